@@ -1,0 +1,27 @@
+"""What can go wrong, as types: each message says what was wrong and what would be right."""
+
+from __future__ import annotations
+
+
+class GraphfaithError(Exception):
+    """Anything graphfaith raises on purpose."""
+
+
+class InputError(GraphfaithError, ValueError):
+    """A graph, node, parameter or text that cannot be used as it is."""
+
+
+class ModelError(GraphfaithError, ValueError):
+    """A model whose output cannot be explained: not finite, or blind to the edges it is given."""
+
+
+class UnsupportedError(GraphfaithError, NotImplementedError):
+    """A kind of model, task or explanation that graphfaith does not handle."""
+
+
+class DataError(GraphfaithError, OSError):
+    """A data set that is missing, could not be fetched, or is not the one that was published."""
+
+
+class OutputError(GraphfaithError, OSError):
+    """A result that cannot be written where it was asked for."""
