@@ -15,7 +15,7 @@ class ModelError(GraphfaithError, ValueError):
     """A model whose output cannot be explained: not finite, or blind to the edges it is given."""
 
 
-class UnsupportedError(GraphfaithError, NotImplementedError):
+class UnsupportedError(GraphfaithError, ValueError):
     """A kind of model, task or explanation that graphfaith does not handle."""
 
 

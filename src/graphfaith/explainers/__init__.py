@@ -1,0 +1,20 @@
+"""The methods of the paper, one file each, all usable as ``torch_geometric.explain.Explainer(algorithm=...)``."""
+
+from .base import FaithfulExplainer, FittedExplainer
+from .integrated_gradients import IntegratedGradients
+from .kec import KEC
+from .linear import Linear
+from .saliency import Saliency
+from .subgraph import GNNExplainer, PGExplainer, SubgraphExplainer
+
+__all__ = [
+    "KEC",
+    "FaithfulExplainer",
+    "FittedExplainer",
+    "GNNExplainer",
+    "IntegratedGradients",
+    "Linear",
+    "PGExplainer",
+    "Saliency",
+    "SubgraphExplainer",
+]

@@ -1,0 +1,72 @@
+"""Linear: the linear difference model that is optimal in a neighbourhood (Definition 2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..computation_graph import ComputationGraph
+from ..difference import LinearModel
+from ..neighborhood import CHUNK_BYTES
+from ..solve import truncated_svd, truncated_svd_dual
+from ..target import Target
+from ..unfaithfulness import change_of
+from .base import FittedExplainer
+
+
+class Linear(FittedExplainer):
+    r"""Explain F by the linear function of (X, A) whose change follows F's best in a neighbourhood.
+
+    .. math:: \Phi^* = (E[\epsilon\epsilon^\top])^{-1} E[\epsilon\,(F(X, A) - F(X - \epsilon_X, A - \epsilon_A))]
+
+    over what the neighbourhood perturbs; the rest has no score. Solved by a truncated SVD, as in the paper. With
+    fewer samples than entries it fits its own samples exactly and others badly: mind ``num_samples``.
+    """
+
+    method = "Linear"
+
+    def fit(self, target: Target) -> LinearModel:
+        """Definition 2.4's optimum on ``num_samples`` samples."""
+        graph, near = target.computation_graph, self.neighborhood
+        changes, edges = [], []
+        for chunk in near.chunks(graph, self.num_samples, self.seed, width=target.width()):
+            changes.append(change_of(target, chunk))
+            if chunk.edges is not None:
+                edges.append(chunk.edges)
+        delta, epsilon = torch.cat(changes), torch.cat(edges) if edges else None
+        if near.perturbs_features:
+            return self._fit_features(graph, epsilon, delta)
+        assert epsilon is not None
+        solution = truncated_svd(epsilon, delta, self.threshold, relative=self.relative)
+        return LinearModel(graph, None, solution.weights, solution.error)
+
+    def _fit_features(self, graph: ComputationGraph, epsilon: Tensor | None, delta: Tensor) -> LinearModel:
+        """With features there are more unknowns than memory: solve for one number a sample, Phi = eps^T alpha.
+
+        The draws of a block of nodes can be made again at will, so eps is never held whole.
+        """
+        gram = torch.zeros(len(delta), len(delta), dtype=torch.float64)
+        if epsilon is not None:
+            gram += epsilon @ epsilon.T
+        for _, block in self._blocks(graph):
+            gram += block @ block.T
+        solution = truncated_svd_dual(gram, delta, self.threshold, relative=self.relative)
+        alpha = solution.weights
+        phi_x = torch.zeros(graph.x.shape, dtype=torch.float64)
+        for nodes, block in self._blocks(graph):
+            phi_x[nodes] = (block.T @ alpha).view(-1, graph.x.size(1))
+        return LinearModel(graph, phi_x, None if epsilon is None else epsilon.T @ alpha, solution.error)
+
+    def _blocks(self, graph: ComputationGraph) -> Iterator[tuple[slice, Tensor]]:
+        samples = np.arange(self.num_samples)
+        step = max(1, CHUNK_BYTES // (8 * self.num_samples * graph.x.size(1)))
+        for start in range(0, graph.num_visible, step):
+            nodes = slice(start, min(start + step, graph.num_visible))
+            part = replace(graph, nodes=graph.nodes[nodes], x=graph.x[nodes], num_visible=nodes.stop - nodes.start)
+            drawn = self.neighborhood.features(part, samples, self.seed)
+            assert drawn is not None
+            yield nodes, drawn.double().flatten(1)

@@ -1,0 +1,219 @@
+"""Subgraph explanations: PyG's own GNNExplainer and PGExplainer, turned into the p = F(X_s, A_s) that is scored."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.explain import algorithm as pyg
+from torch_geometric.explain.algorithm.utils import clear_masks
+from torch_geometric.explain.config import ExplainerConfig
+from torch_geometric.utils import get_embeddings
+
+from ..computation_graph import message_passing_layers
+from ..difference import DifferenceModel, SubgraphModel
+from ..draw import check_seed
+from ..errors import InputError
+from ..explanation import make_target
+from ..target import Target, evaluating
+from .base import FaithfulExplainer
+
+
+class SubgraphExplainer(FaithfulExplainer):
+    """A method that learns masks on the computation graph; scores are the masks, between 0 and 1.
+
+    The masks of PyG multiply messages, so an edge along which no message reaches the node (it only counts in a
+    degree) is not masked, and neither are the self-loops that a layer adds.
+    """
+
+    learns_mask = True
+
+    def __init__(self, epochs: int, lr: float, num_hops: int | None, seed: int) -> None:
+        super().__init__(num_hops)
+        if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
+            raise InputError(f"epochs must be a whole number of at least 1 (got {epochs!r})")
+        if not lr > 0:
+            raise InputError(f"lr must be above 0 (got {lr!r})")
+        self.epochs, self.lr, self.seed = epochs, lr, check_seed(seed)
+
+    def scores(self, p: DifferenceModel) -> tuple[Tensor | None, Tensor]:
+        """The masks."""
+        assert isinstance(p, SubgraphModel)
+        assert p.edge_mask is not None
+        # A node mask of one row or column is laid out over the computation graph.
+        nodes = None if p.node_mask is None else p.node_mask.expand_as(p.graph.x)
+        return nodes, p.edge_mask
+
+    def _call(self, target: Target) -> tuple[tuple[Any, ...], dict[str, Any], Tensor]:
+        """What PyG's algorithms are called with on the computation graph, and the places of their edges in A."""
+        graph = target.computation_graph
+        places = (graph.edge_id >= 0).nonzero().view(-1)
+        edges = graph.edge_index[:, places]
+        if target.graph.flow != "source_to_target":
+            edges = edges.flip(0)
+        kwargs: dict[str, Any] = dict(target.kwargs)
+        if target.graph.edge_weight is not None:
+            kwargs["edge_weight"] = graph.weight[places]
+        if target.label is None:
+            labels = torch.full((graph.num_nodes, *target.output_shape), target.value, dtype=graph.x.dtype)
+        else:
+            labels = torch.full((graph.num_nodes,), target.label)
+        return (
+            (target.model, graph.x, edges),
+            {"target": labels, "index": torch.tensor([0]), **kwargs},
+            places,
+        )
+
+    def _edge_mask(self, target: Target, learnt: Tensor, places: Tensor) -> Tensor:
+        graph = target.computation_graph
+        mask = torch.ones(graph.num_edges, dtype=graph.weight.dtype)
+        mask[places] = learnt.to(mask.dtype)
+        mask[~graph.carries_message] = 1
+        return mask
+
+
+class GNNExplainer(SubgraphExplainer):
+    """PyG's GNNExplainer (Definition 2.3). ``hard`` drops edges under 0.5; otherwise A_s = A * mask ("soft")."""
+
+    def __init__(
+        self,
+        hard: bool = False,
+        epochs: int = 100,
+        lr: float = 0.01,
+        num_hops: int | None = None,
+        seed: int = 0,
+        **coefficients: float,
+    ) -> None:
+        super().__init__(epochs, lr, num_hops, seed)
+        self.hard = hard
+        self.coefficients = coefficients
+
+    @property
+    def method(self) -> str:  # type: ignore[override]
+        """The name used in the paper's tables."""
+        return "GNNExplainer" if self.hard else "GNNExplainer (soft)"
+
+    def fit(self, target: Target) -> SubgraphModel:
+        """Learn the masks."""
+        args, kwargs, places = self._call(target)
+        algorithm = pyg.GNNExplainer(epochs=self.epochs, lr=self.lr)
+        algorithm.coeffs = {**pyg.GNNExplainer.default_coeffs, **self.coefficients}
+        algorithm.connect(self.explainer_config, self.model_config)
+        with _untouched(target.model, self.seed):
+            found = algorithm(*args, **kwargs)
+        nodes, edges = found.get("node_mask"), found.get("edge_mask")
+        learnt = torch.ones(len(places)) if edges is None else edges
+        if self.hard:
+            learnt = (learnt >= 0.5).to(learnt.dtype)
+        return SubgraphModel(target, nodes, self._edge_mask(target, learnt, places))
+
+
+class PGExplainer(SubgraphExplainer):
+    """PyG's PGExplainer, keeping the ``keep`` share of edges with the largest scores.
+
+    It is trained on the node it explains, unless :meth:`train_on` has trained it on several nodes together. It has
+    no opinion on features: X_s = X.
+    """
+
+    method = "PGExplainer"
+
+    def __init__(
+        self,
+        epochs: int = 30,
+        lr: float = 0.003,
+        keep: float = 0.135,
+        num_hops: int | None = None,
+        seed: int = 0,
+        **coefficients: Any,
+    ) -> None:
+        super().__init__(epochs, lr, num_hops, seed)
+        if not 0 < keep <= 1:
+            raise InputError(f"keep must be above 0 and at most 1, a share of the edges (got {keep!r})")
+        self.keep = keep
+        self.coefficients = coefficients
+        self._jointly: pyg.PGExplainer | None = None
+
+    def train_on(
+        self,
+        model: torch.nn.Module,
+        x: Tensor,
+        edge_index: Tensor,
+        nodes: Sequence[int],
+        *,
+        target: Tensor,
+        **kwargs: Any,
+    ) -> None:
+        """Train one explainer on all of ``nodes``; ``target`` has the class of every node of the graph."""
+        if not len(nodes):
+            raise InputError("train_on needs at least one node")
+        targets = [
+            make_target(model, x, edge_index, int(v), target, self.model_config, self.num_hops, kwargs) for v in nodes
+        ]
+        with _untouched(model, self.seed):
+            self._jointly = self._train(targets)
+
+    def fit(self, target: Target) -> SubgraphModel:
+        """Train if need be, score the edges, keep the best."""
+        with _untouched(target.model, self.seed):
+            algorithm = self._train([target]) if self._jointly is None else self._jointly
+            args, kwargs, places = self._call(target)
+            _use_embeddings(algorithm, target)
+            learnt = algorithm(*args, **kwargs).edge_mask
+        reaching = target.computation_graph.carries_message[places]
+        count = math.ceil(int(reaching.sum()) * self.keep)
+        ranked = torch.where(reaching, learnt, -1.0).argsort(descending=True, stable=True)
+        kept = torch.zeros_like(learnt)
+        kept[ranked[:count]] = 1
+        return SubgraphModel(target, None, self._edge_mask(target, kept, places))
+
+    def _train(self, targets: list[Target]) -> pyg.PGExplainer:
+        algorithm = pyg.PGExplainer(epochs=self.epochs, lr=self.lr)
+        # PyG keeps the coefficients in one dictionary for all instances; this one gets its own.
+        algorithm.coeffs = {**copy.deepcopy(pyg.PGExplainer.coeffs), **self.coefficients}
+        algorithm.connect(ExplainerConfig("phenomenon", None, "object"), self.model_config)
+        calls = [(target, *self._call(target)) for target in targets]
+        for epoch in range(self.epochs):
+            for target, args, kwargs, _ in calls:
+                _use_embeddings(algorithm, target)
+                algorithm.train(epoch, *args, **kwargs)
+        return algorithm
+
+
+def _use_embeddings(algorithm: pyg.PGExplainer, target: Target) -> None:
+    """Let PGExplainer see embeddings of the whole graph.
+
+    Those of the computation graph alone are wrong for every node but the explained one, and PyG would compute
+    them anew in each epoch.
+    """
+    args, kwargs = target.whole_arguments()
+    whole = target.remembered("embeddings", lambda: get_embeddings(target.model, *args, **kwargs)[-1])
+    part = whole[target.computation_graph.nodes]
+    algorithm._get_embeddings = lambda *_, **__: part
+
+
+@contextmanager
+def _untouched(model: torch.nn.Module, seed: int) -> Iterator[None]:
+    """Run PyG's training with a seed of its own, and leave model and random state as they were found.
+
+    PyG's explainers add to the gradients of the model's parameters, and register their mask as one of them.
+    """
+    wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    with torch.random.fork_rng(devices=[]), evaluating(model), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Converting a tensor with requires_grad=True")
+        torch.manual_seed(seed)
+        try:
+            for parameter in wanted:
+                parameter.requires_grad_(False)
+            yield
+        finally:
+            for parameter in wanted:
+                parameter.requires_grad_(True)
+            for layer in message_passing_layers(model):
+                layer._parameters.pop("_edge_mask", None)
+            clear_masks(model)

@@ -1,0 +1,292 @@
+"""Neighbourhoods B(X, D_X) and B(A, D_A): distributions of perturbations, seeded so that nothing else matters.
+
+A sample is a pair (eps_X, eps_A); the perturbed graph is (X - eps_X, A - eps_A). The perturbation of an edge is a
+function of (seed, sample, edge) and that of a feature of (seed, sample, node, column), edges and nodes counted in
+the whole graph and self-loops by their node (see :mod:`graphfaith.draw`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .computation_graph import ComputationGraph
+from .draw import UInt64, check_seed, keys, uniform, uniform32
+from .errors import InputError
+
+CHUNK_BYTES = 64 * 2**20  # what one chunk of samples may take; a chunk is at least one sample
+
+
+@dataclass(frozen=True)
+class Perturbations:
+    """S samples of (eps_X, eps_A) on a computation graph; None stands for a part that is not perturbed."""
+
+    graph: ComputationGraph
+    features: Tensor | None  # [S, n, d]
+    edges: Tensor | None  # [S, e], in double precision
+
+    def __len__(self) -> int:
+        """How many samples there are."""
+        part = self.edges if self.edges is not None else self.features
+        return 0 if part is None else len(part)
+
+    @property
+    def x(self) -> Tensor | None:
+        """X - eps_X, [S, n, d]; None if features stay as they are."""
+        return None if self.features is None else self.graph.x - self.features
+
+    @property
+    def weight(self) -> Tensor | None:
+        """A - eps_A, [S, e], in double precision; None if edges stay as they are."""
+        return None if self.edges is None else self.graph.weight.double() - self.edges
+
+
+class Neighborhood:
+    """A distribution of perturbations of a graph. Products (``*``) perturb features and edges together.
+
+    >>> near = UniformFeatures(0.2) * UniformEdges(0.2)
+    >>> str(near)
+    'U(X,0.2r)xU(A,0.2)'
+    >>> parse_neighborhood(str(near)) == near
+    True
+    """
+
+    perturbs_features = False
+    perturbs_edges = False
+
+    def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor | None:  # noqa: ARG002
+        """eps_A of the given samples (their numbers), [S, e]."""
+        return None
+
+    def features(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor | None:  # noqa: ARG002
+        """eps_X of the given samples (their numbers), [S, n, d]."""
+        return None
+
+    def check(self, graph: ComputationGraph) -> None:
+        """Raise an :class:`InputError` if this neighbourhood means nothing on ``graph``."""
+
+    def sample(self, graph: ComputationGraph, num_samples: int, seed: int = 0, start: int = 0) -> Perturbations:
+        """Samples ``start`` to ``start + num_samples`` of the stream that ``seed`` names."""
+        check_seed(seed)
+        self.check(graph)
+        samples = np.arange(start, start + check_num_samples(num_samples))
+        return Perturbations(graph, self.features(graph, samples, seed), self.edges(graph, samples, seed))
+
+    def chunks(
+        self,
+        graph: ComputationGraph,
+        num_samples: int,
+        seed: int = 0,
+        *,
+        width: int = 16,
+        size: int | None = None,
+    ) -> Iterator[Perturbations]:
+        """The same samples a chunk at a time, so that they fit in memory.
+
+        ``width`` is that of the model's widest layer; ``size`` forces the number of samples in a chunk.
+        """
+        check_num_samples(num_samples)
+        if size is None:
+            # Messages of a layer are edges x width numbers, with a few copies under way at once.
+            per_sample = 8 * (4 * graph.num_edges * width + 4 * graph.num_edges)
+            if self.perturbs_features:
+                per_sample += 8 * 3 * graph.x.numel()
+            size = max(1, CHUNK_BYTES // per_sample)
+        for start in range(0, num_samples, size):
+            yield self.sample(graph, min(size, num_samples - start), seed, start)
+
+    def __mul__(self, other: Neighborhood) -> Neighborhood:
+        """The product of a neighbourhood of features and one of edges."""
+        if not isinstance(other, Neighborhood):
+            return NotImplemented
+        return Product(self, other)
+
+
+@dataclass(frozen=True)
+class UniformEdges(Neighborhood):
+    """U(A, sigma): each weight, self-loops included, moves by U[-sigma, sigma], clipped so that it stays >= 0."""
+
+    sigma: float
+    perturbs_edges = True
+
+    def __post_init__(self) -> None:
+        """Check sigma."""
+        _check_sigma(self.sigma, math.inf, "UniformEdges")
+
+    def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
+        """eps = min(sigma (2 u - 1), A), so that A - eps >= 0."""
+        moved = torch.from_numpy(_edge_draws(graph, samples, seed)).mul_(2).sub_(1).mul_(self.sigma)
+        return _only_felt(torch.minimum(moved, graph.weight.double()), graph)
+
+    def __str__(self) -> str:
+        """The paper's notation."""
+        return f"U(A,{_text(self.sigma)})"
+
+
+@dataclass(frozen=True)
+class BernoulliEdges(Neighborhood):
+    """B(A, sigma): each edge, self-loops included, is dropped with probability sigma."""
+
+    sigma: float
+    perturbs_edges = True
+
+    def __post_init__(self) -> None:
+        """Check sigma."""
+        _check_sigma(self.sigma, 1.0, "BernoulliEdges")
+
+    def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
+        """eps = A where u < sigma, 0 elsewhere."""
+        dropped = torch.from_numpy(_edge_draws(graph, samples, seed) < self.sigma)
+        return _only_felt(dropped * graph.weight.double(), graph)
+
+    def __str__(self) -> str:
+        """The paper's notation."""
+        return f"B(A,{_text(self.sigma)})"
+
+
+@dataclass(frozen=True)
+class UniformFeatures(Neighborhood):
+    """U(X, sigma r): each feature moves by U[-sigma r, sigma r], r = max(X) - min(X) over the whole graph."""
+
+    sigma: float
+    perturbs_features = True
+
+    def __post_init__(self) -> None:
+        """Check sigma."""
+        _check_sigma(self.sigma, math.inf, "UniformFeatures")
+
+    def check(self, graph: ComputationGraph) -> None:
+        """Constant features have no range to move in."""
+        if graph.feature_range == 0:
+            raise InputError(
+                f"{self}: every feature of this graph is {float(graph.x[0, 0]):g}, so r = max(X) - min(X) = 0 and "
+                "nothing would move; use a neighbourhood of edges, such as U(A,0.5)"
+            )
+
+    def features(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
+        """eps = sigma r (2 u - 1) for the nodes whose features F can see, 0 for the outermost one."""
+        seen, columns = graph.num_visible, graph.x.size(1)
+        rows = keys(seed, "feature", samples[:, None], graph.nodes[:seen].numpy()[None, :]).reshape(-1)
+        drawn = torch.from_numpy(uniform32(rows, keys(seed, "column", np.arange(columns))))
+        drawn = drawn.to(graph.x.dtype).view(len(samples), seen, columns)
+        drawn.mul_(2 * self.sigma * graph.feature_range).sub_(self.sigma * graph.feature_range)
+        if seen == graph.num_nodes:
+            return drawn
+        return torch.nn.functional.pad(drawn, (0, 0, 0, graph.num_nodes - seen))
+
+    def __str__(self) -> str:
+        """The paper's notation."""
+        return f"U(X,{_text(self.sigma)}r)"
+
+
+@dataclass(frozen=True)
+class Product(Neighborhood):
+    """Features and edges perturbed together, independently of each other."""
+
+    first: Neighborhood
+    second: Neighborhood
+
+    def __post_init__(self) -> None:
+        """One factor has to move features, the other edges."""
+        a, b = self.first, self.second
+        if a.perturbs_features + b.perturbs_features != 1 or a.perturbs_edges + b.perturbs_edges != 1:
+            raise InputError(
+                f"{a} x {b}: a product needs one neighbourhood of features and one of edges, as in U(X,0.2r)xU(A,0.2)"
+            )
+        if a.perturbs_edges:  # the paper writes features first; the order means nothing
+            object.__setattr__(self, "first", b)
+            object.__setattr__(self, "second", a)
+
+    perturbs_features = True
+    perturbs_edges = True
+
+    def check(self, graph: ComputationGraph) -> None:
+        """Both factors have to mean something."""
+        self.first.check(graph)
+        self.second.check(graph)
+
+    def features(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor | None:
+        """eps_X of the factor that moves features."""
+        return self.first.features(graph, samples, seed)
+
+    def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor | None:
+        """eps_A of the factor that moves edges."""
+        return self.second.edges(graph, samples, seed)
+
+    def __str__(self) -> str:
+        """The paper's notation."""
+        return f"{self.first}x{self.second}"
+
+
+_FACTOR = re.compile(r"(?P<kind>[UB])\((?P<what>[XA]),(?P<sigma>[0-9.eE+-]+)(?P<r>r?)\)")
+_KNOWN = "U(A,0.5), B(A,0.5), U(X,0.2r) and products such as U(X,0.2r)xU(A,0.2)"
+
+
+def parse_neighborhood(text: str) -> Neighborhood:
+    """The neighbourhood that ``text`` writes in the paper's notation; the inverse of ``str``.
+
+    >>> parse_neighborhood("B(A, 0.5)")
+    BernoulliEdges(sigma=0.5)
+    """
+    if not isinstance(text, str):
+        raise InputError(f"a neighbourhood is written as text, e.g. {_KNOWN} (got {text!r})")
+    plain = re.sub(r"\s", "", text).replace("×", "x").replace("*", "x")
+    factors = [_parse_factor(factor, text) for factor in plain.split("x")]
+    if len(factors) == 1:
+        return factors[0]
+    if len(factors) == 2:
+        return factors[0] * factors[1]
+    raise InputError(f"cannot read the neighbourhood {text!r}: known are {_KNOWN}")
+
+
+def _parse_factor(factor: str, text: str) -> Neighborhood:
+    match = _FACTOR.fullmatch(factor)
+    kinds = {("U", "A", ""): UniformEdges, ("B", "A", ""): BernoulliEdges, ("U", "X", "r"): UniformFeatures}
+    kind = kinds.get((match["kind"], match["what"], match["r"])) if match else None
+    if match is None or kind is None:
+        raise InputError(f"cannot read the neighbourhood {text!r}: known are {_KNOWN}")
+    try:
+        sigma = float(match["sigma"])
+    except ValueError:
+        raise InputError(f"cannot read {match['sigma']!r} in the neighbourhood {text!r} as a number") from None
+    return kind(sigma)
+
+
+def check_num_samples(num_samples: int) -> int:
+    """Return ``num_samples``, or say what is wrong with it."""
+    if isinstance(num_samples, bool) or not isinstance(num_samples, int | np.integer) or num_samples < 1:
+        raise InputError(f"num_samples must be a whole number of at least 1 (got {num_samples!r})")
+    return int(num_samples)
+
+
+def _check_sigma(sigma: float, largest: float, name: str) -> None:
+    number = isinstance(sigma, int | float | np.floating) and not isinstance(sigma, bool)
+    if not number or not 0 < sigma <= largest or math.isinf(sigma):
+        bound = "above 0" if math.isinf(largest) else f"above 0 and at most {largest:g}"
+        raise InputError(f"{name}: sigma must be {bound} (got {sigma!r})")
+
+
+def edge_keys(graph: ComputationGraph, seed: int) -> UInt64:
+    """Names of the entries of A for draws, [e]: edges by their place in the whole graph, self-loops by their node."""
+    plain = graph.num_edges - graph.num_loops
+    edges = keys(seed, "edge", graph.edge_id[:plain].numpy())
+    return np.concatenate([edges, keys(seed, "loop", graph.nodes[: graph.num_loops].numpy())])
+
+
+def _edge_draws(graph: ComputationGraph, samples: np.ndarray, seed: int) -> np.ndarray:
+    return uniform(keys(seed, "sample", samples), edge_keys(graph, seed))
+
+
+def _only_felt(perturbation: Tensor, graph: ComputationGraph) -> Tensor:
+    return perturbation if bool(graph.felt.all()) else perturbation * graph.felt
+
+
+def _text(sigma: float) -> str:
+    short = f"{sigma:g}"
+    return short if float(short) == sigma else repr(float(sigma))

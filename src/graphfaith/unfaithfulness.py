@@ -1,0 +1,190 @@
+"""General unfaithfulness Delta(p) (Definition 3.1), its error bar, and Proposition 2's lower bound for subgraphs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch_geometric.explain import Explainer, Explanation
+from torch_geometric.explain.algorithm import (
+    AttentionExplainer,
+    GNNExplainer,
+    GraphMaskExplainer,
+    PGExplainer,
+)
+
+from .difference import DifferenceModel, LinearModel, SubgraphModel
+from .errors import InputError, UnsupportedError
+from .explanation import scores_digest, target_of
+from .neighborhood import Neighborhood, Perturbations, check_num_samples, parse_neighborhood
+from .target import Target
+
+# Explainers of PyG whose result is a mask in [0, 1] that multiplies the graph: p(X, A) = F(X_s, A_s).
+_MASK_LEARNERS = (GNNExplainer, PGExplainer, GraphMaskExplainer, AttentionExplainer)
+
+
+@dataclass(frozen=True)
+class Unfaithfulness:
+    """Delta(p) in a neighbourhood, estimated from samples.
+
+    ``relative`` is Delta(p) / Delta(0), the share of F's local change that p leaves unexplained: 0 is perfect, 1 is
+    no better than saying that nothing changes. Standard errors are over samples.
+    """
+
+    value: float
+    stderr: float
+    relative: float
+    relative_stderr: float
+    num_samples: int
+    neighborhood: str
+    seed: int
+
+    def __str__(self) -> str:
+        """One line to print."""
+        return (
+            f"Delta(p) = {self.value:.3g} ± {self.stderr:.1g} in {self.neighborhood}: {100 * self.relative:.3g} % "
+            f"± {100 * self.relative_stderr:.1g} % of F's change is left unexplained ({self.num_samples} samples)"
+        )
+
+
+def general_unfaithfulness(
+    explainer: Explainer,
+    explanation: Explanation,
+    neighborhood: Neighborhood | str,
+    num_samples: int = 500,
+    seed: int = 1,
+    *,
+    difference_model: DifferenceModel | None = None,
+) -> Unfaithfulness:
+    r"""How unfaithful ``explanation`` is to the model of ``explainer`` near its input.
+
+    .. math:: \Delta(p) = E\,[\,p(X, A) - p(X - \epsilon_X, A - \epsilon_A)
+                              - (F(X, A) - F(X - \epsilon_X, A - \epsilon_A))\,]^2
+
+    p is the difference model that travels with an explanation made by graphfaith. For one made by another
+    algorithm it is F on the masked graph if that algorithm learns masks (GNNExplainer, PGExplainer, ...), and
+    otherwise linear with the scores as coefficients (CaptumExplainer, ...). ``difference_model`` overrides it.
+
+    Draw with another ``seed`` than the explainer's: samples that p was fitted on flatter it.
+    """
+    target = target_of(explainer, explanation)
+    p = difference_model_of(explainer, explanation, target) if difference_model is None else difference_model
+    return unfaithfulness_of(target, [p], neighborhood, num_samples, seed)[0]
+
+
+def unfaithfulness_of(
+    target: Target,
+    models: Sequence[DifferenceModel],
+    neighborhood: Neighborhood | str,
+    num_samples: int = 500,
+    seed: int = 1,
+) -> list[Unfaithfulness]:
+    """Delta(p) for several difference models of one target, on the same samples and one evaluation of F on them."""
+    near = parse_neighborhood(neighborhood) if isinstance(neighborhood, str) else neighborhood
+    check_num_samples(num_samples)
+    changes: list[Tensor] = []
+    predicted: list[list[Tensor]] = [[] for _ in models]
+    for chunk in near.chunks(target.computation_graph, num_samples, seed, width=target.width()):
+        changes.append(change_of(target, chunk))
+        for p, found in zip(models, predicted, strict=True):
+            found.append(_checked(p.change(chunk), len(chunk)))
+    delta = torch.cat(changes)
+    return [_summary(torch.cat(found) - delta, delta, str(near), seed) for found in predicted]
+
+
+def change_of(target: Target, perturbations: Perturbations) -> Tensor:
+    """F(X, A) - F(X - eps_X, A - eps_A), [S], in double precision."""
+    return target.value - target.evaluate(perturbations.x, perturbations.weight).double()
+
+
+def subgraph_lower_bound(
+    explainer: Explainer,
+    explanation: Explanation,
+    neighborhood: Neighborhood | str,
+    num_samples: int = 500,
+    seed: int = 1,
+) -> float:
+    r"""Proposition 2: no subgraph explanation (X_s, A_s) has a Delta(p) below this.
+
+    .. math:: [\,C + E F(X - \epsilon_X, A - \epsilon_A) - E F(X_s - \epsilon_X, A_s - \epsilon_A)\,]^2,
+              \quad C = F(X_s, A_s) - F(X, A)
+
+    On the same samples (the same seed and number) it holds exactly, by Jensen's inequality.
+    """
+    target = target_of(explainer, explanation)
+    p = difference_model_of(explainer, explanation, target)
+    if not isinstance(p, SubgraphModel):
+        raise UnsupportedError("the lower bound is for subgraph explanations; this one is a score for each entry")
+    near = parse_neighborhood(neighborhood) if isinstance(neighborhood, str) else neighborhood
+    gap = 0.0
+    for chunk in near.chunks(target.computation_graph, check_num_samples(num_samples), seed, width=target.width()):
+        gap += float((p.change(chunk) - change_of(target, chunk)).sum())
+    return (gap / num_samples) ** 2
+
+
+def difference_model_of(explainer: Explainer, explanation: Explanation, target: Target) -> DifferenceModel:
+    """The p that an explanation stands for (see :func:`general_unfaithfulness`)."""
+    graph = target.computation_graph
+    own = explanation.get("difference_model")
+    # Scores that were thresholded or edited are scored as they stand, not by the p they came from.
+    if own is not None and explanation.get("scores_digest") == scores_digest(explanation, graph):
+        p: DifferenceModel = own
+        return p
+    learnt = getattr(explainer.algorithm, "learns_mask", isinstance(explainer.algorithm, _MASK_LEARNERS))
+    nodes = explanation.get("node_mask")
+    node_part = nodes if nodes is None or nodes.size(0) == 1 else nodes[graph.nodes]
+    edge_part = _edge_part(explanation, target, implied=1.0 if learnt else 0.0)
+    if learnt:
+        if edge_part is not None:
+            # A mask acts on messages; an edge along which none reaches the node was never weighed by it.
+            edge_part = torch.where(graph.carries_message, edge_part, 1.0)
+        return SubgraphModel(target, node_part, edge_part)
+    if node_part is not None and node_part.shape != graph.x.shape:
+        raise UnsupportedError(
+            "scores a node or a column do not say how F changes with one feature: explain with "
+            'node_mask_type="attributes", or pass difference_model='
+        )
+    return LinearModel(graph, node_part, edge_part)
+
+
+def _edge_part(explanation: Explanation, target: Target, implied: float) -> Tensor | None:
+    """Scores of the entries of A, [e]; ``implied`` is that of a self-loop no score was given for."""
+    graph, edges, loops = (
+        target.computation_graph,
+        explanation.get("edge_mask"),
+        explanation.get("self_loop_score"),
+    )
+    if edges is None:
+        return None
+    part = torch.full((graph.num_edges,), implied, dtype=edges.dtype)
+    if loops is not None:
+        part[graph.num_edges - graph.num_loops :] = loops[graph.nodes[: graph.num_loops]]
+    given = graph.edge_id >= 0
+    part[given] = edges[graph.edge_id[given]]
+    return part
+
+
+def _checked(change: Tensor, num_samples: int) -> Tensor:
+    if not isinstance(change, Tensor) or change.shape != (num_samples,):
+        got = list(change.shape) if isinstance(change, Tensor) else type(change).__name__
+        raise InputError(f"change() of a difference model must return [{num_samples}] numbers (got {got})")
+    if not torch.isfinite(change).all():
+        where = int((~torch.isfinite(change)).nonzero()[0])
+        raise InputError(f"the difference model's change is not finite (sample {where} of its chunk)")
+    return change.detach().double()
+
+
+def _summary(residual: Tensor, delta: Tensor, neighborhood: str, seed: int) -> Unfaithfulness:
+    """Means over samples; the error of a ratio of means is that of its linearisation (delta method)."""
+    errors, changes, count = residual.square(), delta.square(), len(delta)
+    value, zero = float(errors.mean()), float(changes.mean())
+    relative = value / zero if zero > 0 else (0.0 if value == 0 else math.inf)
+    spread = _stderr(errors - relative * changes) / zero if zero > 0 else 0.0
+    return Unfaithfulness(value, _stderr(errors), relative, spread, count, neighborhood, seed)
+
+
+def _stderr(values: Tensor) -> float:
+    return float(values.std() / math.sqrt(len(values))) if len(values) > 1 else 0.0
