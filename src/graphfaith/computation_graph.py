@@ -37,10 +37,10 @@ def message_passing_layers(model: torch.nn.Module) -> list[MessagePassing]:
 
 
 def normalises_by_degree(model: torch.nn.Module) -> bool:
-    """Whether some layer divides a message by the degree of the node that sends it."""
-    return any(
-        not isinstance(layer, _NO_SOURCE_DEGREE) and getattr(layer, "normalize", True)
-        for layer in message_passing_layers(model)
+    """Whether some layer divides a message by the degree of the node that sends it, or may well do so."""
+    layers = message_passing_layers(model)
+    return not layers or any(
+        not isinstance(layer, _NO_SOURCE_DEGREE) and getattr(layer, "normalize", True) for layer in layers
     )
 
 

@@ -145,6 +145,7 @@ class Target:
 
     def _prepare(self, part: ComputationGraph, loop_weight: float | None) -> None:
         """What the model is called with: its edges, their order, and the weights that never change."""
+        self.adds_loops = loop_weight is not None
         edges, felt = part.edge_index, part.felt
         self._felt = None if bool(felt.all()) else felt.nonzero().view(-1)
         if self._felt is not None:
@@ -195,12 +196,10 @@ class Target:
         if self.route == "weight":
             out: Tensor = self.model(x, self._edge_index, edge_weight=weight, **self.kwargs)
             return out
-        set_masks(self.model, weight, self._edge_index, apply_sigmoid=False)
-        try:
-            out = self.model(x, self._edge_index, **self.kwargs)
-        finally:
-            clear_masks(self.model)
-        return out
+        with unmasked_afterwards(self.model):
+            set_masks(self.model, weight, self._edge_index, apply_sigmoid=False)
+            masked: Tensor = self.model(x, self._edge_index, **self.kwargs)
+            return masked
 
     def _label(self, out: Tensor, label: int | None) -> int | None:
         row = out[0]
@@ -295,6 +294,15 @@ class Target:
         node = int(self.computation_graph.nodes[0])
         raise ModelError(f"the model's output at node {node}, or its gradient, is not finite (entry {where})")
 
+    def weighed_by_masks(self, every_loop: bool) -> Tensor:
+        """[e] the entries of A that PyG's explain masks weigh: edges along which a message reaches the node.
+
+        Layers that add self-loops leave them all at 1, unless ``every_loop`` was given with the edges.
+        """
+        part = self.computation_graph
+        weighed = part.carries_message & (part.edge_id >= 0)
+        return weighed if every_loop or not self.adds_loops else weighed & ~part.is_loop
+
     def width(self) -> int:
         """A guess at the widest layer, from the model's parameters; it only sizes chunks."""
         return max([16, *(p.size(0) for p in self.model.parameters() if p.dim() == 1)])
@@ -316,6 +324,22 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+
+
+@contextmanager
+def unmasked_afterwards(model: torch.nn.Module) -> Iterator[None]:
+    """Leave no explain mask on ``model``, nor anything else that PyG puts on its layers to apply one."""
+    layers = message_passing_layers(model)
+    names = [set(vars(layer)) for layer in layers]
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer._parameters.pop("_edge_mask", None)
+        clear_masks(model)
+        for layer, before in zip(layers, names, strict=True):
+            for name in set(vars(layer)) - before:
+                delattr(layer, name)
 
 
 def _short(values: Tensor) -> str:

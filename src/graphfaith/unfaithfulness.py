@@ -92,7 +92,9 @@ def unfaithfulness_of(
         for p, found in zip(models, predicted, strict=True):
             found.append(_checked(p.change(chunk), len(chunk)))
     delta = torch.cat(changes)
-    return [_summary(torch.cat(found) - delta, delta, str(near), seed) for found in predicted]
+    # A change of F no larger than its rounding is no change.
+    noise = 16 * torch.finfo(target.computation_graph.x.dtype).eps * max(1.0, abs(target.value))
+    return [_summary(torch.cat(found) - delta, delta, noise**2, str(near), seed) for found in predicted]
 
 
 def change_of(target: Target, perturbations: Perturbations) -> Tensor:
@@ -139,8 +141,8 @@ def difference_model_of(explainer: Explainer, explanation: Explanation, target: 
     edge_part = _edge_part(explanation, target, implied=1.0 if learnt else 0.0)
     if learnt:
         if edge_part is not None:
-            # A mask acts on messages; an edge along which none reaches the node was never weighed by it.
-            edge_part = torch.where(graph.carries_message, edge_part, 1.0)
+            every_loop = bool((target.graph.loop_edge >= 0).all())
+            edge_part = torch.where(target.weighed_by_masks(every_loop), edge_part, 1.0)
         return SubgraphModel(target, node_part, edge_part)
     if node_part is not None and node_part.shape != graph.x.shape:
         raise UnsupportedError(
@@ -177,12 +179,15 @@ def _checked(change: Tensor, num_samples: int) -> Tensor:
     return change.detach().double()
 
 
-def _summary(residual: Tensor, delta: Tensor, neighborhood: str, seed: int) -> Unfaithfulness:
+def _summary(residual: Tensor, delta: Tensor, noise: float, neighborhood: str, seed: int) -> Unfaithfulness:
     """Means over samples; the error of a ratio of means is that of its linearisation (delta method)."""
     errors, changes, count = residual.square(), delta.square(), len(delta)
     value, zero = float(errors.mean()), float(changes.mean())
-    relative = value / zero if zero > 0 else (0.0 if value == 0 else math.inf)
-    spread = _stderr(errors - relative * changes) / zero if zero > 0 else 0.0
+    if zero > noise:
+        relative = value / zero
+        spread = _stderr(errors - relative * changes) / zero
+    else:
+        relative, spread = (0.0 if value <= noise else math.inf), 0.0
     return Unfaithfulness(value, _stderr(errors), relative, spread, count, neighborhood, seed)
 
 

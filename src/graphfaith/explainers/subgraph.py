@@ -12,16 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric.explain import algorithm as pyg
-from torch_geometric.explain.algorithm.utils import clear_masks
 from torch_geometric.explain.config import ExplainerConfig
 from torch_geometric.utils import get_embeddings
 
-from ..computation_graph import message_passing_layers
 from ..difference import DifferenceModel, SubgraphModel
 from ..draw import check_seed
 from ..errors import InputError
 from ..explanation import make_target
-from ..target import Target, evaluating
+from ..target import Target, evaluating, unmasked_afterwards
 from .base import FaithfulExplainer
 
 
@@ -70,12 +68,14 @@ class SubgraphExplainer(FaithfulExplainer):
             places,
         )
 
-    def _edge_mask(self, target: Target, learnt: Tensor, places: Tensor) -> Tensor:
+    def _weighed(self, target: Target) -> Tensor:
         graph = target.computation_graph
-        mask = torch.ones(graph.num_edges, dtype=graph.weight.dtype)
+        return target.weighed_by_masks(int((graph.edge_id[graph.is_loop] >= 0).sum()) == graph.num_nodes)
+
+    def _edge_mask(self, target: Target, learnt: Tensor, places: Tensor) -> Tensor:
+        mask = torch.ones_like(target.computation_graph.weight)
         mask[places] = learnt.to(mask.dtype)
-        mask[~graph.carries_message] = 1
-        return mask
+        return torch.where(self._weighed(target), mask, 1.0)
 
 
 class GNNExplainer(SubgraphExplainer):
@@ -165,9 +165,9 @@ class PGExplainer(SubgraphExplainer):
             args, kwargs, places = self._call(target)
             _use_embeddings(algorithm, target)
             learnt = algorithm(*args, **kwargs).edge_mask
-        reaching = target.computation_graph.carries_message[places]
-        count = math.ceil(int(reaching.sum()) * self.keep)
-        ranked = torch.where(reaching, learnt, -1.0).argsort(descending=True, stable=True)
+        weighed = self._weighed(target)[places]
+        count = math.ceil(int(weighed.sum()) * self.keep)
+        ranked = torch.where(weighed, learnt, -1.0).argsort(descending=True, stable=True)
         kept = torch.zeros_like(learnt)
         kept[ranked[:count]] = 1
         return SubgraphModel(target, None, self._edge_mask(target, kept, places))
@@ -193,7 +193,7 @@ def _use_embeddings(algorithm: pyg.PGExplainer, target: Target) -> None:
     """
     args, kwargs = target.whole_arguments()
     whole = target.remembered("embeddings", lambda: get_embeddings(target.model, *args, **kwargs)[-1])
-    part = whole[target.computation_graph.nodes]
+    part = whole[target.computation_graph.nodes].float()  # the precision of PyG's network
     algorithm._get_embeddings = lambda *_, **__: part
 
 
@@ -204,7 +204,12 @@ def _untouched(model: torch.nn.Module, seed: int) -> Iterator[None]:
     PyG's explainers add to the gradients of the model's parameters, and register their mask as one of them.
     """
     wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    with torch.random.fork_rng(devices=[]), evaluating(model), warnings.catch_warnings():
+    with (
+        torch.random.fork_rng(devices=[]),
+        evaluating(model),
+        unmasked_afterwards(model),
+        warnings.catch_warnings(),
+    ):
         warnings.filterwarnings("ignore", message="Converting a tensor with requires_grad=True")
         torch.manual_seed(seed)
         try:
@@ -214,6 +219,3 @@ def _untouched(model: torch.nn.Module, seed: int) -> Iterator[None]:
         finally:
             for parameter in wanted:
                 parameter.requires_grad_(True)
-            for layer in message_passing_layers(model):
-                layer._parameters.pop("_edge_mask", None)
-            clear_masks(model)

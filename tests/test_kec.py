@@ -1,0 +1,244 @@
+"""KEC against Definition 4.1 and Proposition 3, and against an independent dense implementation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch_geometric.explain import Explainer
+
+import graphfaith as gf
+from graphfaith.difference import KHopModel
+from graphfaith.neighborhood import Neighborhood
+from graphfaith.target import Target
+from graphfaith.unfaithfulness import change_of, unfaithfulness_of
+from reference import DenseReference, cases, make_case
+
+NEIGHBORHOODS = ["U(A,0.5)", "B(A,0.5)", "U(X,0.3r)", "U(X,0.3r)xU(A,0.5)", "U(X,0.3r)xB(A,0.3)"]
+
+
+def target_of(case, **kwargs):
+    return Target(case.model, case.x, case.edge_index, case.node, case.label, **case.kwargs, **kwargs)
+
+
+@given(case=cases, text=st.sampled_from(NEIGHBORHOODS), num_samples=st.integers(5, 40))
+def test_weights_and_metric_agree_with_the_dense_reference(case, text, num_samples):
+    near = gf.parse_neighborhood(text)
+    if near.perturbs_features and float(case.x.max() - case.x.min()) == 0:
+        return
+    target, dense = target_of(case), DenseReference(case)
+    assert target.value == pytest.approx(dense.value, abs=1e-10)
+    sample = near.sample(target.computation_graph, num_samples, seed=3)
+    phi, delta = dense.features_and_changes(sample)
+    p = gf.KEC(near, num_samples, seed=3).fit(target)
+    expected = dense.solve(phi, delta)
+    # Rounding decides on which side of the threshold a singular value falls if it is within a hair of it.
+    sigma = np.linalg.svd(phi, compute_uv=False)
+    if not (np.abs(sigma - 1e-4) < 1e-8).any():
+        scale = max(1.0, np.abs(expected).max())
+        np.testing.assert_allclose(p.weights.flatten().numpy() / scale, expected / scale, atol=1e-6)
+        assert p.in_sample_error == pytest.approx(np.mean((phi @ expected - delta) ** 2), rel=1e-6, abs=1e-12)
+    tested = near.sample(target.computation_graph, 15, seed=4)
+    phi, delta = dense.features_and_changes(tested)
+    found = unfaithfulness_of(target, [p], near, 15, seed=4)[0]
+    assert found.value == pytest.approx(np.mean((phi @ p.weights.flatten().numpy() - delta) ** 2), rel=1e-6, abs=1e-10)
+
+
+@given(case=cases, seed=st.integers(0, 1000))
+def test_gradient_agrees_with_differences_of_the_dense_reference(case, seed):
+    target, dense = target_of(case), DenseReference(case)
+    graph = target.computation_graph
+    weights = torch.from_numpy(np.random.default_rng(seed).normal(size=(case.layers, case.x.size(1))))
+    dx, da = KHopModel(graph, weights).gradient()
+    expected_x, expected_a = dense.gradient(weights.flatten().numpy())
+    whole = np.zeros_like(expected_x)
+    whole[graph.nodes[: graph.num_visible]] = dx[: graph.num_visible]
+    np.testing.assert_allclose(whole, expected_x, atol=1e-6)
+    found = np.zeros_like(expected_a)
+    for place in range(graph.num_edges):
+        sink = int(graph.nodes[graph.edge_index[1, place]])
+        found[dense.entry(int(graph.edge_id[place]), sink)] = float(da[place])
+    np.testing.assert_allclose(found, expected_a, atol=1e-5)
+
+
+def test_explanation_is_the_gradient_of_p():
+    case = make_case(seed=5)
+    explanation = explain(case, gf.KEC("U(A,0.5)"))
+    dx, da = explanation.difference_model.gradient()
+    graph = explanation.difference_model.graph
+    assert torch.allclose(explanation.node_mask[graph.nodes[: graph.num_visible]], dx[: graph.num_visible])
+    plain = graph.num_edges - graph.num_loops
+    assert torch.allclose(explanation.edge_mask[graph.edge_id[:plain]], da[:plain])
+    assert torch.allclose(explanation.self_loop_score[graph.nodes[: graph.num_loops]], da[plain:])
+    assert explanation.edge_mask.abs().max() > 0
+    assert explanation.self_loop_score.abs().max() > 0
+
+
+@pytest.mark.parametrize("text", NEIGHBORHOODS)
+def test_proposition_3_no_other_weights_do_better_on_the_fit_samples(text):
+    case = make_case(seed=1, nodes=12, edges=40, features=3)
+    target, near = target_of(case), gf.parse_neighborhood(text)
+    p = gf.KEC(near, 100, threshold=0.0, seed=7).fit(target)
+    sample = near.sample(target.computation_graph, 100, seed=7)
+    phi, delta = DenseReference(case).features_and_changes(sample)
+
+    def error(weights):
+        return np.mean((phi @ weights - delta) ** 2)
+
+    best = error(p.weights.flatten().numpy())
+    assert best == pytest.approx(p.in_sample_error, rel=1e-9)
+    by_scipy = scipy.linalg.lstsq(phi, delta)[0]
+    assert best <= error(by_scipy) * (1 + 1e-9)
+    rng = np.random.default_rng(0)
+    for scale in (1e-3, 1e-1, 1.0):
+        for _ in range(50):
+            other = p.weights.flatten().numpy() + scale * rng.normal(size=phi.shape[1])
+            assert error(other) > best
+    # and the truncated solution, the paper's, is no better either
+    truncated = gf.KEC(near, 100, threshold=1e-4, seed=7).fit(target)
+    assert truncated.in_sample_error >= best * (1 - 1e-9)
+
+
+class PlantedKHop(torch.nn.Module):
+    """A model that is itself a k-hop function: sum_k N(A^k) X w_k by dense powers, with loops of weight 1."""
+
+    def __init__(self, weights):
+        super().__init__()
+        self.weights = weights  # [M, d]
+
+    def forward(self, x, edge_index, edge_weight=None):
+        n = len(x)
+        edge_weight = torch.ones(edge_index.size(1), dtype=x.dtype) if edge_weight is None else edge_weight
+        flat = edge_weight.new_zeros(n * n).index_add(0, edge_index[1] * n + edge_index[0], edge_weight)
+        adjacency = flat.view(n, n) + torch.eye(n, dtype=x.dtype)
+        power, out = torch.eye(n, dtype=x.dtype), 0.0
+        for w in self.weights:
+            power = power @ adjacency
+            scale = power.sum(dim=1).rsqrt()
+            out = out + (scale[:, None] * power * scale) @ x @ w
+        return out
+
+
+@pytest.mark.parametrize("text", ["U(A,0.5)", "B(A,0.3)", "U(X,0.3r)xU(A,0.5)"])
+@pytest.mark.parametrize("features", [3, 30])
+def test_a_planted_khop_function_is_recovered(text, features):
+    rng = np.random.default_rng(1)
+    n = 8  # everyone hears everyone, so that the computation graph is the whole graph
+    edge_index = torch.tensor([(s, t) for s in range(n) for t in range(n) if s != t and (s + 2 * t) % 3]).T
+    x, planted = torch.from_numpy(rng.normal(size=(n, features))), torch.from_numpy(rng.normal(size=(2, features)))
+    target = Target(PlantedKHop(planted), x, edge_index, 0, num_hops=2, mode="regression")
+    near = gf.parse_neighborhood(text)
+    p = gf.KEC(near, 150, num_hops=2, threshold=1e-9).fit(target)
+    assert p.in_sample_error < 1e-20
+    assert unfaithfulness_of(target, [p], near, 50, seed=99)[0].value < 1e-16
+    dx, da = p.gradient()
+    expected_x, expected_a = target.gradient()
+    if features == 3:  # more samples than unknowns: W itself is determined
+        assert torch.allclose(p.weights, planted, atol=1e-8)
+        assert torch.allclose(dx, expected_x, atol=1e-8)
+    assert torch.allclose(da, expected_a, atol=1e-8)
+
+
+def explain(case, algorithm, **kwargs):
+    return explainer_of(case, algorithm)(case.x, case.edge_index, index=case.node, **case.kwargs, **kwargs)
+
+
+def explainer_of(case, algorithm):
+    return Explainer(
+        case.model,
+        algorithm=algorithm,
+        explanation_type="model",
+        node_mask_type="attributes",
+        edge_mask_type="object",
+        model_config={"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"},
+    )
+
+
+@pytest.mark.parametrize("text", NEIGHBORHOODS)
+def test_chunks_do_not_matter(monkeypatch, text):
+    case = make_case(seed=3, nodes=12, edges=40)
+    whole = gf.KEC(text, 60).fit(target_of(case))
+    monkeypatch.setattr("graphfaith.neighborhood.CHUNK_BYTES", 1)
+    one_by_one = gf.KEC(text, 60).fit(target_of(case))
+    assert torch.allclose(whole.weights, one_by_one.weights, atol=1e-9)
+
+
+@pytest.mark.parametrize("text", NEIGHBORHOODS)
+def test_two_runs_are_bit_equal_and_seeds_differ(text):
+    case = make_case(seed=4, dtype=torch.float32)
+    first, second = (explain(case, gf.KEC(text, seed=5)) for _ in range(2))
+    assert torch.equal(first.node_mask, second.node_mask)
+    assert torch.equal(first.edge_mask, second.edge_mask)
+    assert not torch.equal(first.edge_mask, explain(case, gf.KEC(text, seed=6)).edge_mask)
+
+
+class Renamed(Neighborhood):
+    """U(A,0.5) whose draws follow nodes to new names: sample s of node v here is that of ``old[v]`` there."""
+
+    perturbs_edges = True
+
+    def __init__(self, near, graph, old):
+        self.near, self.graph, self.old = near, graph, old
+
+    def edges(self, graph, samples, seed):
+        drawn = self.near.edges(self.graph, samples, seed)
+        names = {}
+        for place in range(self.graph.num_edges):
+            names[self._name(self.graph, place, None)] = place
+        return drawn[:, [names[self._name(graph, place, self.old)] for place in range(graph.num_edges)]]
+
+    @staticmethod
+    def _name(graph, place, old):
+        loop = place >= graph.num_edges - graph.num_loops
+        node = int(graph.nodes[graph.edge_index[1, place]])
+        return ("loop", node if old is None else int(old[node])) if loop else ("edge", int(graph.edge_id[place]))
+
+
+def test_permuted_nodes_permute_the_explanation():
+    case = make_case(seed=6, nodes=10, edges=30)
+    near = gf.UniformEdges(0.5)
+    first = explain(case, gf.KEC(near))
+    order = torch.randperm(10, generator=torch.Generator().manual_seed(0))  # new node i is old node order[i]
+    new = torch.argsort(order)
+    renamed = make_case(seed=6, nodes=10, edges=30)
+    renamed.x, renamed.edge_index, renamed.node = case.x[order], new[case.edge_index], int(new[case.node])
+    second = explain(renamed, gf.KEC(Renamed(near, target_of(case).computation_graph, order)))
+    assert torch.allclose(first.edge_mask, second.edge_mask, atol=1e-8)
+    assert torch.allclose(first.node_mask[order], second.node_mask, atol=1e-8)
+    assert torch.allclose(first.self_loop_score[order], second.self_loop_score, atol=1e-8)
+
+
+def test_never_forms_a_power_of_a():
+    # A star of 3000 leaves: A^2 has nine million entries, 72 MB for one sample; rows and totals have 3000.
+    leaves = torch.arange(1, 3001)
+    hub = torch.zeros_like(leaves)
+    edge_index = torch.cat([torch.stack([leaves, hub]), torch.stack([hub, leaves])], dim=1)
+    case = make_case(features=2)
+    target = Target(case.model.__class__(2).double(), torch.rand(3001, 2).double(), edge_index, 0, 0)
+    shapes = []
+    original = torch.zeros_like
+
+    def spy(tensor, *args, **kwargs):
+        shapes.append(tensor.numel())
+        return original(tensor, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "zeros_like", spy)
+        gf.KEC("U(A,0.5)", 3).fit(target)
+    assert max(shapes) <= 3 * target.computation_graph.num_edges
+
+
+def test_the_relative_threshold_is_a_share_of_the_largest_singular_value():
+    case = make_case(seed=8)
+    target = target_of(case)
+    near = gf.UniformEdges(0.5)
+    sample = near.sample(target.computation_graph, 50, seed=0)
+    phi, delta = DenseReference(case).features_and_changes(sample)
+    sigma = np.linalg.svd(phi, compute_uv=False)
+    p = gf.KEC(near, 50, threshold=0.05, relative=True).fit(target)
+    expected = DenseReference(case).solve(phi, delta, threshold=0.05 * sigma[0])
+    np.testing.assert_allclose(p.weights.flatten().numpy(), expected, atol=1e-8)
+    assert change_of(target, sample).numpy() == pytest.approx(delta, abs=1e-9)
