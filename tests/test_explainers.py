@@ -256,6 +256,14 @@ def test_integrated_gradients_are_complete(baseline):
         assert by_a == pytest.approx(target.value - float(target(weight=start)), abs=0.005)
 
 
+def test_integrated_gradients_follow_the_midpoints():
+    case = make_case(seed=19, nodes=10, edges=40)
+    target = Target(case.model, case.x, case.edge_index, case.node, 1, **case.kwargs)
+    graph = target.computation_graph
+    by_hand = [target.gradient(weight=graph.weight * share)[1] for share in (0.125, 0.375, 0.625, 0.875)]
+    assert torch.allclose(gf.IntegratedGradients(4).fit(target).phi_a, sum(by_hand) / 4, atol=1e-12)
+
+
 def test_integrated_gradients_in_chunks(monkeypatch):
     case = make_case(seed=19)
     target = Target(case.model, case.x, case.edge_index, case.node, 1, **case.kwargs)
@@ -281,6 +289,8 @@ def test_gnnexplainer_hard_and_soft():
     assert 0 < soft.edge_mask[learnt].min() < soft.edge_mask[learnt].max() < 1
     assert torch.equal(soft.node_mask, hard.node_mask)
     p = hard.difference_model
+    assert (p.edge_mask[graph.is_loop | ~graph.carries_message] == 1).all()
+    assert (graph.is_loop & (graph.edge_id >= 0)).any()
     assert torch.allclose(p.x[: graph.num_visible], (case.x * hard.node_mask)[graph.nodes[: graph.num_visible]])
 
 

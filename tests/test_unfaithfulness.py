@@ -73,6 +73,26 @@ def test_the_error_bar_covers_the_truth():
     assert inside >= 51  # 95 % of 60 is 57; 51 is three standard deviations below
 
 
+def test_the_error_bar_of_the_ratio_is_that_of_repeated_estimates():
+    # A p that is F halved: errors and changes move together, so their ratio hardly varies at all.
+    call, explanation = explain(make_case(seed=32), gf.Saliency())
+    target = target_of(call, explanation)
+
+    class Half:
+        def change(self, perturbations):
+            return 0.5 * change_of(target, perturbations) + 0.01 * torch.linspace(-1, 1, len(perturbations))
+
+        def gradient(self):
+            return target.gradient()
+
+    scores = [
+        gf.general_unfaithfulness(call, explanation, "B(A,0.3)", 300, seed=seed, difference_model=Half())
+        for seed in range(2, 82)
+    ]
+    spread = np.std([score.relative for score in scores], ddof=1)
+    assert np.mean([score.relative_stderr for score in scores]) == pytest.approx(spread, rel=0.3)
+
+
 @pytest.mark.parametrize("text", ["U(A,0.5)", "B(A,0.5)", "U(X,0.2r)", NEAR])
 @pytest.mark.parametrize("name", ["gnnexplainer", "gnnexplainer-soft", "pgexplainer"])
 @pytest.mark.parametrize("seed", range(4))

@@ -30,7 +30,7 @@ _MASK_LEARNERS = (GNNExplainer, PGExplainer, GraphMaskExplainer, AttentionExplai
 class Unfaithfulness:
     """Delta(p) in a neighbourhood, estimated from samples.
 
-    ``relative`` is Delta(p) / Delta(0), the share of F's local change that p leaves unexplained: 0 is perfect, 1 is
+    ``change`` is Delta(0), the mean square of F's own change, and ``relative`` is Delta(p) / Delta(0), the share of F's local change that p leaves unexplained: 0 is perfect, 1 is
     no better than saying that nothing changes. Standard errors are over samples.
     """
 
@@ -38,6 +38,7 @@ class Unfaithfulness:
     stderr: float
     relative: float
     relative_stderr: float
+    change: float
     num_samples: int
     neighborhood: str
     seed: int
@@ -188,7 +189,7 @@ def _summary(residual: Tensor, delta: Tensor, noise: float, neighborhood: str, s
         spread = _stderr(errors - relative * changes) / zero
     else:
         relative, spread = (0.0 if value <= noise else math.inf), 0.0
-    return Unfaithfulness(value, _stderr(errors), relative, spread, count, neighborhood, seed)
+    return Unfaithfulness(value, _stderr(errors), relative, spread, zero, count, neighborhood, seed)
 
 
 def _stderr(values: Tensor) -> float:

@@ -1,0 +1,178 @@
+"""Methods side by side: every method of the paper by name, scored on the same nodes and the same samples."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch_geometric.data import Data
+from torch_geometric.explain import Explainer
+
+from .difference import DifferenceModel
+from .errors import InputError
+from .explainers import KEC, FaithfulExplainer, GNNExplainer, IntegratedGradients, Linear, PGExplainer, Saliency
+from .explanation import make_target
+from .neighborhood import Neighborhood, parse_neighborhood
+from .target import Target
+from .unfaithfulness import Unfaithfulness, unfaithfulness_of
+
+MODEL_CONFIG = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
+
+# From (neighbourhood, samples, seed) to the method. Only those in FITTED look at the neighbourhood.
+METHODS: dict[str, Callable[[Neighborhood, int, int], FaithfulExplainer]] = {
+    "kec": lambda near, samples, seed: KEC(near, samples, seed=seed),
+    "linear": lambda near, samples, seed: Linear(near, samples, seed=seed),
+    "saliency": lambda _near, _samples, _seed: Saliency(),
+    "ig-zero": lambda _near, _samples, _seed: IntegratedGradients(baseline="zero"),
+    "ig-random": lambda _near, _samples, seed: IntegratedGradients(baseline="random", seed=seed),
+    "ig-full": lambda _near, _samples, _seed: IntegratedGradients(baseline="full"),
+    "gnnexplainer": lambda _near, _samples, seed: GNNExplainer(hard=True, seed=seed),
+    "gnnexplainer-soft": lambda _near, _samples, seed: GNNExplainer(seed=seed),
+    "pgexplainer": lambda _near, _samples, seed: PGExplainer(seed=seed),
+}
+FITTED = ("kec", "linear")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method in one neighbourhood, averaged over nodes.
+
+    ``unfaithfulness`` is the mean of Delta(p) and ``stderr`` its standard error over nodes (over samples, if there
+    is one node); ``relative`` is that mean over the mean of Delta(0).
+    """
+
+    dataset: str
+    method: str
+    neighborhood: str
+    nodes: list[int]
+    unfaithfulness: float
+    stderr: float
+    relative: float
+    seconds_per_node: float
+    num_samples: int  # to score with
+    seed: int  # of the fit; scores are drawn with the next one
+    fit_samples: int
+    model_seed: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as plain values; ``nodes`` is called ``node`` if there is one."""
+        row = asdict(self)
+        if len(self.nodes) == 1:
+            row["node"] = row.pop("nodes")[0]
+        return row
+
+
+def explainer_for(
+    model: torch.nn.Module, method: str, neighborhood: Neighborhood | str, *, samples: int = 200, seed: int = 0
+) -> Explainer:
+    """PyG's Explainer with the method of that name, scoring every feature and every edge."""
+    if method not in METHODS:
+        raise InputError(f"unknown method {method!r}: known are {', '.join(METHODS)}")
+    near = parse_neighborhood(neighborhood) if isinstance(neighborhood, str) else neighborhood
+    return Explainer(
+        model,
+        algorithm=METHODS[method](near, samples, seed),
+        explanation_type="model",
+        node_mask_type="attributes",
+        edge_mask_type="object",
+        model_config=MODEL_CONFIG,
+    )
+
+
+def compare(
+    model: torch.nn.Module,
+    data: Data,
+    nodes: Sequence[int],
+    methods: Sequence[str],
+    neighborhoods: Sequence[Neighborhood],
+    *,
+    dataset: str = "",
+    fit_samples: int = 200,
+    num_samples: int = 500,
+    seed: int = 0,
+    model_seed: int = 0,
+    train_jointly: bool = False,
+    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+) -> list[Row]:
+    """Score ``methods`` on ``nodes`` in ``neighborhoods``, on samples drawn with ``seed + 1`` and so not fitted.
+
+    One set of perturbed graphs, and one evaluation of F on it, serves all methods of a neighbourhood.
+    ``train_jointly`` trains PGExplainer on all nodes together, as the paper does on BA-Shapes.
+    """
+    if not nodes or not methods or not neighborhoods:
+        raise InputError("nothing to compare: name at least one node, one method and one neighbourhood")
+    for node in nodes:
+        if not 0 <= node < data.num_nodes:
+            raise InputError(f"node {node} is out of range: the graph has nodes 0 to {data.num_nodes - 1}")
+    explainers = {
+        (method, near): explainer_for(model, method, near, samples=fit_samples, seed=seed)
+        for near in neighborhoods
+        for method in methods
+    }
+    labels = next(iter(explainers.values())).get_prediction(data.x, data.edge_index).argmax(dim=-1)
+    shared = 0.0
+    if train_jointly and "pgexplainer" in methods:
+        algorithm = explainers["pgexplainer", neighborhoods[0]].algorithm
+        started = time.perf_counter()
+        algorithm.train_on(model, data.x, data.edge_index, nodes, target=labels)
+        shared = (time.perf_counter() - started) / len(nodes)
+    scores: dict[tuple[str, Neighborhood], list[Unfaithfulness]] = {key: [] for key in explainers}
+    seconds = dict.fromkeys(explainers, 0.0)
+    for node in progress(nodes):
+        kept: dict[str, tuple[DifferenceModel, float]] = {}
+        for near in neighborhoods:
+            fitted = []
+            for method in methods:
+                if method in FITTED or method not in kept:
+                    kept[method] = _timed(explainers[method, near], model, data, node, labels)
+                p, taken = kept[method]
+                fitted.append(p)
+                seconds[method, near] += taken + (shared if method == "pgexplainer" else 0.0)
+            target = _target(explainers[methods[0], near], model, data, node, labels)
+            for method, score in zip(
+                methods, unfaithfulness_of(target, fitted, near, num_samples, seed + 1), strict=True
+            ):
+                scores[method, near].append(score)
+    return [
+        Row(
+            dataset=dataset,
+            method=method,
+            neighborhood=str(near),
+            nodes=list(nodes),
+            seconds_per_node=seconds[method, near] / len(nodes),
+            num_samples=num_samples,
+            seed=seed,
+            fit_samples=fit_samples,
+            model_seed=model_seed,
+            **_mean(scores[method, near]),
+        )
+        for near in neighborhoods
+        for method in methods
+    ]
+
+
+def _target(explainer: Explainer, model: torch.nn.Module, data: Data, node: int, labels: torch.Tensor) -> Target:
+    return make_target(model, data.x, data.edge_index, node, labels, explainer.model_config, None, {})
+
+
+def _timed(
+    explainer: Explainer, model: torch.nn.Module, data: Data, node: int, labels: torch.Tensor
+) -> tuple[DifferenceModel, float]:
+    """A method's p for a node, and the seconds from the graph to its scores."""
+    started = time.perf_counter()
+    p: DifferenceModel = explainer.algorithm.fit(_target(explainer, model, data, node, labels))
+    explainer.algorithm.scores(p)
+    return p, time.perf_counter() - started
+
+
+def _mean(scores: Sequence[Unfaithfulness]) -> dict[str, float]:
+    values = torch.tensor([score.value for score in scores], dtype=torch.float64)
+    zero = sum(score.change for score in scores) / len(scores)
+    mean = float(values.mean())
+    spread = float(values.std()) / math.sqrt(len(scores)) if len(scores) > 1 else scores[0].stderr
+    relative = mean / zero if zero > 0 else (0.0 if mean == 0 else math.inf)
+    return {"unfaithfulness": mean, "stderr": spread, "relative": relative}

@@ -1,0 +1,292 @@
+"""The marks of one panel: nodes, edges, self-loops, labels and feature bars, drawn with matplotlib in points.
+
+The language is the paper's: the explained node grey, blue for a positive and red for a negative influence, opacity of
+a node and width of an edge for its strength. The sign is told a second time by the line: solid is positive, dashed is
+negative, for edges and for the outlines of nodes, so that it survives grey print and colour blindness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import to_rgb
+from matplotlib.patheffects import withStroke
+from numpy.typing import NDArray
+
+from graphfaith.view.labels import Label, Scene, place_labels, shorten
+from graphfaith.view.layout import Layout, Panel
+from graphfaith.view.positions import Array
+
+POSITIVE, NEGATIVE = "#2166ac", "#b2182b"
+EXPLAINED, CONTEXT, INK, FAINT_INK = "#707070", "#d4d4d4", "#1a1a1a", "#5f5f5f"
+LABEL_SIZE = 6.5
+MARGIN = 21.0  # around the layout in its box: room for discs, self-loops and labels
+LOOP_FROM = 0.03  # weaker self-loops would only be specks
+RING = 2.5  # points from the explained node to the ring that shows its own score
+HOLLOW = 0.72  # a negative node's disc, as a share of the dashed ring around it
+Colour = tuple[float, float, float, float]
+Dash = Literal["solid"] | tuple[float, Sequence[float]]
+SOLID: Dash = "solid"
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The layout in points inside a panel's box, shared by all panels."""
+
+    box: tuple[float, float]
+    points: Array  # [n, 2]
+    radius: Array  # [n]
+    loops: Array  # [n, 3] centre and radius of the circle that stands for a self-loop
+    widest: float  # line width of an edge with score 1
+    outline: float  # line width around a node
+    labels: list[Label]
+
+
+def fit(layout: Layout, box: tuple[float, float]) -> Geometry:
+    """Scale the layout into the box; nodes as large as the room between them allows."""
+    if not len(layout.nodes):
+        return Geometry(box, np.zeros((0, 2)), np.zeros(0), np.zeros((0, 3)), 1.0, 1.0, [])
+    low, high = layout.positions.min(0), layout.positions.max(0)
+    room = np.array(box) - 2 * MARGIN
+    scale = float((room / np.maximum(high - low, 1e-9)).min()) if len(layout.nodes) > 1 else 1.0
+    points = (layout.positions - (low + high) / 2) * scale + np.array(box) / 2
+    share = 0.26 if layout.directed else 0.34  # an arrow needs to be seen between two discs
+    base = float(np.clip(share * _typical_gap(points), 2.0, 9.5))
+    radius = base * (0.45 + 0.55 * np.sqrt(np.clip(layout.relevance, 0, 1)))
+    explained = sorted({i for panel in layout.panels for i in panel.explained})
+    radius[explained] = max(1.1 * base, 6.5)
+    strength = np.abs(np.stack([panel.edges for panel in layout.panels])).mean(0)
+    loops = _loop_circles(layout, points, radius)
+    scene = Scene(points, radius, _priority(layout), points[layout.edges], strength, loops[loops[:, 2] > 0], box)
+    labels = place_labels(layout.names, scene, explained, LABEL_SIZE)
+    widest, outline = float(np.clip(0.55 * base, 1.8, 4.5)), float(np.clip(0.14 * base, 0.45, 0.9))
+    return Geometry(box, points, radius, loops, widest, outline, labels)
+
+
+def _priority(layout: Layout) -> Array:
+    """[n] who is named first: strong on average, so that a method that rates everything high does not decide alone."""
+    total = np.zeros(len(layout.nodes))
+    for panel in layout.panels:
+        strength = np.maximum(np.abs(panel.nodes), np.abs(panel.loops))
+        for end in layout.edges.T:
+            np.maximum.at(strength, end, np.abs(panel.edges))
+        total += strength
+    return total / len(layout.panels)
+
+
+def _typical_gap(points: Array) -> float:
+    if len(points) < 2:
+        return np.inf
+    gap = np.linalg.norm(points[:, None] - points[None], axis=-1)
+    np.fill_diagonal(gap, np.inf)
+    return float(np.quantile(gap.min(1), 0.2))
+
+
+def draw_panel(axes: Axes, layout: Layout, panel: Panel, geometry: Geometry, name: str) -> None:
+    """Draw one panel; artists carry gids '<name>-edges', '-arrows', '-loops', '-discs', '-nodes', '-outlines'."""
+    axes.set_xlim(0, geometry.box[0])
+    axes.set_ylim(0, geometry.box[1])
+    axes.set_axis_off()
+    _draw_edges(axes, layout, panel, geometry, name)
+    _draw_loops(axes, panel, geometry, name)
+    _draw_nodes(axes, panel, geometry, name)
+    _draw_labels(axes, panel, geometry)
+
+
+def colour(score: float, alpha: float) -> Colour:
+    """Blue or red by sign, grey for zero."""
+    return (*to_rgb(POSITIVE if score > 0 else NEGATIVE if score < 0 else CONTEXT), alpha)
+
+
+def line_style(scores: Array, widest: float) -> tuple[Array, list[Colour], list[Dash]]:
+    """Width, colour and dash of edges with these scores; dashes keep a length that can be seen on thin lines."""
+    width = np.where(scores == 0, 0.35, 0.4 + (widest - 0.4) * np.abs(scores))
+    colours = [colour(s, 0.25 + 0.75 * abs(s) if s else 1.0) for s in scores.tolist()]
+    dashes = [_dash(s, w) for s, w in zip(scores.tolist(), width.tolist(), strict=True)]
+    return width, list(colours), dashes
+
+
+def _dash(score: float, width: float) -> Dash:
+    """In units of the line width, as matplotlib wants it."""
+    return (0.0, (max(2.2, 2.6 / width), max(1.1, 1.8 / width))) if score < 0 else SOLID
+
+
+def _draw_edges(axes: Axes, layout: Layout, panel: Panel, geometry: Geometry, name: str) -> None:
+    order = np.argsort(np.abs(panel.edges), kind="stable")  # strong ones on top
+    scores, ends = panel.edges[order], layout.edges[order]
+    width, colours, dashes = line_style(scores, geometry.widest)
+    lines = geometry.points[ends]
+    if layout.directed and len(ends):
+        head = 2.6 + 1.6 * width
+        lines, tips = _arrows(lines, geometry.radius[ends[:, 1]], head, _has_opposite(ends))
+        arrows = PolyCollection(list(tips), facecolors=colours, edgecolors="none", zorder=2)
+        arrows.set_gid(f"{name}-arrows")
+        axes.add_collection(arrows, autolim=False)
+    collection = LineCollection(
+        list(lines), colors=colours, linewidths=width.tolist(), linestyles=dashes, capstyle="butt", zorder=1
+    )
+    collection.set_gid(f"{name}-edges")
+    axes.add_collection(collection, autolim=False)
+
+
+def _has_opposite(ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+    count = int(ends.max()) + 1
+    result: NDArray[np.bool_] = np.isin(ends[:, 1] * count + ends[:, 0], ends[:, 0] * count + ends[:, 1])
+    return result
+
+
+def _arrows(lines: Array, gap: Array, head: Array, bowed: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Curves [m, 13, 2] that stop at the target's disc, and their heads [m, 3, 2]; opposite edges bow apart."""
+    start, end = lines[:, 0], lines[:, 1]
+    along = end - start
+    length = np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-9)
+    left = np.stack([-along[:, 1], along[:, 0]], axis=1) / length
+    bow = np.where(bowed, 0.16, 0.0)[:, None] * np.minimum(length, 60.0)
+    control = (start + end) / 2 + left * bow
+    arrival = (end - control) / np.maximum(np.linalg.norm(end - control, axis=1, keepdims=True), 1e-9)
+    tip = end - arrival * gap[:, None]
+    back = tip - arrival * head[:, None]
+    t = np.linspace(0, 1, 13)[None, :, None]
+    curve = (1 - t) ** 2 * start[:, None] + 2 * t * (1 - t) * control[:, None] + t**2 * back[:, None]
+    side = np.stack([-arrival[:, 1], arrival[:, 0]], axis=1) * head[:, None] * 0.42
+    return curve, np.stack([tip, back + side, back - side], axis=1)
+
+
+def _loop_circles(layout: Layout, points: Array, radius: Array) -> Array:
+    """[n, 3] centre and radius of each node's self-loop, where its edges leave most room; radius 0 without one."""
+    circles = np.zeros((len(points), 3))
+    strength = np.abs(np.stack([panel.loops for panel in layout.panels])).max(0)
+    explained = {i for panel in layout.panels for i in panel.explained}
+    for node in np.flatnonzero(strength >= LOOP_FROM).tolist():
+        size = 0.62 * radius[node] + 1.6
+        reach = radius[node] + (RING if node in explained else 0.0) + 0.55 * size
+        circles[node] = *(points[node] + reach * _free_direction(node, layout, points)), size
+    return circles
+
+
+def _draw_loops(axes: Axes, panel: Panel, geometry: Geometry, name: str) -> None:
+    places = np.flatnonzero(np.abs(panel.loops) >= LOOP_FROM)
+    places = places[np.argsort(np.abs(panel.loops[places]), kind="stable")]
+    angle = np.linspace(0, 2 * np.pi, 25)
+    circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    lines = [geometry.loops[node, :2] + geometry.loops[node, 2] * circle for node in places]
+    width, colours, dashes = line_style(panel.loops[places], geometry.widest * 0.8)
+    loops = LineCollection(lines, colors=colours, linewidths=width.tolist(), linestyles=dashes, zorder=2, clip_on=False)
+    loops.set_gid(f"{name}-loops")
+    axes.add_collection(loops, autolim=False)
+
+
+def _free_direction(node: int, layout: Layout, points: Array) -> Array:
+    mine = layout.edges[(layout.edges == node).any(1)]
+    others = mine[mine != node]
+    if not len(others):
+        return np.array([0.0, 1.0])
+    towards = points[others] - points[node]
+    angle = np.sort(np.arctan2(towards[:, 1], towards[:, 0]))
+    gap = np.diff(np.append(angle, angle[0] + 2 * np.pi))
+    widest = int(gap.argmax())
+    middle = angle[widest] + gap[widest] / 2
+    return np.array([np.cos(middle), np.sin(middle)])
+
+
+@dataclass(frozen=True)
+class NodeStyle:
+    """How a node with this score looks: a disc, and a line around it."""
+
+    face: Colour
+    disc: float  # the disc's share of the node's radius
+    line: Colour
+    line_width: float  # in units of the panel's outline width
+    dash: Dash
+
+
+def node_style(score: float, explained: bool) -> NodeStyle:
+    """Positive: a full disc in a solid line. Negative: a smaller disc in a dashed ring. Explained: grey in black."""
+    if explained:
+        return NodeStyle((*to_rgb(EXPLAINED), 1.0), 1.0, (0.0, 0.0, 0.0, 1.0), 1.6, SOLID)
+    if score == 0:
+        return NodeStyle((1.0, 1.0, 1.0, 1.0), 1.0, (*to_rgb("#a8a8a8"), 1.0), 0.7, SOLID)
+    face, line = colour(score, abs(score)), colour(score, 0.35 + 0.65 * abs(score))
+    if score > 0:
+        return NodeStyle(face, 1.0, line, 1.0, SOLID)
+    return NodeStyle(face, HOLLOW, line, 1.2, (0.0, (2.0, 1.3)))
+
+
+def scatter_nodes(
+    axes: Axes, points: Array, radius: Array, styles: Sequence[NodeStyle], outline: float, name: str
+) -> None:
+    """White discs, coloured discs, outlines."""
+    x, y = points.T
+    # White first: opacity then reads against paper, not against the edges that end under the disc.
+    discs = axes.scatter(x, y, s=(2 * radius) ** 2, c="white", linewidths=0, zorder=3, clip_on=False)
+    discs.set_gid(f"{name}-discs")
+    inner = radius * np.array([style.disc for style in styles])
+    nodes = axes.scatter(x, y, s=(2 * inner) ** 2, linewidths=0, zorder=4, clip_on=False)
+    nodes.set_facecolor([style.face for style in styles])
+    nodes.set_gid(f"{name}-nodes")
+    lines = axes.scatter(x, y, s=(2 * radius) ** 2, zorder=5, clip_on=False)
+    lines.set_facecolor("none")
+    lines.set_edgecolor([style.line for style in styles])
+    lines.set_linewidth([outline * style.line_width for style in styles])
+    lines.set_linestyle([style.dash for style in styles])
+    lines.set_gid(f"{name}-outlines")
+
+
+def _draw_nodes(axes: Axes, panel: Panel, geometry: Geometry, name: str) -> None:
+    styles = [node_style(score, i in panel.explained) for i, score in enumerate(panel.nodes.tolist())]
+    scatter_nodes(axes, geometry.points, geometry.radius, styles, geometry.outline, name)
+    # The explained node is grey; its own score is the ring around it.
+    explained = [i for i in panel.explained if panel.nodes[i] != 0]
+    own = [node_style(score, False) for score in panel.nodes[explained].tolist()]
+    x, y = geometry.points[explained].T
+    rings = axes.scatter(x, y, s=(2 * (geometry.radius[explained] + RING)) ** 2, zorder=5, clip_on=False)
+    rings.set_facecolor("none")
+    rings.set_edgecolor([style.face for style in own])
+    rings.set_linewidth(1.8)
+    rings.set_linestyle([style.dash for style in own])
+    rings.set_gid(f"{name}-rings")
+
+
+def _draw_labels(axes: Axes, panel: Panel, geometry: Geometry) -> None:
+    for label in geometry.labels:
+        dark = label.node in panel.explained or abs(panel.nodes[label.node]) > 0.85
+        text = axes.text(
+            label.x,
+            label.y,
+            label.text,
+            fontsize=LABEL_SIZE,
+            fontweight="bold" if label.bold else "normal",
+            color="white" if label.inside and dark else INK,
+            ha="center",
+            va="center_baseline",
+            parse_math=False,
+            zorder=6,
+        )
+        if not label.inside:
+            text.set_path_effects([withStroke(linewidth=1.6, foreground="white")])
+
+
+def draw_features(axes: Axes, features: Sequence[tuple[str, float]], rows: int, name: str) -> None:
+    """Bars to the right for positive features, to the left for negative ones, the name on the free side."""
+    axes.set_xlim(-1.05, 1.05)
+    axes.set_ylim(rows - 0.4, -0.6)
+    axes.set_axis_off()
+    axes.axvline(0, color=FAINT_INK, linewidth=0.6)
+    for row, (feature, score) in enumerate(features):
+        bars = axes.barh(row, score, height=0.62, color=colour(score, 1.0)[:3])
+        bars[0].set_gid(f"{name}-feature-{row}")
+        axes.text(
+            -0.04 if score > 0 else 0.04,
+            row,
+            shorten(feature, 24),
+            ha="right" if score > 0 else "left",
+            va="center_baseline",
+            fontsize=LABEL_SIZE,
+            color=INK,
+            parse_math=False,
+        )

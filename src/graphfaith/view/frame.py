@@ -1,0 +1,197 @@
+"""What stands around the panels: sizes of the figure's parts, titles, captions, and a legend that is also a scale."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from graphfaith.view.draw import FAINT_INK, INK, LOOP_FROM, MARGIN, line_style, node_style, scatter_nodes
+from graphfaith.view.labels import shorten, text_size
+from graphfaith.view.layout import Layout, Panel
+
+_SIDE, _GAP = 10.0, 14.0
+_TITLE, _SUBTITLE, _CAPTION, _FEATURE_ROW = 15.0, 12.0, 13.0, 9.5
+_SCALE = (-1.0, -0.5, 0.0, 0.5, 1.0)
+_SCALE_TEXT = ("−1", "−½", "0", "½", "1")
+# The legend: a step of the scale, the words beside it, the explained node, rows, and the narrowest figure they need.
+_STEP, _WORD, _EXPLAINED, _STRIP, _ROW, _NARROWEST = 30.0, 70.0, 84.0, 36.0, 19.0, 310.0
+_NOTE, _NOTE_SIZE = 9.0, 6.8
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Sizes in points; a cell is title, panel, caption and feature bars from top to bottom."""
+
+    columns: int
+    rows: int
+    box: tuple[float, float]
+    title: float
+    feature_rows: int
+    notes: tuple[str, ...]
+    explained: bool
+
+    @property
+    def features(self) -> float:
+        """Height of the feature bars, 0 without any."""
+        return self.feature_rows * _FEATURE_ROW + 6.0 if self.feature_rows else 0.0
+
+    @property
+    def stacked(self) -> bool:
+        """Whether the legend is too wide for one row, so that the explained node gets a row of its own."""
+        needed = _EXPLAINED + 2 * _WORD + _STEP * len(_SCALE) + 2 * _SIDE
+        return self.explained and figure_width(self.columns, self.box[0]) < needed
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """The whole figure."""
+        width = figure_width(self.columns, self.box[0])
+        cells = self.rows * (self._cell + _GAP) - (0.0 if self.feature_rows else _GAP / 2)
+        return width, cells + _STRIP + _ROW * self.stacked + _NOTE * len(self.notes) + 4.0
+
+    @property
+    def _cell(self) -> float:
+        return self.title + self.box[1] + _CAPTION + self.features
+
+    def add_panel(self, figure: Figure, position: int) -> Axes:
+        """Axes for a panel's picture."""
+        return self.add(figure, *self._corner(position), *self.box)
+
+    def add_features(self, figure: Figure, position: int) -> Axes:
+        """Axes for a panel's feature bars."""
+        left, bottom = self._corner(position)
+        return self.add(figure, left, bottom - _CAPTION - self.features, self.box[0], self.features)
+
+    def add(self, figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+        """Axes at this place in points."""
+        across, up = self.size
+        return figure.add_axes((left / across, bottom / up, width / across, height / up))
+
+    def _corner(self, position: int) -> tuple[float, float]:
+        """Lower left corner of a panel's box."""
+        row, column = divmod(position, self.columns)
+        width, height = self.size
+        used = self.columns * self.box[0] + (self.columns - 1) * _GAP
+        left = (width - used) / 2 + column * (self.box[0] + _GAP)
+        return left, height - _GAP / 2 - row * (self._cell + _GAP) - self.title - self.box[1]
+
+
+def figure_width(columns: int, panel: float) -> float:
+    """Points from edge to edge, never less than the legend needs."""
+    return max(columns * panel + (columns - 1) * _GAP + 2 * _SIDE, _NARROWEST)
+
+
+def frame_for(layout: Layout, panel_width: float | None, columns: int | None) -> Frame:
+    """Panels as wide as the number of nodes and as high as the layout asks, at most four abreast."""
+    panels, shown = layout.panels, len(layout.nodes)
+    width = 72 * (panel_width or max(2.8, 2.2 + 0.12 * math.sqrt(min(shown, 400))))
+    columns = min(columns or math.ceil(len(panels) / math.ceil(len(panels) / 4)), len(panels))
+    ratio = 0.0
+    if shown > 1:
+        across, up = np.ptp(layout.positions, axis=0).tolist()
+        ratio = float(np.clip(up / max(across, 1e-9), 0.55, 1.0))
+    title = _TITLE * any(panel.title for panel in panels) + _SUBTITLE * any(panel.subtitle for panel in panels)
+    return Frame(
+        columns=columns,
+        rows=math.ceil(len(panels) / columns),
+        box=(width, (width - 2 * MARGIN) * ratio + 2 * MARGIN),
+        title=title,
+        feature_rows=max(len(panel.features) for panel in panels),
+        notes=_wrap(_notes(layout), figure_width(columns, width) - 2 * _SIDE),
+        explained=any(panel.explained for panel in panels),
+    )
+
+
+def _notes(layout: Layout) -> list[str]:
+    notes = [f"{layout.cut}, strongest first"] if layout.cut else []
+    notes.append("node opacity and edge width: share of the panel's scale")
+    if any(panel.nodes[list(panel.explained)].any() for panel in layout.panels):
+        notes.append("ring: own score of the explained node")
+    if any((np.abs(panel.loops) >= LOOP_FROM).any() for panel in layout.panels):
+        notes.append("small circle: self-loop")
+    return notes
+
+
+def _wrap(notes: list[str], width: float) -> tuple[str, ...]:
+    lines = [notes[0]]
+    for note in notes[1:]:
+        longer = f"{lines[-1]} · {note}"
+        if text_size(longer, _NOTE_SIZE)[0] <= width:
+            lines[-1] = longer
+        else:
+            lines.append(note)
+    return tuple(lines)
+
+
+def draw_titles(axes: Axes, panel: Panel, frame: Frame) -> None:
+    """Method above, neighbourhood and unfaithfulness under it, the panel's scale below the picture."""
+    width, height = frame.box
+    lower = frame.title - _TITLE if panel.title else 0.0
+    for text, y, size, weight, ink in (
+        (panel.title, height + lower + 3, 10.0, "bold", INK),
+        (panel.subtitle, height + 2, 7.5, "normal", FAINT_INK),
+        (caption(panel), -9.0, 6.5, "normal", FAINT_INK),
+    ):
+        line = shorten(text, 90)
+        size = min(size, size * (width + _GAP / 2) / max(text_size(line, size, bold=weight == "bold")[0], 1.0))
+        axes.text(
+            width / 2, y, line, fontsize=size, fontweight=weight, color=ink, ha="center", va="bottom",
+            parse_math=False, clip_on=False,
+        )  # fmt: skip
+
+
+def caption(panel: Panel) -> str:
+    """The scores that 1 stands for in this panel."""
+    kinds = (("edges", panel.edge_scale), ("nodes", panel.node_scale), ("features", panel.feature_scale))
+    parts = [f"±{scale:.3g} {kind}" for kind, scale in kinds if scale > 0 and (kind != "features" or panel.features)]
+    return "scale " + " · ".join(parts) if parts else "every score is zero"
+
+
+def draw_legend(figure: Figure, frame: Frame) -> None:
+    """The explained node, a strip of nodes and edges from -1 to 1, and what else there is to know."""
+    width = frame.size[0]
+    notes = _NOTE * len(frame.notes) + 3.0
+    height = notes + _STRIP + _ROW * frame.stacked
+    axes = frame.add(figure, 0, 0, width, height)
+    axes.set_xlim(0, width)
+    axes.set_ylim(0, height)
+    axes.set_axis_off()
+    beside = _EXPLAINED if frame.explained and not frame.stacked else 0.0
+    left = (width - (beside + 2 * _WORD + _STEP * len(_SCALE))) / 2
+    y = notes + 26.0
+    if frame.explained:
+        start = (width - _EXPLAINED) / 2 if frame.stacked else left
+        _draw_explained(axes, start + 8, y + 19 if frame.stacked else y)
+    _draw_scale(axes, left + beside + _WORD, y)
+    for i, note in enumerate(frame.notes):
+        _write(axes, width / 2, notes - 6.0 - i * _NOTE, note, "center")
+
+
+def _draw_explained(axes: Axes, x: float, y: float) -> None:
+    scatter_nodes(axes, np.array([[x, y]]), np.array([6.0]), [node_style(0.0, True)], 0.9, "legend-explained")
+    _write(axes, x + 10, y, "explained node", "left")
+
+
+def _draw_scale(axes: Axes, left: float, y: float) -> None:
+    """A disc over an edge for each step, drawn as the panels draw them."""
+    x = left + _STEP * (np.arange(len(_SCALE)) + 0.5)
+    styles = [node_style(score, False) for score in _SCALE]
+    scatter_nodes(axes, np.stack([x, np.full(len(x), y)], 1), np.full(len(x), 5.5), styles, 0.9, "legend")
+    lines = [np.array([[a - 10.5, y - 11], [a + 10.5, y - 11]]) for a in x]
+    widths, colours, dashes = line_style(np.array(_SCALE), 4.0)
+    samples = LineCollection(lines, colors=colours, linewidths=widths.tolist(), linestyles=dashes)
+    samples.set_gid("legend-edges")
+    axes.add_collection(samples, autolim=False)
+    for a, text in zip(x.tolist(), _SCALE_TEXT, strict=True):
+        _write(axes, a, y - 19, text, "center")
+    _write(axes, left - 2, y - 5, "negative influence", "right")
+    _write(axes, left + _STEP * len(_SCALE) + 2, y - 5, "positive influence", "left")
+
+
+def _write(axes: Axes, x: float, y: float, text: str, align: Literal["left", "center", "right"]) -> None:
+    axes.text(x, y, text, fontsize=_NOTE_SIZE, color=FAINT_INK, ha=align, va="center_baseline", parse_math=False)

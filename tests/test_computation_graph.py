@@ -1,0 +1,409 @@
+from collections import deque
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch_geometric.nn import (
+    GAT,
+    GATConv,
+    GCNConv,
+    GINConv,
+    GraphConv,
+    MessagePassing,
+    SAGEConv,
+    SGConv,
+)
+
+from graphfaith import ComputationGraph, InputError, ModelError, Target
+from graphfaith.computation_graph import message_passing_layers, normalises_by_degree
+from graphfaith.graph import Graph
+
+FEATURES, HIDDEN = 3, 4
+
+
+@dataclass
+class Case:
+    num_nodes: int
+    edges: list[tuple[int, int]]
+    weights: list[float] | None
+    node: int
+    layers: int
+    seed: int
+
+    @property
+    def edge_index(self) -> Tensor:
+        return torch.tensor(self.edges, dtype=torch.long).view(-1, 2).T.contiguous()
+
+    @property
+    def edge_weight(self) -> Tensor | None:
+        return None if self.weights is None else torch.tensor(self.weights, dtype=torch.float64)
+
+    @property
+    def x(self) -> Tensor:
+        generator = torch.Generator().manual_seed(self.seed)
+        return torch.randn(self.num_nodes, FEATURES, generator=generator, dtype=torch.float64)
+
+    def distances(self) -> dict[int, int]:
+        """Hops against the messages from each node to the explained one."""
+        found, queue = {self.node: 0}, deque([self.node])
+        while queue:
+            sink = queue.popleft()
+            for a, b in self.edges:
+                if b == sink and a not in found:
+                    found[a] = found[sink] + 1
+                    queue.append(a)
+        return found
+
+
+@st.composite
+def cases(draw, weighted=None):
+    n = draw(st.integers(1, 8))
+    pairs = draw(st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=18))
+    edges, looped = [], set()
+    for source, sink in pairs:
+        if source != sink or source not in looped:
+            edges.append((source, sink))
+            looped |= {source} if source == sink else set()
+    has_weights = draw(st.booleans()) if weighted is None else weighted
+    weights = [draw(st.sampled_from([0.25, 0.5, 1.0, 1.75])) for _ in edges] if has_weights else None
+    return Case(n, edges, weights, draw(st.integers(0, n - 1)), draw(st.integers(1, 3)), draw(st.integers(0, 999)))
+
+
+class WeightedStack(torch.nn.Module):
+    def __init__(self, layers: int, seed: int = 0, **options) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        sizes = [FEATURES, *[HIDDEN] * layers]
+        self.convs = torch.nn.ModuleList(GCNConv(a, b, **options) for a, b in pairwise(sizes))
+        for conv in self.convs:
+            torch.nn.init.normal_(conv.bias, std=0.1)
+        self.double()
+
+    def forward(self, x, edge_index, edge_weight=None):
+        for conv in self.convs:
+            x = torch.tanh(conv(x, edge_index, edge_weight))
+        return x
+
+
+class PlainStack(torch.nn.Module):
+    def __init__(self, make, layers: int, seed: int = 0) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        sizes = [FEATURES, *[HIDDEN] * layers]
+        self.convs = torch.nn.ModuleList(make(a, b) for a, b in pairwise(sizes))
+        self.double()
+
+    def forward(self, x, edge_index):
+        for conv in self.convs:
+            x = torch.tanh(conv(x, edge_index))
+        return x
+
+
+class Unknown(MessagePassing):
+    def message(self, x_j):
+        return x_j
+
+
+def make_gin(a, b):
+    return GINConv(torch.nn.Linear(a, b))
+
+
+UNNORMALISED = {
+    "SAGE": SAGEConv,
+    "GIN": make_gin,
+    "GAT": lambda a, b: GATConv(a, b, heads=2, concat=False),
+    "GraphConv": GraphConv,
+}
+
+
+def dense_gcn(model: WeightedStack, x: Tensor, a: Tensor) -> Tensor:
+    """The same network by its formula, A [n, n] with A[i, j] the weight of j -> i, loops included."""
+    degree = a.sum(dim=1)
+    scale = torch.where(degree > 0, degree.clamp(min=1e-300).rsqrt(), torch.zeros_like(degree))
+    for conv in model.convs:
+        x = torch.tanh(scale[:, None] * a * scale @ x @ conv.lin.weight.T + conv.bias)
+    return x
+
+
+def adjacency(size: int, sources, sinks, weights) -> Tensor:
+    a = torch.zeros(size, size, dtype=torch.float64)
+    return a.index_put((torch.as_tensor(sinks), torch.as_tensor(sources)), weights, accumulate=True)
+
+
+def whole_adjacency(case: Case) -> Tensor:
+    weights = torch.ones(len(case.edges), dtype=torch.float64) if case.weights is None else case.edge_weight
+    a = adjacency(case.num_nodes, *case.edge_index, weights)
+    looped = {u for u, v in case.edges if u == v}
+    for u in set(range(case.num_nodes)) - looped:
+        a[u, u] = 1
+    return a
+
+
+def around(case: Case, degrees: bool = True, **options) -> tuple[ComputationGraph, tuple]:
+    tensors = (case.x, case.edge_index, case.edge_weight)
+    return ComputationGraph.around(Graph(*tensors), case.node, case.layers, degrees=degrees, **options), tensors
+
+
+# Its parts are what they say
+
+
+@given(cases(), st.booleans())
+def test_structure(case, degrees):
+    part, tensors = around(case, degrees)
+    x, _, given_weights = tensors
+    distance = case.distances()
+    reach = case.layers if degrees else case.layers - 1
+    nodes, hop = part.nodes.tolist(), part.hop.tolist()
+
+    assert nodes[0] == case.node
+    assert part.node == 0
+    assert len(set(nodes)) == len(nodes) == part.num_nodes
+    assert [distance[u] for u in nodes] == hop
+    assert list(zip(hop, nodes, strict=True)) == sorted(zip(hop, nodes, strict=True))
+    visible = {u for u, k in distance.items() if k <= case.layers}
+    assert set(nodes[: part.num_visible]) == visible
+    beyond = degrees and any(k == case.layers + 1 for k in distance.values())
+    assert part.num_nodes - part.num_visible == int(beyond)
+
+    inner = [u for u in nodes if distance[u] <= reach]
+    assert part.num_loops == len(inner)
+    plain = part.num_edges - part.num_loops
+    ids = part.edge_id.tolist()
+    assert ids[:plain] == [i for i, (a, b) in enumerate(case.edges) if a != b and distance.get(b, 99) <= reach]
+    loops = {a: i for i, (a, b) in enumerate(case.edges) if a == b}
+    assert ids[plain:] == [loops.get(u, -1) for u in inner]
+    assert part.is_loop.tolist() == [False] * plain + [True] * len(inner)
+
+    for (source, sink), i, loop in zip(part.edge_index.T.tolist(), ids, part.is_loop.tolist(), strict=True):
+        if loop:
+            assert source == sink
+        else:
+            assert nodes[sink] == case.edges[i][1]
+            expected = case.edges[i][0]
+            assert nodes[source] == expected if expected in visible else source == part.num_nodes - 1
+            assert (hop[sink] < case.layers) == part.carries_message[ids.index(i)].item()
+    assert part.edge_index[:, plain:].tolist() == [list(range(len(inner)))] * 2
+
+    expected = [1.0 if i < 0 or given_weights is None else given_weights[i].item() for i in ids]
+    assert part.weight.tolist() == expected
+    assert part.weight.dtype == torch.float64
+    assert part.felt.all()
+    assert torch.equal(part.x, x[part.nodes])
+    assert part.feature_range == float(x.max() - x.min())
+    assert part.size == (case.num_nodes, len(case.edges))
+    assert part.num_hops == case.layers
+
+
+@given(cases(), st.sampled_from([None, 1.0, 2.0]))
+def test_implied_loops(case, loop_weight):
+    part, _ = around(case, loop_weight=loop_weight)
+    implied = part.edge_id < 0
+    assert (implied <= part.is_loop).all()
+    assert part.felt.tolist() == (~implied if loop_weight is None else torch.ones_like(implied)).tolist()
+    assert (part.weight[implied] == (1.0 if loop_weight is None else loop_weight)).all()
+
+
+def test_messages_against_the_arrows():
+    x, path = torch.eye(4), torch.tensor([[0, 1, 2], [1, 2, 3]])
+    part = ComputationGraph.around(Graph(x, path, flow="target_to_source"), 0, 1, degrees=True)
+    assert part.nodes.tolist() == [0, 1, 2]
+    assert part.edge_index.tolist() == [[1, 2, 0, 1], [0, 1, 0, 1]]
+    assert part.edge_id.tolist() == [0, 1, -1, -1]
+
+
+def test_one_node_stands_for_all_outermost_ones():
+    star = torch.tensor([[1, 2, 3, 4, 5], [0, 1, 1, 1, 2]])
+    x = torch.eye(6)
+    part = ComputationGraph.around(Graph(x, star), 0, 1)
+    assert part.nodes.tolist() == [0, 1, 2]
+    assert part.edge_index[:, :4].tolist() == [[1, 2, 2, 2], [0, 1, 1, 1]]
+    assert part.edge_id[:4].tolist() == [0, 1, 2, 3]
+
+
+def test_isolated_node():
+    x, edge_index = torch.eye(3), torch.tensor([[0], [1]])
+    part = ComputationGraph.around(Graph(x, edge_index), 2, 3)
+    assert part.nodes.tolist() == [2]
+    assert part.edge_index.tolist() == [[0], [0]]
+    assert part.edge_id.tolist() == [-1]
+    assert part.num_visible == part.num_loops == 1
+
+
+# It is exact
+
+
+@given(cases())
+def test_gcn_on_the_computation_graph(case):
+    model = WeightedStack(case.layers, case.seed)
+    x, edge_index, edge_weight = case.x, case.edge_index, case.edge_weight
+    with torch.no_grad():
+        expected = model(x, edge_index, edge_weight)[case.node]
+        target = Target(model, x, edge_index, case.node, label=1, edge_weight=edge_weight)
+        part = target.computation_graph
+        a = adjacency(part.num_nodes, *part.edge_index, part.weight)
+        by_formula = dense_gcn(model, part.x, a)[0]
+        whole_by_formula = dense_gcn(model, x, whole_adjacency(case))[case.node]
+    assert target.route == "weight"
+    assert target.value == pytest.approx(expected[1].item(), abs=1e-12)
+    torch.testing.assert_close(by_formula, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(whole_by_formula, expected, rtol=0, atol=1e-12)
+    assert part.num_hops == case.layers
+
+
+@given(cases(weighted=False), st.sampled_from(sorted(UNNORMALISED)))
+def test_unnormalised_layers_on_the_computation_graph(case, name):
+    model = PlainStack(UNNORMALISED[name], case.layers, case.seed)
+    x, edge_index = case.x, case.edge_index
+    with torch.no_grad():
+        expected = model(x, edge_index)[case.node]
+    target = Target(model, x, edge_index, case.node, label=2)
+    part = target.computation_graph
+    assert target.route == "mask"
+    assert target.value == pytest.approx(expected[2].item(), abs=1e-12)
+    assert part.num_nodes == part.num_visible
+    with torch.no_grad():
+        felt = part.edge_index[:, part.edge_id >= 0]
+        torch.testing.assert_close(model(part.x, felt)[0], expected, rtol=0, atol=1e-12)
+
+
+@given(cases())
+def test_gcn_without_loops(case):
+    model = WeightedStack(case.layers, case.seed, add_self_loops=False)
+    x, edge_index, edge_weight = case.x, case.edge_index, case.edge_weight
+    target = Target(model, x, edge_index, case.node, label=0, edge_weight=edge_weight)
+    with torch.no_grad():
+        assert target.value == pytest.approx(model(x, edge_index, edge_weight)[case.node, 0].item(), abs=1e-12)
+    assert target.computation_graph.felt.tolist() == (target.computation_graph.edge_id >= 0).tolist()
+
+
+# And no larger than it must be
+
+
+@given(cases(weighted=True), st.integers(0, 99))
+def test_nothing_outside_matters_to_a_gcn(case, seed):
+    model = WeightedStack(case.layers, case.seed)
+    part, (x, edge_index, edge_weight) = around(case)
+    generator = torch.Generator().manual_seed(seed)
+    outside = torch.ones(len(case.edges), dtype=torch.bool)
+    outside[part.edge_id[part.edge_id >= 0]] = False
+    hidden = torch.ones(case.num_nodes, dtype=torch.bool)
+    hidden[part.nodes[: part.num_visible]] = False
+    with torch.no_grad():
+        expected = model(x, edge_index, edge_weight)[case.node]
+        other_weight = torch.where(outside, torch.rand(len(outside), generator=generator).double(), edge_weight)
+        other_x = torch.where(hidden[:, None], torch.randn(x.shape, generator=generator).double(), x)
+        torch.testing.assert_close(model(other_x, edge_index, other_weight)[case.node], expected, rtol=0, atol=1e-13)
+
+
+@given(cases(weighted=True))
+def test_everything_inside_matters_to_a_gcn(case):
+    assume(any(b == case.node and a != b for a, b in case.edges))  # else the weight of its loop cancels
+    model = WeightedStack(case.layers, case.seed)
+    x, a = case.x.requires_grad_(), whole_adjacency(case).requires_grad_()
+    out = dense_gcn(model, x, a)[case.node] @ torch.tensor([0.3, -0.7, 1.1, 0.9], dtype=torch.float64)
+    dx, da = torch.autograd.grad(out, (x, a))
+    part, _ = around(case)
+
+    assert set(dx.abs().sum(dim=1).nonzero().view(-1).tolist()) == set(part.nodes[: part.num_visible].tolist())
+    entries = {(v, u) for u, v in case.edges} | {(u, u) for u in range(case.num_nodes)}
+    felt = {(i, j) for i, j in da.nonzero().tolist() if (i, j) in entries}
+    inside = {tuple(reversed(case.edges[i])) for i in part.edge_id.tolist() if i >= 0}
+    inside |= {(u, u) for u in part.nodes[: part.num_loops].tolist()}
+    assert inside == felt
+
+
+@given(cases(weighted=False), st.sampled_from(sorted(UNNORMALISED)), st.integers(0, 99))
+def test_nothing_outside_matters_without_degrees(case, name, seed):
+    model = PlainStack(UNNORMALISED[name], case.layers, case.seed)
+    part, (x, edge_index, _) = around(case, degrees=False)
+    kept = part.edge_id[part.edge_id >= 0].sort().values
+    hidden = torch.ones(case.num_nodes, dtype=torch.bool)
+    hidden[part.nodes[: part.num_visible]] = False
+    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)).double()
+    with torch.no_grad():
+        expected = model(x, edge_index)[case.node]
+        found = model(torch.where(hidden[:, None], noise, x), edge_index[:, kept])[case.node]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-13)
+
+
+@given(cases(weighted=False))
+def test_everything_inside_matters_to_gin(case):
+    model = PlainStack(make_gin, case.layers, case.seed)
+    part, (x, edge_index, _) = around(case, degrees=False)
+    x.requires_grad_()
+    out = model(x, edge_index)[case.node]
+    (dx,) = torch.autograd.grad(out.sum(), x)
+    assert set(dx.abs().sum(dim=1).nonzero().view(-1).tolist()) == set(part.nodes.tolist())
+    with torch.no_grad():
+        for i in part.edge_id[part.edge_id >= 0].tolist():
+            rest = torch.arange(len(case.edges)) != i
+            assert not torch.allclose(model(x, edge_index[:, rest])[case.node], out, rtol=0, atol=1e-12)
+
+
+# Which layers look at the degree of the sender
+
+
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [
+        (GCNConv(2, 2), True),
+        (GCNConv(2, 2, normalize=False), False),
+        (SGConv(2, 2), True),
+        (SAGEConv(2, 2), False),
+        (make_gin(2, 2), False),
+        (GATConv(2, 2), False),
+        (Unknown(), True),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, torch.nn.Module) else str(value),
+)
+def test_normalises_by_degree(layer, expected):
+    assert normalises_by_degree(torch.nn.Sequential(torch.nn.Linear(2, 2), layer)) is expected
+
+
+def test_one_normalising_layer_is_enough():
+    assert normalises_by_degree(torch.nn.ModuleList([SAGEConv(2, 2), GCNConv(2, 2)]))
+
+
+def test_layers_are_found_in_order():
+    model = GAT(2, 4, num_layers=3, out_channels=2)
+    assert message_passing_layers(model) == list(model.convs)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("node", [-1, 4, 100, 1.5])
+def test_a_node_out_of_range_is_named(node):
+    x, path = torch.eye(4), torch.tensor([[3, 2, 1], [2, 1, 0]])
+    with pytest.raises(InputError, match=rf"node {node} .*0 to 3"):
+        ComputationGraph.around(Graph(x, path), node, 1)
+    with pytest.raises(InputError, match=rf"node {node} .*0 to 3"):
+        Target(WeightedStack(1), x[:, :3].double(), path, node)
+
+
+@pytest.mark.parametrize("num_hops", [0, -1, 1.5])
+def test_num_hops_is_checked(num_hops):
+    x, path = torch.eye(4), torch.tensor([[3, 2, 1], [2, 1, 0]])
+    with pytest.raises(InputError, match=rf"num_hops .*{num_hops}"):
+        ComputationGraph.around(Graph(x, path), 0, num_hops)
+    with pytest.raises(InputError, match=rf"num_hops .*{num_hops}"):
+        Target(WeightedStack(1), x[:, :3].double(), path, 0, num_hops=num_hops)
+
+
+def test_a_node_as_a_number_of_any_kind():
+    x, path = torch.eye(4), torch.tensor([[3, 2, 1], [2, 1, 0]])
+    graph = Graph(x, path)
+    for node in (1, np.int64(1), np.int32(1), torch.tensor(1)):
+        assert ComputationGraph.around(graph, node, 1).nodes.tolist() == [1, 2, 3]
+
+
+def test_too_few_hops_are_noticed():
+    x, path = torch.linspace(-1, 1, 18).double().view(6, 3), torch.stack([torch.arange(1, 6), torch.arange(5)])
+    Target(WeightedStack(3), x, path, 0)
+    with pytest.raises(ModelError, match="num_hops"):
+        Target(WeightedStack(3), x, path, 0, num_hops=2)
