@@ -216,11 +216,12 @@ def test_messages_against_the_arrows():
     assert part.edge_id.tolist() == [0, 1, -1, -1]
 
 
-def test_one_node_stands_for_all_outermost_ones():
-    star = torch.tensor([[1, 2, 3, 4, 5], [0, 1, 1, 1, 2]])
+@pytest.mark.parametrize("relabel", [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [2, 4, 0, 3, 1, 5], [4, 0, 1, 2, 3, 5]])
+def test_one_node_stands_for_all_outermost_ones(relabel):
+    star = torch.tensor(relabel)[torch.tensor([[1, 2, 3, 4, 5], [0, 1, 1, 1, 2]])]
     x = torch.eye(6)
-    part = ComputationGraph.around(Graph(x, star), 0, 1)
-    assert part.nodes.tolist() == [0, 1, 2]
+    part = ComputationGraph.around(Graph(x, star), relabel[0], 1)
+    assert part.nodes.tolist() == [*relabel[:2], min(relabel[2:5])]
     assert part.edge_index[:, :4].tolist() == [[1, 2, 2, 2], [0, 1, 1, 1]]
     assert part.edge_id[:4].tolist() == [0, 1, 2, 3]
 

@@ -298,8 +298,9 @@ def test_pgexplainer_keeps_the_share_it_was_asked_for():
     case = make_case(seed=20, nodes=10, edges=40)
     for keep in (0.135, 0.5, 1.0):
         explanation = explain(case, gf.PGExplainer(epochs=2, keep=keep))[1]
-        learnt = learnt_edges(explanation.difference_model.graph)
-        assert explanation.edge_mask[learnt].sum() == np.ceil(keep * len(learnt))
+        graph = explanation.difference_model.graph
+        learnt, given = learnt_edges(graph), int((graph.edge_id >= 0).sum())
+        assert explanation.edge_mask[learnt].sum() == min(np.ceil(keep * given), len(learnt))
 
 
 def test_pgexplainer_trained_on_several_nodes(monkeypatch):

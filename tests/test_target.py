@@ -260,7 +260,7 @@ def test_nodes_without_weight(options):
 def test_some_nodes_without_weight(options):
     """Where only some nodes lose their in-edges, the gradient elsewhere is still that of finite differences."""
     x, edge_index = some_graph()
-    target = Target(OneLayer(**options), x, edge_index, 2)
+    target = Target(OneLayer(**options), x, edge_index, int(edge_index[1].bincount().argmax()))
     part = target.computation_graph
     sinks = part.edge_index[1]
     victim = int(sinks[(sinks != 0) & part.felt][0])
@@ -502,6 +502,69 @@ def test_kinds_of_gcn(options, weighted, loop):
     xs, weights = samples(target, "both")
     torch.testing.assert_close(target.evaluate(xs, weights), loop_over(target, xs, weights), rtol=1e-12, atol=1e-12)
     assert target.evaluate(xs, weights).std() > 1e-3
+    implied = target.computation_graph.edge_id < 0
+    assert (target.computation_graph.felt[implied] == model.conv.add_self_loops).all()
+
+
+def with_loops(edge_index, kind):
+    """The same graph with none, some or all of its self-loops written down, in some place."""
+    loops = torch.arange(NODES).expand(2, -1)
+    first, second = edge_index[:, :10], edge_index[:, 10:]
+    parts = {
+        "none": [edge_index],
+        "some last": [edge_index, loops[:, 2:5]],
+        "some inside": [first, loops[:, [7, 2, 0]], second],
+        "all last": [edge_index, loops],
+        "all first": [loops, edge_index],
+        "all inside, mixed": [first, loops[:, 5:].flip(1), second, loops[:, :5]],
+    }
+    return torch.cat(parts[kind], dim=1)
+
+
+class MaskedGCN(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(4)
+        self.convs = nn.ModuleList([GCNConv(FEATURES, 4), GCNConv(4, CLASSES)]).double()
+
+    def forward(self, x, edge_index):
+        return self.convs[1](torch.tanh(self.convs[0](x, edge_index)), edge_index)
+
+
+@pytest.mark.parametrize("kind", ["some last", "some inside", "all last", "all first", "all inside, mixed"])
+@pytest.mark.parametrize("name", ["GCN", "GAT", "masked GCN"])
+def test_it_does_not_matter_how_loops_are_written(name, kind):
+    x, edge_index = some_graph()
+    model = MaskedGCN() if name == "masked GCN" else some_model(name)
+    written = with_loops(edge_index, kind)
+    plain, other = (Target(model, x, edges, 2, label=1) for edges in (edge_index, written))
+    assert other.value == pytest.approx(plain.value, abs=1e-12)
+    xs, weights = samples(plain, "both")
+    torch.testing.assert_close(other.evaluate(xs, weights), plain.evaluate(xs, weights), rtol=1e-12, atol=1e-12)
+    for a, b in zip(other.gradient(), plain.gradient(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["none", "some inside", "all first"])
+def test_a_mask_multiplies_normalised_messages(kind):
+    x, edge_index = some_graph()
+    model = MaskedGCN()
+    target = Target(model, x, with_loops(edge_index, kind), 2, label=1)
+    assert target.route == "mask"
+    part = target.computation_graph
+    weights = samples(target, "edges")[1]
+    sources, sinks = part.edge_index
+    ones = torch.zeros(part.num_nodes, part.num_nodes, dtype=torch.float64)
+    ones.index_put_((sinks, sources), torch.ones_like(part.weight), accumulate=True)
+    scale = ones.sum(dim=1).clamp(min=1).rsqrt()
+    expected = []
+    for weight in weights:
+        a = torch.zeros_like(ones).index_put_((sinks, sources), weight, accumulate=True)
+        h = scale[:, None] * a * scale
+        first, second = model.convs
+        hidden = torch.tanh(h @ part.x @ first.lin.weight.T + first.bias)
+        expected.append((h @ hidden @ second.lin.weight.T + second.bias)[0, 1].detach())
+    torch.testing.assert_close(target.evaluate(weight=weights), torch.stack(expected), rtol=1e-12, atol=1e-12)
 
 
 class Propagates(nn.Module):

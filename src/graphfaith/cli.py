@@ -24,9 +24,9 @@ from .errors import GraphfaithError, InputError, OutputError
 from .explanation import top_edges, top_features
 from .models import Trained, trained
 from .neighborhood import Neighborhood, check_num_samples, parse_neighborhood
+from .output import check_output, write_file
 from .unfaithfulness import general_unfaithfulness
 from .view import figure
-from .output import check_output, write_file
 
 T = TypeVar("T")
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer brings its own click from 0.26 on, and does not name this one
@@ -34,6 +34,7 @@ UsageError: Any = typer.BadParameter.__mro__[1]  # typer brings its own click fr
 EDGE_NEIGHBORHOODS = ("U(A,0.2)", "U(A,0.5)", "B(A,0.2)", "B(A,0.5)")
 FEATURE_NEIGHBORHOODS = ("U(X,0.2r)", "U(X,0.2r)xU(A,0.2)", "U(X,0.5r)xU(A,0.5)")
 PAPER_NODES = {"ba-shapes": "400:700:5", "cora": "0:1000:5", "citeseer": "0:1000:5"}
+SHOWN = 40  # nodes in a picture: more of BA-Shapes than that is a tangle
 PICTURED = ("kec", "saliency", "gnnexplainer-soft")
 
 out = Console()
@@ -93,7 +94,7 @@ def demo(
     for path in outputs:
         _write_json(path, [row.as_json() for row in rows])
     explanations = [_explain(fit, nodes[0], method, "B(A,0.5)", seed=seed) for method in PICTURED]
-    figure(explanations, picture)
+    figure(explanations, picture, max_nodes=SHOWN)
     out.print(f"\nRows: {results}\nNode {nodes[0]} explained by {', '.join(PICTURED)}: {picture}", highlight=False)
 
 
@@ -131,7 +132,7 @@ def explain(
             _print_explanation(explanation, dataset, node, top)
             rows.append(_explanation_row(explanation, dataset, name, text, node, samples, seed, model_seed, top))
     _write_json(json_path, rows)
-    figure(explanations, figure_path)
+    figure(explanations, figure_path, max_nodes=SHOWN)
     out.print(f"\nScores: {json_path.name}\nFigure: {figure_path.name}", highlight=False)
 
 

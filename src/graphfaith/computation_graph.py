@@ -104,10 +104,10 @@ class ComputationGraph:
         ``degrees`` says that messages are divided by the degree of the node that sends them; ``loop_weight`` is
         the weight of the self-loops that the model's layers add, None if they add none.
         """
-        if not 0 <= node < graph.num_nodes:
+        if not _whole(node) or not 0 <= node < graph.num_nodes:
             raise InputError(f"node {node} is out of range: the graph has nodes 0 to {graph.num_nodes - 1}")
-        if num_hops < 1:
-            raise InputError(f"num_hops must be at least 1 (got {num_hops})")
+        if not _whole(num_hops) or num_hops < 1:
+            raise InputError(f"num_hops must be a whole number of at least 1 (got {num_hops})")
         depth = num_hops if degrees else num_hops - 1
         rings, edges = _walk(graph, node, depth)
         inner = np.concatenate(rings[: depth + 1])
@@ -134,6 +134,12 @@ class ComputationGraph:
             num_hops=num_hops,
             size=(graph.num_nodes, graph.num_edges),
         )
+
+
+def _whole(value: object) -> bool:
+    if isinstance(value, Tensor):
+        return value.dim() == 0 and not value.is_floating_point() and value.dtype != torch.bool
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _walk(graph: Graph, node: int, depth: int) -> tuple[list[Int64], Int64]:

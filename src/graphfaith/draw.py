@@ -82,10 +82,10 @@ def uniform(rows: UInt64, columns: UInt64) -> npt.NDArray[np.float64]:
 
 
 def uniform32(rows: UInt64, columns: UInt64) -> npt.NDArray[np.float32]:
-    """The same in single precision, from the upper 24 bits; for features, of which there are many."""
+    """The same in single precision, from the upper 23 bits; for features, of which there are many."""
     drawn = bits(rows, columns)
-    np.right_shift(drawn, np.uint32(8), out=drawn)
+    np.right_shift(drawn, np.uint32(9), out=drawn)
     out = drawn.astype(np.float32)
     out += np.float32(0.5)
-    out *= np.float32(2.0**-24)
+    out *= np.float32(2.0**-23)
     return out

@@ -40,7 +40,7 @@ class Graph:
         self.num_nodes, self.num_features = int(x.size(0)), int(x.size(1))
         self.num_edges = int(edge_index.size(1))
         self.flow = flow
-        self.feature_range = float(x.max() - x.min()) if x.numel() else 0.0
+        self.feature_range = float(x.detach().max() - x.detach().min())
         ends = edge_index.detach().cpu().numpy()
         source, sink = (ends[0], ends[1]) if flow == "source_to_target" else (ends[1], ends[0])
         self.source: Int64 = source.astype(np.int64, copy=False)
@@ -56,8 +56,8 @@ class Graph:
         if len(loops) != np.count_nonzero(self.loop_edge >= 0):
             nodes, counts = np.unique(self.sink[loops], return_counts=True)
             raise InputError(
-                f"node {nodes[counts > 1][0]} has {counts.max()} self-loops: A has one entry for it; merge them "
-                "first (torch_geometric.utils.coalesce)"
+                f"node {nodes[counts > 1][0]} has {counts[counts > 1][0]} self-loops: A has one entry for it; merge "
+                "them first (torch_geometric.utils.coalesce)"
             )
         others = np.flatnonzero(self.source != self.sink)
         order = np.argsort(self.sink[others], kind="stable")
@@ -93,6 +93,8 @@ class Graph:
     ) -> Graph:
         """The graph of these tensors, from memory when they have been seen and not written to since."""
         tensors = (x, edge_index, edge_weight)
+        if any(isinstance(t, Tensor) and t.is_inference() for t in tensors):
+            return cls(x, edge_index, edge_weight, flow)  # writes to such a tensor leave no trace
         stamp = (flow, *(None if t is None else (id(t), t._version) for t in tensors if _is_tensor(t)))
         found = _RECENT.get(stamp)
         if found is not None and found._is_of(tensors):
@@ -149,12 +151,14 @@ def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> None:
     if not edge_weight.is_floating_point():
         raise InputError(f"edge_weight must hold real numbers (got {edge_weight.dtype})")
     _check_finite(edge_weight, "edge_weight")
+    edge_weight = edge_weight.detach()
     if edge_weight.numel() and float(edge_weight.min()) < 0:
         where = int(edge_weight.argmin())
         raise InputError(f"edge {where} has weight {float(edge_weight[where]):g}: weights must be 0 or more")
 
 
 def _check_finite(tensor: Tensor, name: str) -> None:
+    tensor = tensor.detach()
     # The sum of finite numbers can overflow, so a finite sum proves the point and another is looked into.
     if torch.isfinite(tensor.sum()) or torch.isfinite(tensor).all():
         return

@@ -98,6 +98,8 @@ class Neighborhood:
             if self.perturbs_features:
                 per_sample += 8 * 3 * graph.x.numel()
             size = max(1, CHUNK_BYTES // per_sample)
+        if size < 1:
+            raise InputError(f"size must be at least 1 (got {size!r})")
         for start in range(0, num_samples, size):
             yield self.sample(graph, min(size, num_samples - start), seed, start)
 
@@ -162,7 +164,9 @@ class UniformFeatures(Neighborhood):
         _check_sigma(self.sigma, math.inf, "UniformFeatures")
 
     def check(self, graph: ComputationGraph) -> None:
-        """Constant features have no range to move in."""
+        """Constant features have no range to move in, and the range has to be a number."""
+        if not math.isfinite(graph.feature_range):
+            raise InputError(f"{self}: r = max(X) - min(X) is too large for {graph.x.dtype}; scale the features")
         if graph.feature_range == 0:
             raise InputError(
                 f"{self}: every feature of this graph is {float(graph.x[0, 0]):g}, so r = max(X) - min(X) = 0 and "
@@ -236,7 +240,7 @@ def parse_neighborhood(text: str) -> Neighborhood:
     """
     if not isinstance(text, str):
         raise InputError(f"a neighbourhood is written as text, e.g. {_KNOWN} (got {text!r})")
-    plain = re.sub(r"\s", "", text).replace("×", "x").replace("*", "x")
+    plain = re.sub(r"(?<![0-9.eE+-])\s+|\s+(?![0-9.eE+-])", "", text).replace("×", "x").replace("*", "x")
     factors = [_parse_factor(factor, text) for factor in plain.split("x")]
     if len(factors) == 1:
         return factors[0]
@@ -266,7 +270,7 @@ def check_num_samples(num_samples: int) -> int:
 
 
 def _check_sigma(sigma: float, largest: float, name: str) -> None:
-    number = isinstance(sigma, int | float | np.floating) and not isinstance(sigma, bool)
+    number = isinstance(sigma, int | float | np.floating | np.integer) and not isinstance(sigma, bool)
     if not number or not 0 < sigma <= largest or math.isinf(sigma):
         bound = "above 0" if math.isinf(largest) else f"above 0 and at most {largest:g}"
         raise InputError(f"{name}: sigma must be {bound} (got {sigma!r})")

@@ -54,6 +54,8 @@ def truncated_svd_dual(gram: Tensor, change: Tensor, threshold: float = 1e-4, *,
     True
     """
     matrix, delta = _checked(gram, change, threshold)
+    if matrix.size(0) != matrix.size(1):
+        raise InputError(f"a Gram matrix is square (got {list(matrix.shape)})")
     values, vectors = torch.linalg.eigh(matrix)
     sigma, u = values.clamp(min=0).sqrt().flip(0), vectors.flip(1)
     rank = _rank(sigma, threshold, relative, (len(sigma) * _EPS) ** 0.5)  # a square root of rounding

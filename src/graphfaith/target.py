@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,11 @@ from .graph import Graph
 
 Route = Literal["weight", "mask"]
 
-MODES = ("multiclass_classification", "binary_classification", "regression")
+RETURN_TYPES = {
+    "multiclass_classification": ("raw", "probs", "log_probs"),
+    "binary_classification": ("raw", "probs"),
+    "regression": ("raw",),
+}
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}
 
 # How a model takes A does not change from node to node, so it is found out once a model.
@@ -59,8 +64,11 @@ class Target:
         return_type: str = "raw",
         **kwargs: Any,
     ) -> None:
-        if mode not in MODES:
-            raise InputError(f"mode must be one of {', '.join(MODES)} (got {mode!r})")
+        if mode not in RETURN_TYPES:
+            raise InputError(f"mode must be one of {', '.join(RETURN_TYPES)} (got {mode!r})")
+        if return_type not in RETURN_TYPES[mode]:
+            known = ", ".join(RETURN_TYPES[mode])
+            raise InputError(f"return_type of a {mode} model must be one of {known} (got {return_type!r})")
         layers = message_passing_layers(model)
         for layer in layers:
             if getattr(layer, "cached", False):
@@ -94,15 +102,22 @@ class Target:
         degrees = normalises_by_degree(self.model)
         layers = message_passing_layers(self.model)
         added = [getattr(layer, "add_self_loops", False) for layer in layers]
-        loop = 2.0 if any(getattr(layer, "improved", False) for layer in layers) else 1.0
+        # GCNConv(improved=True) gives its loops a 2, but without weights a 1 as to any other edge.
+        improved = self.graph.edge_weight is not None and any(getattr(layer, "improved", False) for layer in layers)
         # A model whose layers disagree about self-loops is explained without implied ones.
-        for loop_weight in (loop, None) if added and all(added) else (None,):
+        for loop_weight in (2.0 if improved else 1.0, None) if added and all(added) else (None,):
             part = ComputationGraph.around(self.graph, node, self.num_hops, degrees=degrees, loop_weight=loop_weight)
             self.computation_graph = part
             self._prepare(part, loop_weight)
             self.route: Route = self._find_route()
             found, expected = self._output(part.x, part.weight)[0], whole[node]
             tolerance = _TOLERANCE.get(found.dtype, 1e-2)
+            if torch.allclose(found, expected, rtol=tolerance, atol=tolerance, equal_nan=True):
+                return
+            # What is remembered may be out of date in a way that leaves no trace, such as a write to p.data.
+            self.graph.memory.pop(self.model, None)
+            whole = self.remembered("output", self._whole_output)
+            expected = whole[node]
             if torch.allclose(found, expected, rtol=tolerance, atol=tolerance, equal_nan=True):
                 return
         raise ModelError(
@@ -174,14 +189,18 @@ class Target:
         part = self.computation_graph
         if takes_edge_weight(self.model):
             self.route = "weight"
-            before = self._output(part.x, part.weight)
-            scale = torch.linspace(0.4, 1.0, part.num_edges, dtype=part.weight.dtype)
-            after = self._output(part.x, part.weight * scale)
-            if part.num_edges == part.num_loops:
-                return "weight"  # nothing but loops: a normalised weight is 1 whatever it was
-            route = "mask" if torch.equal(before, after) else "weight"
+            with torch.enable_grad():
+                weight = part.weight.detach().clone().requires_grad_()
+                out = self._output(part.x, weight)
+                read = out.requires_grad and torch.autograd.grad(out.sum(), weight, allow_unused=True)[0] is not None
+            route = "weight" if read else "mask"
+        if route == "mask" and self.graph.edge_weight is not None:
+            raise ModelError(f"{type(self.model).__name__} ignores the edge_weight it is given")
         if route == "mask" and not message_passing_layers(self.model):
             raise ModelError(f"{type(self.model).__name__} ignores edge_weight and has no layer to mask")
+        for layer in message_passing_layers(self.model) if route == "mask" else ():
+            if layer.explain is False:
+                raise ModelError(f"{layer} has explain=False, so its messages cannot be masked: set it to None")
         _ROUTES[self.model] = route
         return route
 
@@ -208,7 +227,7 @@ class Target:
                 raise UnsupportedError(f"a classifier must return [nodes, classes] (got {list(out.shape)})")
             if label is None:
                 return int(row.argmax())
-            if not 0 <= label < len(row):
+            if int(label) != label or not 0 <= label < len(row):
                 raise InputError(f"class {label} is out of range: the model has classes 0 to {len(row) - 1}")
             return label
         if row.numel() != 1:
@@ -245,7 +264,9 @@ class Target:
                 return self._select(self._output(x, weight))
             if self._can_batch:
                 try:
-                    return torch.func.vmap(lambda a, b: self._select(self._output(a, b)), in_dims=dims)(x, weight)
+                    with warnings.catch_warnings():
+                        warnings.filterwarnings("ignore", message="There is a performance drop")
+                        return torch.func.vmap(lambda a, b: self._select(self._output(a, b)), in_dims=dims)(x, weight)
                 except RuntimeError:  # the model does something that cannot be batched, such as reading a value
                     self._can_batch = False
             count = len(x) if dims[0] == 0 else len(weight)
@@ -265,9 +286,9 @@ class Target:
         weight left on its in-edges N(A) is not differentiable; there it is taken as constant.
         """
         part = self.computation_graph
-        a = (part.x if x is None else x.to(part.x.dtype)).detach().clone().requires_grad_()
-        b = (part.weight if weight is None else weight.to(part.weight.dtype)).detach().clone().requires_grad_()
-        with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():
+            a = (part.x if x is None else x.to(part.x.dtype)).detach().clone().requires_grad_()
+            b = (part.weight if weight is None else weight.to(part.weight.dtype)).detach().clone().requires_grad_()
             found = torch.autograd.grad(self(a, b).mean(), (a, b), allow_unused=True)
         dx, da = (torch.zeros_like(t) if g is None else g.detach() for t, g in zip((a, b), found, strict=True))
         dx = dx.sum(dim=0) if dx.dim() == 3 else dx
@@ -284,7 +305,7 @@ class Target:
             return da
         sink = self.computation_graph.edge_index[1]
         degree = torch.zeros(*weight.shape[:-1], self.computation_graph.num_nodes, dtype=weight.dtype)
-        degree.index_add_(-1, sink, weight)
+        degree.index_add_(-1, sink, weight * self.computation_graph.felt)
         return da.masked_fill((degree == 0)[..., sink] & torch.isnan(da), 0.0)
 
     def _finite(self, values: Tensor) -> Tensor:

@@ -30,8 +30,9 @@ _MASK_LEARNERS = (GNNExplainer, PGExplainer, GraphMaskExplainer, AttentionExplai
 class Unfaithfulness:
     """Delta(p) in a neighbourhood, estimated from samples.
 
-    ``change`` is Delta(0), the mean square of F's own change, and ``relative`` is Delta(p) / Delta(0), the share of F's local change that p leaves unexplained: 0 is perfect, 1 is
-    no better than saying that nothing changes. Standard errors are over samples.
+    ``change`` is Delta(0), the mean square of F's own change, and ``relative`` is Delta(p) / Delta(0), the share of it
+    that p leaves unexplained: 0 is perfect, 1 is no better than saying that nothing changes. Standard errors are over
+    samples.
     """
 
     value: float

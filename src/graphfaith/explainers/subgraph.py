@@ -115,7 +115,7 @@ class GNNExplainer(SubgraphExplainer):
 
 
 class PGExplainer(SubgraphExplainer):
-    """PyG's PGExplainer, keeping the ``keep`` share of edges with the largest scores.
+    """PyG's PGExplainer, keeping the edges with the largest scores: a share ``keep`` of the computation graph's.
 
     It is trained on the node it explains, unless :meth:`train_on` has trained it on several nodes together. It has
     no opinion on features: X_s = X.
@@ -166,7 +166,7 @@ class PGExplainer(SubgraphExplainer):
             _use_embeddings(algorithm, target)
             learnt = algorithm(*args, **kwargs).edge_mask
         weighed = self._weighed(target)[places]
-        count = math.ceil(int(weighed.sum()) * self.keep)
+        count = min(math.ceil(len(places) * self.keep), int(weighed.sum()))
         ranked = torch.where(weighed, learnt, -1.0).argsort(descending=True, stable=True)
         kept = torch.zeros_like(learnt)
         kept[ranked[:count]] = 1
