@@ -104,7 +104,7 @@ def test_explain_writes_json_and_figure(monkeypatch, capsys, tmp_path):
     ("arguments", "message"),
     [
         (["explain"], "Missing option '--node'"),
-        (["explain", "--node", "x"], "'x' is not a valid"),
+        (["explain", "--node", "x"], "Invalid value for '--node'"),
         (["explain", "--dataset", "ba-shapes", "--node", "700"], "node 700 is out of range"),
         (["explain", "--dataset", "ba-shapes", "--node", "-1"], "node -1 is out of range"),
         (["explain", "--node", "1", "--top", "0"], "--top must be at least 1"),

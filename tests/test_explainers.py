@@ -275,8 +275,22 @@ def test_integrated_gradients_in_chunks(monkeypatch):
 
 
 def learnt_edges(graph):
-    """The edges a mask on messages can weigh: PyG leaves self-loops at 1 in layers that add them."""
+    """The edges a mask weighs: PyG leaves self-loops at 1 in layers that add them."""
     return graph.edge_id[(graph.edge_id >= 0) & graph.carries_message & ~graph.is_loop]
+
+
+@pytest.mark.parametrize("name", ["gnnexplainer", "pgexplainer"])
+def test_edges_that_carry_no_message_are_dropped_or_kept(name):
+    case = make_case(seed=1, nodes=12, edges=18)
+    make = {"gnnexplainer": gf.GNNExplainer, "pgexplainer": gf.PGExplainer}[name]
+    for silent, weight in (("drop", 0), ("keep", 1)):
+        explanation = explain(case, make(epochs=3, silent=silent))[1]
+        p = explanation.difference_model
+        quiet = ~p.graph.carries_message & ~p.graph.is_loop
+        assert quiet.any()
+        if name == "gnnexplainer" or silent == "keep":
+            assert (p.edge_mask[quiet] == weight).all()
+            assert (explanation.edge_mask[p.graph.edge_id[quiet]] == 0).all()
 
 
 def test_gnnexplainer_hard_and_soft():
@@ -289,7 +303,8 @@ def test_gnnexplainer_hard_and_soft():
     assert 0 < soft.edge_mask[learnt].min() < soft.edge_mask[learnt].max() < 1
     assert torch.equal(soft.node_mask, hard.node_mask)
     p = hard.difference_model
-    assert (p.edge_mask[graph.is_loop | ~graph.carries_message] == 1).all()
+    assert (p.edge_mask[graph.is_loop] == 1).all()
+    assert (hard.edge_mask[graph.edge_id[graph.is_loop & (graph.edge_id >= 0)]] == 0).all()
     assert (graph.is_loop & (graph.edge_id >= 0)).any()
     assert torch.allclose(p.x[: graph.num_visible], (case.x * hard.node_mask)[graph.nodes[: graph.num_visible]])
 
@@ -299,8 +314,8 @@ def test_pgexplainer_keeps_the_share_it_was_asked_for():
     for keep in (0.135, 0.5, 1.0):
         explanation = explain(case, gf.PGExplainer(epochs=2, keep=keep))[1]
         graph = explanation.difference_model.graph
-        learnt, given = learnt_edges(graph), int((graph.edge_id >= 0).sum())
-        assert explanation.edge_mask[learnt].sum() == min(np.ceil(keep * given), len(learnt))
+        given = graph.edge_id[(graph.edge_id >= 0) & ~graph.is_loop]
+        assert explanation.edge_mask[given].sum() == np.ceil(keep * len(given))
 
 
 def test_pgexplainer_trained_on_several_nodes(monkeypatch):
@@ -405,6 +420,7 @@ def test_bad_input_is_named(name, change, message):
         (lambda: gf.GNNExplainer(epochs=0), "epochs"),
         (lambda: gf.GNNExplainer(lr=0), "lr"),
         (lambda: gf.PGExplainer(keep=0), "keep"),
+        (lambda: gf.PGExplainer(silent="hide"), "silent must be one of drop, keep"),
     ],
 )
 def test_bad_parameters_are_refused_at_once(make, message):

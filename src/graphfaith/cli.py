@@ -25,6 +25,7 @@ from .explanation import top_edges, top_features
 from .models import Trained, trained
 from .neighborhood import Neighborhood, check_num_samples, parse_neighborhood
 from .output import check_output, write_file
+from .target import Target
 from .unfaithfulness import general_unfaithfulness
 from .view import figure
 
@@ -79,7 +80,9 @@ def demo(
 ) -> None:
     """Train on BA-Shapes, explain a dozen motif nodes with every method, and compare.
 
-    Example: graphfaith demo --out demo
+    \b
+    Example:
+      graphfaith demo --out demo
     """
     check_seed(seed)
     _make_folder(folder)
@@ -93,9 +96,17 @@ def demo(
         _print_rows([row for row in rows if row.neighborhood == text], title=_title(fit, nodes, text))
     for path in outputs:
         _write_json(path, [row.as_json() for row in rows])
-    explanations = [_explain(fit, nodes[0], method, "B(A,0.5)", seed=seed) for method in PICTURED]
+    # A hub's neighbourhood does not fit in a picture: draw the node with the smallest one.
+    shown = min(
+        nodes, key=lambda node: Target(fit.model, fit.data.x, fit.data.edge_index, node).computation_graph.num_nodes
+    )
+    explanations = [_explain(fit, shown, method, "B(A,0.5)", seed=seed) for method in PICTURED]
     figure(explanations, picture, max_nodes=SHOWN)
-    out.print(f"\nRows: {results}\nNode {nodes[0]} explained by {', '.join(PICTURED)}: {picture}", highlight=False)
+    out.print(
+        f"\nRows: {results}\nNode {shown} explained by {', '.join(PICTURED)}: {picture}",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 @app.command()
@@ -114,7 +125,9 @@ def explain(
 ) -> None:
     """Explain one node: its strongest edges and features with their signs, a JSON and a figure.
 
-    Example: graphfaith explain --dataset cora --node 42 --method kec --neighborhood "U(A,0.5)"
+    \b
+    Example:
+      graphfaith explain --dataset cora --node 42 --method kec --neighborhood "U(A,0.5)"
     """
     methods, near = _methods(method), _neighborhoods(neighborhood, dataset)
     _check_numbers(samples, test_samples, seed, model_seed)
@@ -133,7 +146,7 @@ def explain(
             rows.append(_explanation_row(explanation, dataset, name, text, node, samples, seed, model_seed, top))
     _write_json(json_path, rows)
     figure(explanations, figure_path, max_nodes=SHOWN)
-    out.print(f"\nScores: {json_path.name}\nFigure: {figure_path.name}", highlight=False)
+    out.print(f"\nScores: {json_path.name}\nFigure: {figure_path.name}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -152,7 +165,9 @@ def score(
 ) -> None:
     """Score methods on nodes: Delta(p) with its error bar over nodes, relative Delta, seconds a node.
 
-    Example: graphfaith score --dataset cora --nodes 0:1000:50 --method kec --method saliency --neighborhood all
+    \b
+    Example:
+      graphfaith score --dataset cora --nodes 0:1000:50 --method kec --method saliency --neighborhood all
     """
     methods, near = _methods(method), _neighborhoods(neighborhood, dataset)
     _check_numbers(samples, test_samples, seed, model_seed)
@@ -323,7 +338,7 @@ def _number(value: float, digits: int = 3) -> str:
 def _print_explanation(explanation: Explanation, dataset: str, node: int, top: int) -> None:
     label = int(explanation.target[node])
     out.print(f"\n[bold]{explanation.method}[/bold]: {dataset} node {node}, class {label}", highlight=False)
-    out.print(str(explanation.unfaithfulness), highlight=False)
+    out.print(str(explanation.unfaithfulness), highlight=False, soft_wrap=True)
     if explanation.get("in_sample_error") is not None:
         out.print(f"Delta(p) on the samples it was fitted to: {explanation.in_sample_error:.3g}", highlight=False)
     edges = Table(title="strongest edges", title_justify="left")

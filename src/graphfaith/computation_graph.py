@@ -51,8 +51,8 @@ class ComputationGraph:
     Its nodes are ordered by hop, the explained node first. Its edges are those of the whole graph in their order
     there, followed by one self-loop a node for the first ``num_loops`` nodes.
 
-    >>> path = torch.tensor([[3, 2, 1], [2, 1, 0]])                      # 3 -> 2 -> 1 -> 0
-    >>> part = ComputationGraph.around(Graph.of(torch.eye(4), path), 0, num_hops=1, degrees=True)
+    >>> x, path = torch.eye(4), torch.tensor([[3, 2, 1], [2, 1, 0]])     # 3 -> 2 -> 1 -> 0
+    >>> part = ComputationGraph.around(Graph.of(x, path), 0, num_hops=1, degrees=True)
     >>> part.nodes.tolist(), part.hop.tolist()    # features of nodes 0 and 1 matter; node 2 only as a neighbour
     ([0, 1, 2], [0, 1, 2])
     >>> part.edge_index.tolist()                  # 2 -> 1, 1 -> 0 and the loops of nodes 0 and 1

@@ -316,13 +316,13 @@ class Target:
         raise ModelError(f"the model's output at node {node}, or its gradient, is not finite (entry {where})")
 
     def weighed_by_masks(self, every_loop: bool) -> Tensor:
-        """[e] the entries of A that PyG's explain masks weigh: edges along which a message reaches the node.
+        """[e] the entries of A that have a place in PyG's explain masks.
 
         Layers that add self-loops leave them all at 1, unless ``every_loop`` was given with the edges.
         """
         part = self.computation_graph
-        weighed = part.carries_message & (part.edge_id >= 0)
-        return weighed if every_loop or not self.adds_loops else weighed & ~part.is_loop
+        given = part.edge_id >= 0
+        return given if every_loop or not self.adds_loops else given & ~part.is_loop
 
     def width(self) -> int:
         """A guess at the widest layer, from the model's parameters; it only sizes chunks."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch_geometric.data import Data
 
-from graphfaith.datasets.ba_shapes import DEFAULT_SEED, ba_shapes
+from graphfaith.datasets.ba_shapes import ba_shapes
 from graphfaith.datasets.planetoid import cache_folder, planetoid
 from graphfaith.errors import InputError
 
@@ -13,7 +13,7 @@ __all__ = ["DATASETS", "ba_shapes", "cache_folder", "load_dataset", "planetoid"]
 DATASETS = ("ba-shapes", "cora", "citeseer")
 
 
-def load_dataset(name: str, *, seed: int = DEFAULT_SEED, normalize: bool = True) -> Data:
+def load_dataset(name: str, *, seed: int = 0, normalize: bool = True) -> Data:
     """Load one of `DATASETS`.
 
     `seed` says which BA-Shapes graph is generated and `normalize` whether the rows of Cora's and CiteSeer's

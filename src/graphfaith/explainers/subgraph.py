@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -22,18 +22,24 @@ from ..explanation import make_target
 from ..target import Target, evaluating, unmasked_afterwards
 from .base import FaithfulExplainer
 
+Silent = Literal["drop", "keep"]
+
 
 class SubgraphExplainer(FaithfulExplainer):
     """A method that learns masks on the computation graph; scores are the masks, between 0 and 1.
 
-    The masks of PyG multiply messages, so an edge along which no message reaches the node (it only counts in a
-    degree) is not masked, and neither are the self-loops that a layer adds.
+    The masks of PyG multiply messages. They give 0 to an edge along which no message reaches the node, though it
+    counts in a degree; ``silent`` says what becomes of such edges in A_s: "drop" takes the 0 as it is, as the paper
+    does, "keep" leaves them their weight. Self-loops that a layer adds are not masked.
     """
 
     learns_mask = True
 
-    def __init__(self, epochs: int, lr: float, num_hops: int | None, seed: int) -> None:
+    def __init__(self, epochs: int, lr: float, num_hops: int | None, seed: int, silent: Silent) -> None:
         super().__init__(num_hops)
+        if silent not in get_args(Silent):
+            raise InputError(f"silent must be one of {', '.join(get_args(Silent))} (got {silent!r})")
+        self.silent = silent
         if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
             raise InputError(f"epochs must be a whole number of at least 1 (got {epochs!r})")
         if not lr > 0:
@@ -41,12 +47,12 @@ class SubgraphExplainer(FaithfulExplainer):
         self.epochs, self.lr, self.seed = epochs, lr, check_seed(seed)
 
     def scores(self, p: DifferenceModel) -> tuple[Tensor | None, Tensor]:
-        """The masks."""
+        """The masks; what they do not weigh stays in A_s, but has no score."""
         assert isinstance(p, SubgraphModel)
         assert p.edge_mask is not None
         # A node mask of one row or column is laid out over the computation graph.
         nodes = None if p.node_mask is None else p.node_mask.expand_as(p.graph.x)
-        return nodes, p.edge_mask
+        return nodes, torch.where(self._weighed(p.target), p.edge_mask, 0.0)
 
     def _call(self, target: Target) -> tuple[tuple[Any, ...], dict[str, Any], Tensor]:
         """What PyG's algorithms are called with on the computation graph, and the places of their edges in A."""
@@ -70,7 +76,8 @@ class SubgraphExplainer(FaithfulExplainer):
 
     def _weighed(self, target: Target) -> Tensor:
         graph = target.computation_graph
-        return target.weighed_by_masks(int((graph.edge_id[graph.is_loop] >= 0).sum()) == graph.num_nodes)
+        weighed = target.weighed_by_masks(int((graph.edge_id[graph.is_loop] >= 0).sum()) == graph.num_nodes)
+        return weighed & graph.carries_message if self.silent == "keep" else weighed
 
     def _edge_mask(self, target: Target, learnt: Tensor, places: Tensor) -> Tensor:
         mask = torch.ones_like(target.computation_graph.weight)
@@ -88,9 +95,10 @@ class GNNExplainer(SubgraphExplainer):
         lr: float = 0.01,
         num_hops: int | None = None,
         seed: int = 0,
+        silent: Silent = "drop",
         **coefficients: float,
     ) -> None:
-        super().__init__(epochs, lr, num_hops, seed)
+        super().__init__(epochs, lr, num_hops, seed, silent)
         self.hard = hard
         self.coefficients = coefficients
 
@@ -115,7 +123,7 @@ class GNNExplainer(SubgraphExplainer):
 
 
 class PGExplainer(SubgraphExplainer):
-    """PyG's PGExplainer, keeping the edges with the largest scores: a share ``keep`` of the computation graph's.
+    """PyG's PGExplainer, keeping the edges with the largest scores: a share ``keep`` of those it weighs.
 
     It is trained on the node it explains, unless :meth:`train_on` has trained it on several nodes together. It has
     no opinion on features: X_s = X.
@@ -130,9 +138,10 @@ class PGExplainer(SubgraphExplainer):
         keep: float = 0.135,
         num_hops: int | None = None,
         seed: int = 0,
+        silent: Silent = "drop",
         **coefficients: Any,
     ) -> None:
-        super().__init__(epochs, lr, num_hops, seed)
+        super().__init__(epochs, lr, num_hops, seed, silent)
         if not 0 < keep <= 1:
             raise InputError(f"keep must be above 0 and at most 1, a share of the edges (got {keep!r})")
         self.keep = keep
@@ -166,7 +175,7 @@ class PGExplainer(SubgraphExplainer):
             _use_embeddings(algorithm, target)
             learnt = algorithm(*args, **kwargs).edge_mask
         weighed = self._weighed(target)[places]
-        count = min(math.ceil(len(places) * self.keep), int(weighed.sum()))
+        count = math.ceil(int(weighed.sum()) * self.keep)
         ranked = torch.where(weighed, learnt, -1.0).argsort(descending=True, stable=True)
         kept = torch.zeros_like(learnt)
         kept[ranked[:count]] = 1

@@ -106,7 +106,6 @@ def lay_out(
     )
     explained_places = [place for panel in panels for place in panel.explained]
     centre = explained_places[0] if explained_places else _first_max(relevance[nodes])
-    # The mean, not the largest: a method that rates every edge high should not decide alone what gets room.
     strength = np.abs(np.stack([panel.edges for panel in panels])).mean(0)
     return Layout(
         nodes=nodes.numpy(),
@@ -148,17 +147,22 @@ def _scaled(values: Tensor) -> Tensor:
 
 
 def _relevance(scores: Sequence[Scores], num_nodes: int) -> Tensor:
-    """[N] the largest |score| of a node, its self-loop or an edge at it, each panel scaled by its own largest."""
+    """[N] the largest |score| of a node, its self-loop or an edge at it, as a share of its panel's; mean over panels.
+
+    The mean, because a method that rates everything high would otherwise decide alone what is shown.
+    """
     relevance = torch.zeros(num_nodes, dtype=torch.float64)
     for one in scores:
+        largest = torch.zeros_like(relevance)
         for values in (one.node, one.loop):
             if values is not None:
-                part = relevance[: len(values)]
+                part = largest[: len(values)]
                 torch.maximum(part, _scaled(values.abs()), out=part)
         if one.edge is not None:
             strength = _scaled(one.edge.abs())
             for end in one.edge_index:
-                relevance.scatter_reduce_(0, end, strength, "amax")
+                largest.scatter_reduce_(0, end, strength, "amax")
+        relevance += largest / len(scores)
     return relevance
 
 
