@@ -1,0 +1,32 @@
+"""The example of the README runs as it is printed, with a model that is not ours."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn import GAT
+
+import graphfaith as gf
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+
+
+def test_the_eight_lines_run_with_a_gat(capsys):
+    torch.manual_seed(0)
+    edge_index = torch.randint(0, 60, (2, 300))
+    data = Data(x=torch.rand(60, 5), edge_index=torch.unique(edge_index[:, edge_index[0] != edge_index[1]], dim=1))
+    names = {"model": GAT(5, 8, num_layers=2, out_channels=3), "data": data}
+    code = re.search(r"```python\n(.*?)```", README, flags=re.S).group(1)
+    exec(code, names)
+    assert capsys.readouterr().out.startswith("Delta(p) = ")
+    assert names["explanation"].edge_mask.abs().max() > 0
+
+
+def test_what_the_readme_names_is_there():
+    for path in re.findall(r"\]\((?!http)([^)]+)\)", README):
+        assert (Path(__file__).parent.parent / path).exists(), path
+    for name in re.findall(r"gf\.(\w+)", README):
+        assert hasattr(gf, name), name
