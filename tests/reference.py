@@ -110,7 +110,8 @@ class DenseReference:
                 if reached[t]:
                     step[s] = True
             reached = step
-        # The entries F depends on: those into nodes within as many hops as there are layers.
+        # The entries F depends on: those into nodes within as many hops as there are layers. The k-hop model is
+        # defined on them, with a self-loop of weight 1 at every node further out.
         self.felt = np.array([reached[t] for t in self.sink])
         self.reached = reached
         self.value = self.forward(self.weight, case.x)
@@ -129,8 +130,8 @@ class DenseReference:
     def dense(self, weight: np.ndarray) -> np.ndarray:
         matrix = np.zeros((len(self.case.x),) * 2)
         for s, t, w, felt in zip(self.source, self.sink, weight, self.felt, strict=True):
-            if felt:
-                matrix[t, s] += w
+            if felt or s == t:
+                matrix[t, s] += w if felt else 1.0
         return matrix
 
     def khop(self, weight: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -171,22 +172,19 @@ class DenseReference:
         keep = s > threshold
         return vt[keep].T @ ((u[:, keep].T @ delta) / s[keep])
 
-    def gradient(self, weights: np.ndarray, step: float = 1e-6) -> tuple[np.ndarray, np.ndarray]:
-        """Central differences of p with respect to X and to the entries of A."""
-        x = self.case.x.numpy()
-
-        def p(weight: np.ndarray, features: np.ndarray) -> float:
-            return float(self.khop(weight, features) @ weights)
-
-        dx, da = np.zeros_like(x), np.zeros_like(self.weight)
-        for place in np.ndindex(*x.shape):
-            up, down = x.copy(), x.copy()
-            up[place] += step
-            down[place] -= step
-            dx[place] = (p(self.weight, up) - p(self.weight, down)) / (2 * step)
-        for place in range(len(da)):
-            up, down = self.weight.copy(), self.weight.copy()
-            up[place] += step
-            down[place] -= step
-            da[place] = (p(up, x) - p(down, x)) / (2 * step)
-        return dx, da
+    def gradient(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives of p with respect to X and to the entries of A, by autograd through the dense powers."""
+        x = self.case.x.clone().requires_grad_()
+        weight = torch.from_numpy(self.weight).requires_grad_()
+        felt, n = torch.from_numpy(self.felt), len(x)
+        loop = torch.tensor(self.source) == torch.tensor(self.sink)
+        entries = torch.where(felt, weight, loop.double())
+        place = torch.tensor(self.sink) * n + torch.tensor(self.source)
+        dense = torch.zeros(n * n, dtype=torch.float64).index_add(0, place, entries).view(n, n)
+        power, p = torch.eye(n, dtype=torch.float64), 0.0
+        for w in torch.from_numpy(weights).view(self.case.layers, -1):
+            power = power @ dense
+            inverse = power.sum(dim=1).rsqrt()
+            p = p + (inverse[:, None] * power * inverse)[self.case.node] @ x @ w
+        dx, da = torch.autograd.grad(p, (x, weight))
+        return dx.numpy(), da.numpy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -112,14 +113,14 @@ def test_explain_writes_json_and_figure(monkeypatch, capsys, tmp_path):
         (["explain", "--node", "1", "--dataset", "pubmed"], "unknown dataset 'pubmed': known are ba-shapes"),
         (["explain", "--node", "1", "--neighborhood", "U(A;0.5)"], "cannot read the neighbourhood 'U(A;0.5)'"),
         (["explain", "--node", "1", "--neighborhood", "B(A,2)"], "sigma must be above 0 and at most 1"),
-        (["explain", "--node", "1", "--samples", "0"], "num_samples must be a whole number of at least 1"),
+        (["explain", "--node", "1", "--samples", "0"], "samples must be a whole number of at least 1"),
         (["explain", "--node", "1", "--seed", "-4"], "seed must be a whole number"),
         (["explain", "--node", "1", "--figure", "x.gif"], "cannot tell the format from 'x.gif'"),
         (["explain", "--node", "1", "--json", "no/such/x.json"], "does not exist"),
         (["score", "--nodes", "5:1"], "cannot read the nodes '5:1'"),
         (["score", "--nodes", "one"], "cannot read the nodes 'one'"),
         (["score", "--nodes", "1:2:0"], "cannot read the nodes '1:2:0'"),
-        (["score", "--nodes", "0,1000"], "node 1000 is out of range: the graph has nodes 0 to 699"),
+        (["score", "--nodes", "0,1000"], "node 1000 is out of range: ba-shapes has nodes 0 to 699"),
         (["score", "--neighborhood", "U(X,0.2r)"], "the features of ba-shapes are constant"),
         (["score", "--json", "/"], "cannot tell the format"),
         (["demo", "--out", "taken"], "cannot make the folder 'taken'"),
@@ -146,6 +147,32 @@ def test_an_unwritable_file_is_refused_before_any_work(monkeypatch, capsys, tmp_
     code, _, err = run(monkeypatch, capsys, "score", "--json", tmp_path / "rows.json")
     assert code == 2
     assert "it is a folder" in err
+
+
+def test_nothing_is_overwritten_that_was_not_named(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ba-shapes-503.json").write_text("mine")
+    arguments = ("explain", "--dataset", "ba-shapes", "--node", 503, "--method", "saliency", "--test-samples", 5)
+    for _ in range(2):
+        code, out, _ = run(monkeypatch, capsys, *arguments)
+        assert code == 0
+    assert (tmp_path / "ba-shapes-503.json").read_text() == "mine"
+    made = {path.name for path in tmp_path.iterdir()} - {"ba-shapes-503.json"}
+    assert made == {"ba-shapes-503-2.json", "ba-shapes-503-3.json", "ba-shapes-503.png", "ba-shapes-503-2.png"}
+    assert "ba-shapes-503-3.json" in out
+
+
+def test_an_interrupt_stops_with_130(tmp_path):
+    command = [sys.executable, "-c", "from graphfaith.cli import main; main()", "score", "--json", "rows.json"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if "test accuracy" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert "stopped" in process.stderr.read()
+    assert list(tmp_path.iterdir()) == []
+    process.stderr.close()
 
 
 def test_help_version_and_a_bare_command():

@@ -170,50 +170,78 @@ def test_structure(case, degrees):
     beyond = degrees and any(k == case.layers + 1 for k in distance.values())
     assert part.num_nodes - part.num_visible == int(beyond)
 
-    inner = [u for u in nodes if distance[u] <= reach]
-    assert part.num_loops == len(inner)
-    plain = part.num_edges - part.num_loops
+    plain = part.num_edges - part.num_nodes
+    assert part.num_plain == plain
     ids = part.edge_id.tolist()
     assert ids[:plain] == [i for i, (a, b) in enumerate(case.edges) if a != b and distance.get(b, 99) <= reach]
     loops = {a: i for i, (a, b) in enumerate(case.edges) if a == b}
-    assert ids[plain:] == [loops.get(u, -1) for u in inner]
-    assert part.is_loop.tolist() == [False] * plain + [True] * len(inner)
+    assert ids[plain:] == [loops.get(u, -1) for u in nodes]
+    assert part.is_loop.tolist() == [False] * plain + [True] * len(nodes)
 
-    for (source, sink), i, loop in zip(part.edge_index.T.tolist(), ids, part.is_loop.tolist(), strict=True):
-        if loop:
-            assert source == sink
-        else:
+    for place, (source, sink) in enumerate(part.edge_index.T.tolist()):
+        if place < plain:
+            expected, i = case.edges[ids[place]][0], ids[place]
             assert nodes[sink] == case.edges[i][1]
-            expected = case.edges[i][0]
             assert nodes[source] == expected if expected in visible else source == part.num_nodes - 1
-            assert (hop[sink] < case.layers) == part.carries_message[ids.index(i)].item()
-    assert part.edge_index[:, plain:].tolist() == [list(range(len(inner)))] * 2
+        assert (hop[sink] < case.layers) == part.carries_message[place].item()
+    assert part.edge_index[:, plain:].tolist() == [list(range(len(nodes)))] * 2
 
-    expected = [1.0 if i < 0 or given_weights is None else given_weights[i].item() for i in ids]
+    felt = [True] * plain + [distance[u] <= reach for u in nodes]
+    assert part.felt.tolist() == felt
+    assert part.felt.dtype == torch.bool
+    expected = [
+        given_weights[i].item() if i >= 0 and given_weights is not None and read else 1.0
+        for i, read in zip(ids, felt, strict=True)
+    ]
     assert part.weight.tolist() == expected
     assert part.weight.dtype == torch.float64
-    assert part.felt.all()
+    assert (adjacency(part.num_nodes, *part.edge_index, part.weight).sum(dim=1) > 0).all()  # nor is A^k 1 ever 0
     assert torch.equal(part.x, x[part.nodes])
     assert part.feature_range == float(x.max() - x.min())
     assert part.size == (case.num_nodes, len(case.edges))
     assert part.num_hops == case.layers
 
 
-@given(cases(), st.sampled_from([None, 1.0, 2.0]))
-def test_implied_loops(case, loop_weight):
-    part, _ = around(case, loop_weight=loop_weight)
+@given(cases(), st.booleans(), st.sampled_from([None, 1.0, 2.0]))
+def test_implied_loops(case, degrees, loop_weight):
+    part, _ = around(case, degrees, loop_weight=loop_weight)
     implied = part.edge_id < 0
     assert (implied <= part.is_loop).all()
-    assert part.felt.tolist() == (~implied if loop_weight is None else torch.ones_like(implied)).tolist()
-    assert (part.weight[implied] == (1.0 if loop_weight is None else loop_weight)).all()
+    near = part.hop[part.edge_index[1]] <= (case.layers if degrees else case.layers - 1)
+    there = ~implied if loop_weight is None else torch.ones_like(implied)
+    assert near[~part.is_loop].all()
+    assert part.felt.tolist() == (near & there).tolist()
+    assert set(part.weight[implied & part.felt].tolist()) <= {loop_weight}
+    assert (part.weight[~part.felt] == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("degrees", "loop_weight", "felt", "weight"),
+    [
+        (True, 2.0, [True, True, False], [2.0, 0.25, 1.0]),
+        (True, None, [False, True, False], [1.0, 0.25, 1.0]),
+        (False, 2.0, [True, False], [2.0, 1.0]),
+        (False, None, [False, False], [1.0, 1.0]),
+    ],
+)
+def test_loops_that_are_read(degrees, loop_weight, felt, weight):
+    """A path 2 -> 1 -> 0 with the loops of 1 and 2 written down; the latter is out of reach."""
+    edges, weights = torch.tensor([[2, 1, 2, 1], [2, 1, 1, 0]]), torch.tensor([0.5, 0.25, 3.0, 4.0])
+    x = torch.eye(3)
+    part = ComputationGraph.around(Graph(x, edges, weights), 0, 1, degrees=degrees, loop_weight=loop_weight)
+    plain = [2, 3] if degrees else [3]
+    assert part.edge_id.tolist() == [*plain, -1, 1, 0][: len(plain) + len(felt)]
+    assert part.felt.tolist() == [*[True] * len(plain), *felt]
+    assert part.weight.tolist() == [*weights[plain].tolist(), *weight]
 
 
 def test_messages_against_the_arrows():
     x, path = torch.eye(4), torch.tensor([[0, 1, 2], [1, 2, 3]])
     part = ComputationGraph.around(Graph(x, path, flow="target_to_source"), 0, 1, degrees=True)
     assert part.nodes.tolist() == [0, 1, 2]
-    assert part.edge_index.tolist() == [[1, 2, 0, 1], [0, 1, 0, 1]]
-    assert part.edge_id.tolist() == [0, 1, -1, -1]
+    assert part.edge_index.tolist() == [[1, 2, 0, 1, 2], [0, 1, 0, 1, 2]]
+    assert part.edge_id.tolist() == [0, 1, -1, -1, -1]
+    assert part.felt.tolist() == [True, True, True, True, False]
 
 
 @pytest.mark.parametrize("relabel", [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [2, 4, 0, 3, 1, 5], [4, 0, 1, 2, 3, 5]])
@@ -222,8 +250,9 @@ def test_one_node_stands_for_all_outermost_ones(relabel):
     x = torch.eye(6)
     part = ComputationGraph.around(Graph(x, star), relabel[0], 1)
     assert part.nodes.tolist() == [*relabel[:2], min(relabel[2:5])]
-    assert part.edge_index[:, :4].tolist() == [[1, 2, 2, 2], [0, 1, 1, 1]]
-    assert part.edge_id[:4].tolist() == [0, 1, 2, 3]
+    assert part.edge_index.tolist() == [[1, 2, 2, 2, 0, 1, 2], [0, 1, 1, 1, 0, 1, 2]]
+    assert part.edge_id.tolist() == [0, 1, 2, 3, -1, -1, -1]
+    assert part.felt.tolist() == [True] * 6 + [False]
 
 
 def test_isolated_node():
@@ -232,7 +261,9 @@ def test_isolated_node():
     assert part.nodes.tolist() == [2]
     assert part.edge_index.tolist() == [[0], [0]]
     assert part.edge_id.tolist() == [-1]
-    assert part.num_visible == part.num_loops == 1
+    assert part.felt.tolist() == [True]
+    assert part.num_visible == part.num_nodes == part.num_edges == 1
+    assert part.num_plain == 0
 
 
 # It is exact
@@ -268,7 +299,7 @@ def test_unnormalised_layers_on_the_computation_graph(case, name):
     assert target.value == pytest.approx(expected[2].item(), abs=1e-12)
     assert part.num_nodes == part.num_visible
     with torch.no_grad():
-        felt = part.edge_index[:, part.edge_id >= 0]
+        felt = part.edge_index[:, (part.edge_id >= 0) & part.felt]
         torch.testing.assert_close(model(part.x, felt)[0], expected, rtol=0, atol=1e-12)
 
 
@@ -279,7 +310,10 @@ def test_gcn_without_loops(case):
     target = Target(model, x, edge_index, case.node, label=0, edge_weight=edge_weight)
     with torch.no_grad():
         assert target.value == pytest.approx(model(x, edge_index, edge_weight)[case.node, 0].item(), abs=1e-12)
-    assert target.computation_graph.felt.tolist() == (target.computation_graph.edge_id >= 0).tolist()
+    part = target.computation_graph
+    near = part.hop[part.edge_index[1]] <= case.layers
+    assert part.felt.tolist() == ((part.edge_id >= 0) & near).tolist()
+    assert (part.weight[~part.felt] == 1).all()
 
 
 # And no larger than it must be
@@ -291,7 +325,7 @@ def test_nothing_outside_matters_to_a_gcn(case, seed):
     part, (x, edge_index, edge_weight) = around(case)
     generator = torch.Generator().manual_seed(seed)
     outside = torch.ones(len(case.edges), dtype=torch.bool)
-    outside[part.edge_id[part.edge_id >= 0]] = False
+    outside[part.edge_id[(part.edge_id >= 0) & part.felt]] = False
     hidden = torch.ones(case.num_nodes, dtype=torch.bool)
     hidden[part.nodes[: part.num_visible]] = False
     with torch.no_grad():
@@ -299,6 +333,25 @@ def test_nothing_outside_matters_to_a_gcn(case, seed):
         other_weight = torch.where(outside, torch.rand(len(outside), generator=generator).double(), edge_weight)
         other_x = torch.where(hidden[:, None], torch.randn(x.shape, generator=generator).double(), x)
         torch.testing.assert_close(model(other_x, edge_index, other_weight)[case.node], expected, rtol=0, atol=1e-13)
+
+
+@given(cases(), st.sampled_from(["GCN", "GCN without loops", *sorted(UNNORMALISED)]), st.integers(0, 99))
+def test_entries_that_are_not_felt_do_not_matter(case, name, seed):
+    if name in UNNORMALISED:
+        model, edge_weight = PlainStack(UNNORMALISED[name], case.layers, case.seed), None
+    else:
+        model, edge_weight = WeightedStack(case.layers, case.seed, add_self_loops=name == "GCN"), case.edge_weight
+    target = Target(model, case.x, case.edge_index, case.node, label=1, edge_weight=edge_weight)
+    part, generator = target.computation_graph, torch.Generator().manual_seed(seed)
+    noise = 3 * torch.rand(part.num_edges, generator=generator, dtype=torch.float64)
+    other_x = part.x.clone()
+    other_x[part.num_visible :] = torch.randn(other_x[part.num_visible :].shape, generator=generator).double()
+    for weight in (noise, torch.zeros_like(noise)):
+        found = target(other_x, torch.where(part.felt, part.weight, weight)).item()
+        assert found == pytest.approx(target.value, abs=1e-13)
+    dx, da = target.gradient(weight=torch.where(part.felt, part.weight, noise))
+    assert (dx[part.num_visible :] == 0).all()
+    assert (da[~part.felt] == 0).all()
 
 
 @given(cases(weighted=True))
@@ -313,8 +366,8 @@ def test_everything_inside_matters_to_a_gcn(case):
     assert set(dx.abs().sum(dim=1).nonzero().view(-1).tolist()) == set(part.nodes[: part.num_visible].tolist())
     entries = {(v, u) for u, v in case.edges} | {(u, u) for u in range(case.num_nodes)}
     felt = {(i, j) for i, j in da.nonzero().tolist() if (i, j) in entries}
-    inside = {tuple(reversed(case.edges[i])) for i in part.edge_id.tolist() if i >= 0}
-    inside |= {(u, u) for u in part.nodes[: part.num_loops].tolist()}
+    inside = {tuple(reversed(case.edges[i])) for i in part.edge_id[: part.num_plain].tolist()}
+    inside |= {(u, u) for u in part.nodes[part.felt[part.is_loop]].tolist()}
     assert inside == felt
 
 
@@ -322,7 +375,7 @@ def test_everything_inside_matters_to_a_gcn(case):
 def test_nothing_outside_matters_without_degrees(case, name, seed):
     model = PlainStack(UNNORMALISED[name], case.layers, case.seed)
     part, (x, edge_index, _) = around(case, degrees=False)
-    kept = part.edge_id[part.edge_id >= 0].sort().values
+    kept = part.edge_id[(part.edge_id >= 0) & part.felt].sort().values
     hidden = torch.ones(case.num_nodes, dtype=torch.bool)
     hidden[part.nodes[: part.num_visible]] = False
     noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)).double()
@@ -341,9 +394,11 @@ def test_everything_inside_matters_to_gin(case):
     (dx,) = torch.autograd.grad(out.sum(), x)
     assert set(dx.abs().sum(dim=1).nonzero().view(-1).tolist()) == set(part.nodes.tolist())
     with torch.no_grad():
-        for i in part.edge_id[part.edge_id >= 0].tolist():
+        felt = set(part.edge_id[(part.edge_id >= 0) & part.felt].tolist())
+        for i in range(len(case.edges)):
             rest = torch.arange(len(case.edges)) != i
-            assert not torch.allclose(model(x, edge_index[:, rest])[case.node], out, rtol=0, atol=1e-12)
+            found = model(x, edge_index[:, rest])[case.node]
+            assert torch.allclose(found, out, rtol=0, atol=1e-12) == (i not in felt)
 
 
 # Which layers look at the degree of the sender

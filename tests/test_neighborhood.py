@@ -245,6 +245,8 @@ def test_uniform_edges_stay_in_range(sigma, weight):
     assert drawn.edges.shape == (400, part.num_edges)
     assert drawn.edges.abs().max() <= sigma
     assert (drawn.edges <= part.weight).all()
+    assert (drawn.edges[:, ~part.felt] == 0).all()
+    assert (drawn.weight[:, ~part.felt] == 1).all()
     assert drawn.weight.min() >= 0
     assert torch.equal(drawn.weight, part.weight.double() - drawn.edges)
 
@@ -259,11 +261,14 @@ def test_uniform_edges_of_tiny_and_odd_weights(dtype):
 
 def test_uniform_edges_are_uniform():
     part = computation_graph(made=tensors(weight=2.0), loop_weight=2.0)
-    drawn = UniformEdges(0.5).sample(part, 1000, seed=4).edges.numpy()
+    eps = UniformEdges(0.5).sample(part, 1000, seed=4).edges
+    assert part.felt.sum() == part.num_edges - 1
+    assert (eps[:, ~part.felt] == 0).all()
+    drawn = eps[:, part.felt].numpy()
     assert stats.kstest(drawn.ravel(), "uniform", args=(-0.5, 1.0)).pvalue > 1e-4
     pvalues = [stats.kstest(column, "uniform", args=(-0.5, 1.0)).pvalue for column in drawn.T]
     assert min(pvalues) > 1e-3 / len(pvalues)
-    correlation = np.corrcoef(drawn.T)[np.triu_indices(part.num_edges, 1)]
+    correlation = np.corrcoef(drawn.T)[np.triu_indices(drawn.shape[1], 1)]
     assert np.abs(correlation).max() < 5 / np.sqrt(1000)
 
 
@@ -295,14 +300,20 @@ def test_bernoulli_drops_at_its_rate(sigma):
     dropped = drawn.edges != 0
     assert torch.equal(drawn.edges, dropped * part.weight)
     assert torch.equal(drawn.weight, ~dropped * part.weight)
-    assert stats.binomtest(int(dropped.sum()), dropped.numel(), sigma).pvalue > 1e-4
-    for column in dropped.T:
+    assert part.felt.sum() == part.num_edges - 1
+    assert not dropped[:, ~part.felt].any()
+    felt = dropped[:, part.felt]
+    assert stats.binomtest(int(felt.sum()), felt.numel(), sigma).pvalue > 1e-4
+    for column in felt.T:
         assert stats.binomtest(int(column.sum()), len(column), sigma).pvalue > 1e-4 / part.num_edges
 
 
 def test_bernoulli_of_one_drops_all():
     part = computation_graph()
-    assert BernoulliEdges(1).sample(part, 50).weight.abs().max() == 0
+    left = BernoulliEdges(1).sample(part, 50).weight
+    assert (left[:, part.felt] == 0).all()
+    assert (left[:, ~part.felt] == 1).all()
+    assert not part.felt.all()
 
 
 def test_bernoulli_drops_more_with_a_larger_sigma():
@@ -374,13 +385,26 @@ def test_features_that_do_not_vary():
 
 
 @pytest.mark.parametrize("near", [UniformEdges(0.5), BernoulliEdges(1.0)], ids=str)
-def test_only_entries_that_are_read_are_perturbed(near):
-    part = computation_graph(3, 1, loop_weight=None)
-    eps = near.sample(part, 30).edges
-    assert (eps[:, ~part.felt] == 0).all()
-    assert (eps[:, part.felt] != 0).all()
-    assert part.felt[part.is_loop].any()
+@pytest.mark.parametrize(
+    ("node", "options", "read"),
+    [
+        (3, {"loop_weight": None}, [3]),  # the only loop that is written down
+        (0, {"loop_weight": None}, [3]),
+        (0, {"degrees": False}, [0]),  # here it is too far away
+        (0, {"degrees": False, "loop_weight": None}, []),
+        (0, {}, [0, 3]),
+    ],
+)
+def test_only_entries_that_are_read_are_perturbed(near, node, options, read):
+    part = computation_graph(node, 1, tensors(weight=1.5), **options)
+    assert 3 in part.nodes
+    assert part.nodes[part.felt[part.is_loop]].tolist() == read
+    assert part.felt[~part.is_loop].all()
     assert not part.felt.all()
+    drawn = near.sample(part, 30)
+    assert (drawn.edges[:, ~part.felt] == 0).all()
+    assert (drawn.weight[:, ~part.felt] == 1).all()
+    assert (drawn.edges[:, part.felt] != 0).all()
 
 
 # Nothing matters but the seed, the sample, and the place in the whole graph
@@ -438,36 +462,42 @@ def test_two_nodes_share_their_draws(degrees):
     near = UniformFeatures(0.2) * UniformEdges(0.5)
     drawn = near.sample(first, 6, seed=11)
     places = {int(i): place for place, i in enumerate(first.edge_id) if not first.is_loop[place]}
-    loops = {int(first.nodes[k]): first.num_edges - first.num_loops + k for k in range(first.num_loops)}
+    loops = {int(u): first.num_plain + k for k, u in enumerate(first.nodes)}
     nodes = {int(u): k for k, u in enumerate(first.nodes[: first.num_visible])}
-    shared_edges = shared_loops = shared_nodes = 0
+    shared_edges = shared_loops = shared_nodes = unfelt_loops = 0
     for node in range(1, NODES):
         other = computation_graph(node, 2, made, degrees=degrees)
         also = near.sample(other, 6, seed=11)
-        for place, i in enumerate(other.edge_id[: other.num_edges - other.num_loops].tolist()):
+        for place, i in enumerate(other.edge_id[: other.num_plain].tolist()):
             if i in places:
                 shared_edges += 1
                 assert torch.equal(also.edges[:, place], drawn.edges[:, places[i]])
-        for k, u in enumerate(other.nodes[: other.num_loops].tolist()):
-            if u in loops:
+        for place, u in enumerate(other.nodes.tolist(), other.num_plain):
+            if not other.felt[place]:
+                unfelt_loops += 1
+                assert (also.edges[:, place] == 0).all()
+            elif u in loops and first.felt[loops[u]]:
                 shared_loops += 1
-                place = other.num_edges - other.num_loops + k
                 assert torch.equal(also.edges[:, place], drawn.edges[:, loops[u]])
         for k, u in enumerate(other.nodes[: other.num_visible].tolist()):
             if u in nodes:
                 shared_nodes += 1
                 assert torch.equal(also.features[:, k], drawn.features[:, nodes[u]])
-    assert min(shared_edges, shared_loops, shared_nodes) > 5
+    assert min(shared_edges, shared_loops, shared_nodes, unfelt_loops) > 5
 
 
 def test_a_loop_draws_the_same_whether_it_is_written_or_implied():
     x, path = torch.eye(3).double(), torch.tensor([[1, 2], [0, 1]])
     implied = computation_graph(0, 1, (x, path))
-    written = computation_graph(0, 1, (x, torch.cat([path, torch.tensor([[1], [1]])], dim=1)))
-    assert implied.edge_id.tolist() == [0, 1, -1, -1]
-    assert written.edge_id.tolist() == [0, 1, -1, 2]
+    written = computation_graph(0, 1, (x, torch.cat([path, torch.tensor([[2, 1], [2, 1]])], dim=1)))
+    assert implied.edge_id.tolist() == [0, 1, -1, -1, -1]
+    assert written.edge_id.tolist() == [0, 1, -1, 3, 2]
+    assert implied.felt.tolist() == written.felt.tolist() == [True, True, True, True, False]
     near = UniformEdges(0.5)
-    assert torch.equal(near.sample(implied, 9).edges, near.sample(written, 9).edges)
+    eps = near.sample(implied, 9).edges
+    assert torch.equal(eps, near.sample(written, 9).edges)
+    assert (eps[:, :4] != 0).all()
+    assert (eps[:, 4] == 0).all()
 
 
 def test_edges_elsewhere_change_nothing():
@@ -489,6 +519,7 @@ def test_edges_loops_and_features_are_drawn_apart():
     x = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
     part = computation_graph(0, 1, (x, path, torch.ones(2, dtype=torch.float64)))
     drawn = (UniformFeatures(0.5) * UniformEdges(0.5)).sample(part, 4000)
+    assert part.felt.all()
     variables = torch.cat([drawn.edges, drawn.features.flatten(1)], dim=1)
     correlation = torch.corrcoef(variables.T)[*torch.triu_indices(variables.size(1), variables.size(1), 1)]
     assert correlation.abs().max() < 4.5 / math.sqrt(4000)
@@ -503,7 +534,9 @@ def test_the_numbers_of_a_seed_are_pinned():
         [0.2877431098604575, 0.182225962751545, 0.3231225594645366, -0.21741556224878877],
     ]
     features = [[0.0582433, -0.2649367, 0.457635], [-0.080248, -0.1429753, 0.0631562]]
-    np.testing.assert_allclose(drawn.edges.numpy(), edges, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(drawn.edges[:, :4].numpy(), edges, rtol=0, atol=1e-12)
+    assert part.edge_index.tolist() == [[1, 2, 0, 1, 2], [0, 1, 0, 1, 2]]
+    assert drawn.edges[:, 4].tolist() == [0, 0]  # the loop of node 2 is not read
     np.testing.assert_allclose(drawn.features[:, 1].numpy(), features, rtol=0, atol=1e-6)
 
 

@@ -98,6 +98,50 @@ def test_batch_equals_loop(name, what, dtype, tolerance):
 
 
 @pytest.mark.parametrize("what", PERTURBED)
+@pytest.mark.parametrize("loops", [True, False])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_entries_that_are_not_felt_do_not_matter(name, loops, what):
+    x, edge_index = some_graph(loops=loops)
+    target = Target(some_model(name), x, edge_index, 2)
+    part = target.computation_graph
+    assert not part.felt.all()
+    assert not (~part.felt & ~part.is_loop).any()
+    xs, weights = samples(target, what)
+    weights = part.weight.expand(7, -1) if weights is None else weights
+    others = [torch.where(part.felt, weights, other) for other in (part.weight, 0.0 * weights, 5.0 * weights)]
+    found = [target.evaluate(xs, other) for other in others]
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=1e-13)
+    torch.testing.assert_close(found[2], found[0], rtol=0, atol=1e-13)
+    for other in others:
+        assert (target.gradient(xs, other)[1][~part.felt] == 0).all()
+
+
+@pytest.mark.parametrize("loops", [True, False])
+@pytest.mark.parametrize("add_self_loops", [True, False])
+def test_what_the_layers_are_given(add_self_loops, loops):
+    """All loops, last and in node order, if they add loops themselves; otherwise only what they read."""
+
+    class Remembers(OneLayer):
+        def forward(self, x, edge_index, edge_weight=None):
+            self.given = edge_index, edge_weight
+            return super().forward(x, edge_index, edge_weight)
+
+    x, edge_index = some_graph(loops=loops)
+    model = Remembers(add_self_loops=add_self_loops)
+    target = Target(model, x, edge_index, 2)
+    part = target.computation_graph
+    weight = samples(target, "edges", count=1)[1][0]
+    target(weight=weight)
+    assert target.adds_loops == add_self_loops
+    assert part.num_nodes > part.num_visible
+    given = torch.ones_like(part.felt) if add_self_loops else part.felt
+    assert torch.equal(model.given[0], part.edge_index[:, given])
+    assert torch.equal(model.given[1], weight[given])
+    own = part.felt[part.is_loop].nonzero().view(-1)
+    assert len(own) == (part.num_visible if loops or add_self_loops else 0)
+
+
+@pytest.mark.parametrize("what", PERTURBED)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_batch_equals_the_whole_graph(name, what):
     x, edge_index = some_graph(loops=name in ("GCN", "GAT"))
@@ -250,6 +294,7 @@ def test_nodes_without_weight(options):
     part = target.computation_graph
     nothing = torch.zeros_like(part.weight)
     only_unread = torch.where(part.felt, nothing, part.weight)
+    assert not torch.equal(only_unread, nothing)
     for weight in (nothing, only_unread):
         assert torch.isfinite(target.evaluate(weight=weight.expand(2, -1))).all()
         for found in (*target.gradient(weight=weight), *target.gradient(weight=weight.expand(2, -1))):
@@ -280,7 +325,9 @@ def test_some_nodes_without_weight(options):
 def test_every_edge_dropped(name):
     x, edge_index = some_graph()
     target = Target(some_model(name), x, edge_index, 2)
-    dropped = BernoulliEdges(1.0).sample(target.computation_graph, 3)
+    part = target.computation_graph
+    dropped = BernoulliEdges(1.0).sample(part, 3)
+    assert torch.equal(dropped.weight, (~part.felt).double().expand(3, -1))
     assert torch.isfinite(target.evaluate(weight=dropped.weight)).all()
 
 
@@ -502,8 +549,13 @@ def test_kinds_of_gcn(options, weighted, loop):
     xs, weights = samples(target, "both")
     torch.testing.assert_close(target.evaluate(xs, weights), loop_over(target, xs, weights), rtol=1e-12, atol=1e-12)
     assert target.evaluate(xs, weights).std() > 1e-3
-    implied = target.computation_graph.edge_id < 0
-    assert (target.computation_graph.felt[implied] == model.conv.add_self_loops).all()
+    part = target.computation_graph
+    implied, near = part.edge_id < 0, part.hop[part.edge_index[1]] <= int(model.conv.normalize)
+    assert part.felt.tolist() == (near & (~implied | model.conv.add_self_loops)).tolist()
+    assert implied[part.felt].any() == model.conv.add_self_loops
+    assert (part.weight[implied & part.felt] == (2 if weighted and model.conv.improved else 1)).all()
+    assert (part.weight[~part.felt] == 1).all()
+    assert not part.felt.all()
 
 
 def with_loops(edge_index, kind):
@@ -687,10 +739,54 @@ def test_an_output_of_another_kind(change, got):
         Target(Returns(change), x, edge_index, 2)
 
 
+@pytest.mark.parametrize("kind", [RuntimeError, IndexError, TypeError, ValueError])
+def test_a_model_that_cannot_be_run(kind):
+    error = kind("two\n  lines")
+
+    def fail(out):
+        raise error
+
+    x, edge_index = some_graph()
+    with pytest.raises(ModelError, match=r"^the model cannot be run on this graph: two lines$") as caught:
+        Target(Returns(fail), x, edge_index, 2)
+    assert caught.value.__cause__ is error
+
+
+def test_features_that_do_not_fit_the_model():
+    x, edge_index = some_graph()
+    with pytest.raises(ModelError, match=r"the model cannot be run on this graph: .*shapes") as caught:
+        Target(OneLayer(), x[:, 1:], edge_index, 2)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
 def test_a_model_that_looks_at_the_whole_graph():
     x, edge_index = some_graph()
     with pytest.raises(ModelError, match="whole graph"):
         Target(Returns(lambda out: out - out.mean(dim=0)), x, edge_index, 2)
+
+
+def test_the_whole_graph_is_noticed_in_small_outputs():
+    x, edge_index = some_graph()
+    with pytest.raises(ModelError, match="whole graph"):
+        Target(Returns(lambda out: 1e-12 * (out - out.mean(dim=0))), x, edge_index, 2)
+    model = Returns(lambda out: 1e-12 * out)
+    assert Target(model, x, edge_index, 2, label=0).value == pytest.approx(model(x, edge_index)[2, 0].item(), rel=1e-9)
+
+
+@pytest.mark.parametrize(("scale", "fits"), [(1e6, True), (1e3, False), (1.0, False)])
+def test_rounding_is_measured_by_the_largest_output(scale, fits):
+    """The second class differs by 1e-4 a node, as the rounding of an output of 1e6 may make it."""
+
+    def rounded(out):
+        return torch.stack([scale * torch.ones(len(out)), 1e-4 * len(out) * torch.ones(len(out))], dim=1).double()
+
+    x, edge_index = some_graph()
+    model = Returns(lambda out: rounded(out) + 0 * out[:, :2])
+    if fits:
+        assert Target(model, x, edge_index, 2, label=0).value == scale
+        return
+    with pytest.raises(ModelError, match="whole graph"):
+        Target(model, x, edge_index, 2, label=0)
 
 
 def test_a_value_for_each_edge_is_refused():
@@ -813,7 +909,7 @@ def test_put_back_after_an_error():
     x, edge_index = some_graph()
     model = Fails().train()
     model.frozen.eval()
-    with pytest.raises(RuntimeError, match="no"):
+    with pytest.raises(ModelError, match=r"cannot be run on this graph: no$"):
         Target(model, x, edge_index, 2)
     assert [name for name, module in model.named_modules() if not module.training] == ["frozen"]
 

@@ -149,8 +149,7 @@ def test_a_thresholded_explanation_is_scored_as_it_stands(name):
     after = gf.general_unfaithfulness(call, cut, "U(A,0.5)", 100)
     assert after.value != before.value
     p = difference_model_of(call, cut, target_of(call, cut))
-    plain = p.graph.num_edges - p.graph.num_loops
-    assert int((p.phi_a[:plain] != 0).sum()) <= 2
+    assert int((p.phi_a[: p.graph.num_plain] != 0).sum()) <= 2
     again = gf.general_unfaithfulness(call, explanation, "U(A,0.5)", 100)
     assert again == before
 
@@ -215,6 +214,36 @@ def test_an_explanation_of_the_whole_graph_is_refused():
     call = explainer_of(case.model, PyGGNNExplainer(epochs=1))
     with pytest.raises(gf.GraphfaithError, match="index"):
         gf.general_unfaithfulness(call, call(case.x, case.edge_index), "U(A,0.5)")
+
+
+def test_edge_scores_can_be_scored_whatever_the_node_mask():
+    case = make_case(seed=37, weighted=False, loops=False, dtype=torch.float32)
+    call, explanation = explain(case, DummyExplainer(), node="object")
+    assert gf.general_unfaithfulness(call, explanation, "U(A,0.5)").value > 0
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_constant_added_to_the_model_changes_nothing(name):
+    case = make_case(seed=39)
+    call, explanation = explain(case, METHODS[name]())
+    before = gf.general_unfaithfulness(call, explanation, "U(A,0.5)", 50).value
+    with torch.no_grad():
+        case.model.convs[-1].bias += 10
+    assert gf.general_unfaithfulness(call, explanation, "U(A,0.5)", 50).value == pytest.approx(before, rel=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1e-7, 1e5])
+def test_the_scale_of_the_model_does_not_matter(factor):
+    case = make_case(seed=40, dtype=torch.float32)
+    relative = []
+    for scale in (1.0, factor):
+        with torch.no_grad():
+            case.model.convs[-1].lin.weight *= scale
+            case.model.convs[-1].bias *= scale
+        call, explanation = explain(case, gf.Saliency())
+        relative.append(gf.general_unfaithfulness(call, explanation, "B(A,0.5)", 200).relative)
+    assert relative[1] == pytest.approx(relative[0], rel=1e-3)
+    assert relative[0] > 0.01
 
 
 def test_it_prints_itself():

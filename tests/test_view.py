@@ -21,9 +21,9 @@ from torch_geometric.explain import Explanation, HeteroExplanation
 import graphfaith.view.figure  # noqa: F401  (the module; the package's name `figure` is the function)
 from graphfaith.errors import InputError, OutputError, UnsupportedError
 from graphfaith.view import figure, show
-from graphfaith.view.draw import EXPLAINED, NEGATIVE, POSITIVE
 from graphfaith.view.labels import shorten
 from graphfaith.view.layout import lay_out
+from graphfaith.view.panel import EXPLAINED, NEGATIVE, POSITIVE
 from graphfaith.view.positions import place
 from graphfaith.view.scores import faithfulness_text, read
 

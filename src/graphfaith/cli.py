@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -17,13 +19,13 @@ from rich.table import Table
 from torch_geometric.explain import Explanation
 
 from . import __version__
+from .checks import check_count, check_seed
 from .comparison import METHODS, Row, compare, explainer_for
-from .datasets import DATASETS
-from .draw import check_seed
+from .datasets import DATASETS, load_dataset
 from .errors import GraphfaithError, InputError, OutputError
 from .explanation import top_edges, top_features
 from .models import Trained, trained
-from .neighborhood import Neighborhood, check_num_samples, parse_neighborhood
+from .neighborhood import Neighborhood, parse_neighborhood
 from .output import check_output, write_file
 from .target import Target
 from .unfaithfulness import general_unfaithfulness
@@ -84,10 +86,11 @@ def demo(
     Example:
       graphfaith demo --out demo
     """
-    check_seed(seed)
+    _check_numbers(1, 1, seed, 0)
+    outputs = [] if json_file is None else [check_output(json_file, (".json",))]
     _make_folder(folder)
     results, picture = folder / "results.json", folder / "explanations.png"
-    outputs = [check_output(path, (".json",)) for path in (results, json_file) if path is not None]
+    outputs.append(check_output(results, (".json",)))
     check_output(picture, (".png",))
     fit = _train("ba-shapes", 0)
     nodes, near = list(range(400, 700, 25)), ["U(A,0.5)", "B(A,0.5)"]
@@ -102,11 +105,7 @@ def demo(
     )
     explanations = [_explain(fit, shown, method, "B(A,0.5)", seed=seed) for method in PICTURED]
     figure(explanations, picture, max_nodes=SHOWN)
-    out.print(
-        f"\nRows: {results}\nNode {shown} explained by {', '.join(PICTURED)}: {picture}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    typer.echo(f"\nRows: {results}\nNode {shown} explained by {', '.join(PICTURED)}: {picture}")
 
 
 @app.command()
@@ -133,9 +132,10 @@ def explain(
     _check_numbers(samples, test_samples, seed, model_seed)
     if top < 1:
         raise InputError(f"--top must be at least 1 (got {top})")
-    stem = f"{dataset}-{node}"
-    json_path = check_output(json_file or Path(f"{stem}.json"), (".json",))
-    figure_path = check_output(figure_file or Path(f"{stem}.png"), (".png", ".pdf", ".svg"))
+    json_file = json_file or _free(f"{dataset}-{node}", ".json")
+    figure_file = figure_file or _free(f"{dataset}-{node}", ".png")
+    json_path, figure_path = check_output(json_file, (".json",)), check_output(figure_file, (".png", ".pdf", ".svg"))
+    _check_nodes(dataset, [node])
     fit = _train(dataset, model_seed)
     rows, explanations = [], []
     for text in near:
@@ -146,7 +146,7 @@ def explain(
             rows.append(_explanation_row(explanation, dataset, name, text, node, samples, seed, model_seed, top))
     _write_json(json_path, rows)
     figure(explanations, figure_path, max_nodes=SHOWN)
-    out.print(f"\nScores: {json_path.name}\nFigure: {figure_path.name}", highlight=False, soft_wrap=True)
+    typer.echo(f"\nScores: {json_file}\nFigure: {figure_file}")
 
 
 @app.command()
@@ -173,13 +173,14 @@ def score(
     _check_numbers(samples, test_samples, seed, model_seed)
     chosen = parse_nodes(PAPER_NODES[dataset] if nodes is None else nodes)
     path = None if json_file is None else check_output(json_file, (".json",))
+    _check_nodes(dataset, chosen)
     fit = _train(dataset, model_seed)
     rows = _compare(fit, chosen, methods, near, samples, test_samples, seed)
     for text in near:
         _print_rows([row for row in rows if row.neighborhood == text], title=_title(fit, chosen, text))
     if path is not None:
         _write_json(path, [row.as_json() for row in rows])
-        out.print(f"\nRows: {json_file}", highlight=False)
+        typer.echo(f"\nRows: {json_file}")
 
 
 # Reading arguments ------------------------------------------------------------------------------------------------
@@ -190,7 +191,7 @@ def parse_nodes(text: str) -> list[int]:
 
     >>> parse_nodes("0:10:4")
     [0, 4, 8]
-    >>> parse_nodes("3,5")
+    >>> parse_nodes("3,5,3")
     [3, 5]
     """
     try:
@@ -205,7 +206,7 @@ def parse_nodes(text: str) -> list[int]:
         raise InputError(
             f"cannot read the nodes {text!r}: write start:stop:step, as in 0:1000:50, or a list, as in 3,5,8"
         )
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _methods(names: Sequence[str]) -> list[str]:
@@ -235,9 +236,25 @@ def _neighborhoods(texts: Sequence[str], dataset: str) -> list[str]:
     return list(dict.fromkeys(str(one) for one in near))
 
 
+def _check_nodes(dataset: str, nodes: Sequence[int]) -> None:
+    count = load_dataset(dataset).num_nodes
+    for node in nodes:
+        if not 0 <= node < count:
+            raise InputError(f"node {node} is out of range: {dataset} has nodes 0 to {count - 1}")
+
+
+def _free(stem: str, suffix: str) -> Path:
+    """A name in this folder that is not taken: nothing is overwritten that the user did not name."""
+    number, path = 1, Path(stem + suffix)
+    while path.exists():
+        number += 1
+        path = Path(f"{stem}-{number}{suffix}")
+    return path
+
+
 def _check_numbers(samples: int, test_samples: int, seed: int, model_seed: int) -> None:
-    check_num_samples(samples)
-    check_num_samples(test_samples)
+    check_count(samples, "samples")
+    check_count(test_samples, "test_samples")
     check_seed(seed)
     check_seed(seed + 1)
     check_seed(model_seed)
@@ -280,8 +297,6 @@ def _compare(
 def _explain(
     fit: Trained, node: int, method: str, near: str, samples: int = 200, test_samples: int = 500, seed: int = 0
 ) -> Explanation:
-    if not 0 <= node < fit.data.num_nodes:
-        raise InputError(f"node {node} is out of range: {fit.name} has nodes 0 to {fit.data.num_nodes - 1}")
     explainer = explainer_for(fit.model, method, near, samples=samples, seed=seed)
     started = time.perf_counter()
     explanation = explainer(fit.data.x, fit.data.edge_index, index=node)
@@ -408,15 +423,20 @@ def _write_json(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Run the command; a mistake in its arguments is one line and exit code 2."""
+    if "OMP_NUM_THREADS" not in os.environ:
+        # Computation graphs are small: a second thread gains little, and on a busy machine waiting for it costs dear.
+        torch.set_num_threads(1)
     try:
-        app(standalone_mode=False)
+        code = app(standalone_mode=False)
     except UsageError as error:
         _stop(" ".join(error.format_message().split()))
     except GraphfaithError as error:
         _stop(str(error))
     except (KeyboardInterrupt, typer.Abort):
+        code = 130
+    if code == 130:  # typer turns an interrupt into this code
         err.print("stopped")
-        sys.exit(130)
+    sys.exit(code or 0)
 
 
 def _stop(message: str) -> None:

@@ -16,7 +16,7 @@ from .difference import DifferenceModel
 from .errors import InputError
 from .explainers import KEC, FaithfulExplainer, GNNExplainer, IntegratedGradients, Linear, PGExplainer, Saliency
 from .explanation import make_target
-from .neighborhood import Neighborhood, parse_neighborhood
+from .neighborhood import Neighborhood, as_neighborhood
 from .target import Target
 from .unfaithfulness import Unfaithfulness, unfaithfulness_of
 
@@ -72,7 +72,7 @@ def explainer_for(
     """PyG's Explainer with the method of that name, scoring every feature and every edge."""
     if method not in METHODS:
         raise InputError(f"unknown method {method!r}: known are {', '.join(METHODS)}")
-    near = parse_neighborhood(neighborhood) if isinstance(neighborhood, str) else neighborhood
+    near = as_neighborhood(neighborhood)
     return Explainer(
         model,
         algorithm=METHODS[method](near, samples, seed),
@@ -113,12 +113,12 @@ def compare(
         for near in neighborhoods
         for method in methods
     }
-    labels = next(iter(explainers.values())).get_prediction(data.x, data.edge_index).argmax(dim=-1)
+    labels = next(iter(explainers.values())).get_prediction(data.x, data.edge_index, **_weights(data)).argmax(dim=-1)
     shared = 0.0
     if train_jointly and "pgexplainer" in methods:
         algorithm = explainers["pgexplainer", neighborhoods[0]].algorithm
         started = time.perf_counter()
-        algorithm.train_on(model, data.x, data.edge_index, nodes, target=labels)
+        algorithm.train_on(model, data.x, data.edge_index, nodes, target=labels, **_weights(data))
         shared = (time.perf_counter() - started) / len(nodes)
     scores: dict[tuple[str, Neighborhood], list[Unfaithfulness]] = {key: [] for key in explainers}
     seconds = dict.fromkeys(explainers, 0.0)
@@ -156,7 +156,11 @@ def compare(
 
 
 def _target(explainer: Explainer, model: torch.nn.Module, data: Data, node: int, labels: torch.Tensor) -> Target:
-    return make_target(model, data.x, data.edge_index, node, labels, explainer.model_config, None, {})
+    return make_target(model, data.x, data.edge_index, node, labels, explainer.model_config, None, _weights(data))
+
+
+def _weights(data: Data) -> dict[str, torch.Tensor]:
+    return {} if data.get("edge_weight") is None else {"edge_weight": data.edge_weight}
 
 
 def _timed(

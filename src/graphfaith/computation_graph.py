@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.nn import (
     GATConv,
@@ -49,14 +50,16 @@ class ComputationGraph:
     """The part of (X, A) on which F(X, A) at ``node`` depends.
 
     Its nodes are ordered by hop, the explained node first. Its edges are those of the whole graph in their order
-    there, followed by one self-loop a node for the first ``num_loops`` nodes.
+    there, followed by one self-loop for every node. A loop that F does not read (``felt`` is False) has weight 1.
 
     >>> x, path = torch.eye(4), torch.tensor([[3, 2, 1], [2, 1, 0]])     # 3 -> 2 -> 1 -> 0
     >>> part = ComputationGraph.around(Graph.of(x, path), 0, num_hops=1, degrees=True)
     >>> part.nodes.tolist(), part.hop.tolist()    # features of nodes 0 and 1 matter; node 2 only as a neighbour
     ([0, 1, 2], [0, 1, 2])
-    >>> part.edge_index.tolist()                  # 2 -> 1, 1 -> 0 and the loops of nodes 0 and 1
-    [[2, 1, 0, 1], [1, 0, 0, 1]]
+    >>> part.edge_index.tolist()                  # 2 -> 1, 1 -> 0 and the loops
+    [[2, 1, 0, 1, 2], [1, 0, 0, 1, 2]]
+    >>> part.felt.tolist()                        # the loop of node 2 is not read
+    [True, True, True, True, False]
     """
 
     nodes: Tensor  # [n] ids in the whole graph
@@ -65,8 +68,7 @@ class ComputationGraph:
     edge_index: Tensor  # [2, e] (source, sink) in places of ``nodes``
     edge_id: Tensor  # [e] place in the whole graph's edge_index; -1 for a self-loop that is implied
     weight: Tensor  # [e] the entries of A
-    num_loops: int  # the last so many edges are the self-loops of nodes 0, 1, ...
-    felt: Tensor  # [e] whether F reads the entry; False for the implied loops of a model that uses none
+    felt: Tensor  # [e] whether F reads the entry: not the loops too far away, nor implied ones if layers add none
     x: Tensor  # [n, d] the features
     feature_range: float  # max(X) - min(X) over the whole graph
     num_hops: int  # M
@@ -85,9 +87,14 @@ class ComputationGraph:
         return len(self.weight)
 
     @property
+    def num_plain(self) -> int:
+        """How many entries of A are no self-loops; they come first."""
+        return self.num_edges - self.num_nodes
+
+    @property
     def is_loop(self) -> Tensor:
         """[e] whether an entry of A is a self-loop."""
-        return torch.arange(self.num_edges) >= self.num_edges - self.num_loops
+        return torch.arange(self.num_edges) >= self.num_plain
 
     @property
     def carries_message(self) -> Tensor:
@@ -117,18 +124,19 @@ class ComputationGraph:
         hops = [np.full(len(ring), k) for k, ring in enumerate(rings[: num_hops + 1])]
         hop = np.concatenate([*hops, np.full(len(outside), num_hops + 1)])
         source, sink = _places(nodes, graph.source[edges]), _places(nodes, graph.sink[edges])
-        loops = graph.loop_edge[inner]
+        loops = graph.loop_edge[nodes]
+        read = ((loops >= 0) | (loop_weight is not None)) & (np.arange(len(nodes)) < len(inner))
+        felt = np.concatenate([np.ones(len(edges), dtype=bool), read])
         edge_id = np.concatenate([edges, loops])
-        own = np.arange(len(inner))
+        own = np.arange(len(nodes))
         return cls(
             nodes=torch.from_numpy(nodes),
             hop=torch.from_numpy(hop),
             num_visible=len(visible),
             edge_index=torch.from_numpy(np.stack([np.concatenate([source, own]), np.concatenate([sink, own])])),
             edge_id=torch.from_numpy(edge_id),
-            weight=_weights(graph, edge_id, 1.0 if loop_weight is None else loop_weight),
-            num_loops=len(inner),
-            felt=torch.from_numpy((edge_id >= 0) | (loop_weight is not None)),
+            weight=_weights(graph, edge_id, felt, 1.0 if loop_weight is None else loop_weight),
+            felt=torch.from_numpy(felt),
             x=graph.x.detach()[torch.from_numpy(nodes)],
             feature_range=graph.feature_range,
             num_hops=num_hops,
@@ -165,7 +173,7 @@ def _places(nodes: Int64, ids: Int64) -> Int64:
     return found
 
 
-def _weights(graph: Graph, edge_id: Int64, loop_weight: float) -> Tensor:
+def _weights(graph: Graph, edge_id: Int64, felt: NDArray[np.bool_], loop_weight: float) -> Tensor:
     given = graph.edge_weight
     ids = torch.from_numpy(edge_id)
     if given is None:
@@ -174,4 +182,5 @@ def _weights(graph: Graph, edge_id: Int64, loop_weight: float) -> Tensor:
         weight = torch.ones(len(ids), dtype=given.dtype)
         weight[ids >= 0] = given.detach()[ids[ids >= 0]]
     weight[ids < 0] = loop_weight
+    weight[torch.from_numpy(~felt)] = 1.0
     return weight

@@ -75,7 +75,11 @@ class SubgraphModel:
         self.x = self.graph.x if node_mask is None else self.graph.x * node_mask.to(self.graph.x.dtype)
         weight = self.graph.weight
         self.weight = weight if edge_mask is None else weight * edge_mask.to(weight.dtype)
-        self.value = float(target.evaluate(self.x, self.weight))
+
+    @property
+    def value(self) -> float:
+        """F(X_s, A_s), by the model as it is now."""
+        return float(self.target.evaluate(self.x, self.weight))
 
     def outputs(self, perturbations: Perturbations) -> Tensor:
         """F(X_s - eps_X, A_s - eps_A), [S]."""

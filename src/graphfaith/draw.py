@@ -13,20 +13,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InputError
+from .checks import check_seed
 
 UInt64 = npt.NDArray[np.uint64]
 UInt32 = npt.NDArray[np.uint32]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _BLOCK = 1 << 16  # elements mixed at a time: small enough for the cache
-
-
-def check_seed(seed: int) -> int:
-    """Return ``seed`` as an int in [0, 2^64), or say what is wrong with it."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= int(seed) < 1 << 64:
-        raise InputError(f"seed must be a whole number from 0 to 2^64 - 1 (got {seed!r})")
-    return int(seed)
 
 
 def _finalise(z: UInt64) -> UInt64:

@@ -12,6 +12,7 @@ carries
 from __future__ import annotations
 
 import hashlib
+import numbers
 from typing import Any, NamedTuple
 
 import torch
@@ -55,7 +56,7 @@ def explain(
         given = part.edge_id >= 0
         explanation.edge_mask[part.edge_id[given]] = edge_score[given].to(dtype)
     loops = torch.zeros(num_nodes, dtype=dtype)
-    loops[part.nodes[: part.num_loops]] = edge_score[part.num_edges - part.num_loops :].to(dtype)
+    loops[part.nodes] = edge_score[part.num_plain :].to(dtype)
     explanation.self_loop_score = loops
     explanation.difference_model = difference_model
     explanation.edge_route = target.route
@@ -141,10 +142,10 @@ def make_target(
 
 def single_node(index: int | Tensor | None) -> int:
     """The node that PyG's ``index`` names, if it names one."""
-    if isinstance(index, Tensor) and index.numel() == 1:
+    if isinstance(index, Tensor) and index.numel() == 1 and index.dtype in (torch.int64, torch.int32):
         return int(index)
-    if isinstance(index, int) and not isinstance(index, bool):
-        return index
+    if isinstance(index, numbers.Integral) and not isinstance(index, bool):
+        return int(index)
     raise UnsupportedError(f"index must name one node (got {index!r}): explain nodes one at a time")
 
 
@@ -188,7 +189,7 @@ def top_edges(explanation: Explanation, k: int = 10) -> list[ScoredEdge]:
 def top_features(explanation: Explanation, k: int = 10) -> list[ScoredFeature]:
     """The ``k`` features of largest |score| in a node mask of every attribute, strongest first."""
     mask = explanation.get("node_mask")
-    if mask is None or mask.size(0) == 1 or mask.size(1) == 1 < explanation.x.size(1):
+    if mask is None or mask.shape != explanation.x.shape:
         raise InputError('features of nodes need node_mask_type="attributes"')
     width = mask.size(1)
     flat = mask.reshape(-1)

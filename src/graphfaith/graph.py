@@ -113,6 +113,7 @@ class Graph:
 # Only weak references to the user's tensors are held, so remembering a graph does not keep its features alive.
 _RECENT: dict[Any, Graph] = {}
 _REMEMBERED = 8
+_PRECISIONS = (torch.float16, torch.float32, torch.float64)
 
 
 def _is_tensor(value: Tensor | None) -> bool:
@@ -130,8 +131,8 @@ def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> None:
     """Raise an :class:`InputError` for anything (X, A) cannot be."""
     if not isinstance(x, Tensor) or x.dim() != 2:
         raise InputError(f"x must be a tensor of shape [nodes, features] (got {_shape(x)})")
-    if not x.is_floating_point():
-        raise InputError(f"x must hold real numbers, e.g. x.float() (got {x.dtype})")
+    if x.dtype not in _PRECISIONS:
+        raise InputError(f"x must hold real numbers of a precision numpy knows, e.g. x.float() (got {x.dtype})")
     if x.size(0) == 0 or x.size(1) == 0:
         raise InputError(f"the graph is empty: x has shape {list(x.shape)}")
     if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.size(0) != 2:
@@ -148,8 +149,8 @@ def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> None:
         raise InputError(
             f"edge_weight must have one number for each of the {edge_index.size(1)} edges (got {_shape(edge_weight)})"
         )
-    if not edge_weight.is_floating_point():
-        raise InputError(f"edge_weight must hold real numbers (got {edge_weight.dtype})")
+    if edge_weight.dtype not in _PRECISIONS:
+        raise InputError(f"edge_weight must hold real numbers, e.g. edge_weight.float() (got {edge_weight.dtype})")
     _check_finite(edge_weight, "edge_weight")
     edge_weight = edge_weight.detach()
     if edge_weight.numel() and float(edge_weight.min()) < 0:

@@ -28,7 +28,7 @@ from graphfaith.errors import InputError
 from graphfaith.output import write_file
 
 # Part of the name of a cached file: raise it when a change here makes earlier weights wrong.
-CACHE_FORMAT = 1
+CACHE_FORMAT = 2
 # As in the GNNExplainer repository. BA-Shapes' normalised layers need it; citation graphs never reach it.
 MAX_GRADIENT_NORM = 2.0
 

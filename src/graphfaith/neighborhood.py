@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .checks import check_count, check_seed
 from .computation_graph import ComputationGraph
-from .draw import UInt64, check_seed, keys, uniform, uniform32
+from .draw import UInt64, keys, uniform, uniform32
 from .errors import InputError
 
 CHUNK_BYTES = 64 * 2**20  # what one chunk of samples may take; a chunk is at least one sample
@@ -75,7 +76,7 @@ class Neighborhood:
         """Samples ``start`` to ``start + num_samples`` of the stream that ``seed`` names."""
         check_seed(seed)
         self.check(graph)
-        samples = np.arange(start, start + check_num_samples(num_samples))
+        samples = np.arange(start, start + check_count(num_samples, "num_samples"))
         return Perturbations(graph, self.features(graph, samples, seed), self.edges(graph, samples, seed))
 
     def chunks(
@@ -91,7 +92,7 @@ class Neighborhood:
 
         ``width`` is that of the model's widest layer; ``size`` forces the number of samples in a chunk.
         """
-        check_num_samples(num_samples)
+        check_count(num_samples, "num_samples")
         if size is None:
             # Messages of a layer are edges x width numbers, with a few copies under way at once.
             per_sample = 8 * (4 * graph.num_edges * width + 4 * graph.num_edges)
@@ -262,11 +263,11 @@ def _parse_factor(factor: str, text: str) -> Neighborhood:
     return kind(sigma)
 
 
-def check_num_samples(num_samples: int) -> int:
-    """Return ``num_samples``, or say what is wrong with it."""
-    if isinstance(num_samples, bool) or not isinstance(num_samples, int | np.integer) or num_samples < 1:
-        raise InputError(f"num_samples must be a whole number of at least 1 (got {num_samples!r})")
-    return int(num_samples)
+def as_neighborhood(neighborhood: Neighborhood | str) -> Neighborhood:
+    """A neighbourhood, given as one or as the paper's text."""
+    if isinstance(neighborhood, Neighborhood):
+        return neighborhood
+    return parse_neighborhood(neighborhood)
 
 
 def _check_sigma(sigma: float, largest: float, name: str) -> None:
@@ -278,9 +279,8 @@ def _check_sigma(sigma: float, largest: float, name: str) -> None:
 
 def edge_keys(graph: ComputationGraph, seed: int) -> UInt64:
     """Names of the entries of A for draws, [e]: edges by their place in the whole graph, self-loops by their node."""
-    plain = graph.num_edges - graph.num_loops
-    edges = keys(seed, "edge", graph.edge_id[:plain].numpy())
-    return np.concatenate([edges, keys(seed, "loop", graph.nodes[: graph.num_loops].numpy())])
+    edges = keys(seed, "edge", graph.edge_id[: graph.num_plain].numpy())
+    return np.concatenate([edges, keys(seed, "loop", graph.nodes.numpy())])
 
 
 def _edge_draws(graph: ComputationGraph, samples: np.ndarray, seed: int) -> np.ndarray:

@@ -43,9 +43,9 @@ class Target:
     >>> from torch_geometric.nn import GCN
     >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
     >>> F = Target(GCN(2, 4, num_layers=2, out_channels=3), torch.rand(4, 2), ring, node=1, label=0)
-    >>> F.route, F.computation_graph.num_edges
-    ('weight', 6)
-    >>> halves = torch.full((5, 6), 0.5)                  # five graphs whose edges all weigh 1/2
+    >>> F.route, F.computation_graph.num_edges            # three edges and four self-loops
+    ('weight', 7)
+    >>> halves = torch.full((5, 7), 0.5)                  # five graphs whose edges all weigh 1/2
     >>> F.evaluate(weight=halves).shape
     torch.Size([5])
     """
@@ -99,6 +99,7 @@ class Target:
     def _place(self, node: int) -> None:
         """Cut out the computation graph and check F on it against F on the whole graph."""
         whole = self.remembered("output", self._whole_output)
+        self.scale = _largest(whole)
         degrees = normalises_by_degree(self.model)
         layers = message_passing_layers(self.model)
         added = [getattr(layer, "add_self_loops", False) for layer in layers]
@@ -111,20 +112,23 @@ class Target:
             self._prepare(part, loop_weight)
             self.route: Route = self._find_route()
             found, expected = self._output(part.x, part.weight)[0], whole[node]
-            tolerance = _TOLERANCE.get(found.dtype, 1e-2)
-            if torch.allclose(found, expected, rtol=tolerance, atol=tolerance, equal_nan=True):
+            if self._agree(found, expected):
                 return
             # What is remembered may be out of date in a way that leaves no trace, such as a write to p.data.
             self.graph.memory.pop(self.model, None)
             whole = self.remembered("output", self._whole_output)
-            expected = whole[node]
-            if torch.allclose(found, expected, rtol=tolerance, atol=tolerance, equal_nan=True):
+            expected, self.scale = whole[node], _largest(whole)
+            if self._agree(found, expected):
                 return
         raise ModelError(
             f"the model's output at node {node} is {_short(expected)}, but {_short(found)} on its computation graph "
             f"of {self.num_hops} hops: its messages go further than it has layers, or it looks at the whole graph. "
             f"Pass a larger num_hops="
         )
+
+    def _agree(self, found: Tensor, expected: Tensor) -> bool:
+        tolerance = _TOLERANCE.get(found.dtype, 1e-2)
+        return torch.allclose(found, expected, rtol=tolerance, atol=tolerance * self.scale, equal_nan=True)
 
     def remembered(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
         """Something of the whole graph and this model, computed once while neither is written to."""
@@ -150,7 +154,10 @@ class Target:
 
     def _whole_output(self) -> Tensor:
         args, kwargs = self.whole_arguments()
-        out = self.model(*args, **kwargs)
+        try:
+            out = self.model(*args, **kwargs)
+        except (RuntimeError, IndexError, TypeError, ValueError) as error:
+            raise ModelError(f"the model cannot be run on this graph: {' '.join(str(error).split())}") from error
         if not isinstance(out, Tensor) or out.dim() == 0 or out.size(0) != self.graph.num_nodes:
             got = f"shape {list(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
             raise UnsupportedError(
@@ -159,16 +166,12 @@ class Target:
         return out
 
     def _prepare(self, part: ComputationGraph, loop_weight: float | None) -> None:
-        """What the model is called with: its edges, their order, and the weights that never change."""
+        """What the model is called with."""
+        # Layers that add loops get every loop, last and in node order: PyG misplaces a mask otherwise. Others get
+        # those that are there.
         self.adds_loops = loop_weight is not None
-        edges, felt = part.edge_index, part.felt
-        self._felt = None if bool(felt.all()) else felt.nonzero().view(-1)
-        if self._felt is not None:
-            edges = edges[:, self._felt]
-        # Layers that add loops get every loop, last and in node order: PyG misplaces a mask otherwise.
-        rest = torch.arange(part.num_loops, part.num_nodes) if loop_weight is not None else torch.arange(0)
-        self._rest = torch.full((len(rest),), 1.0 if loop_weight is None else loop_weight, dtype=part.weight.dtype)
-        edges = torch.cat([edges, rest.expand(2, -1)], dim=1)
+        self._read = None if self.adds_loops else part.felt.nonzero().view(-1)
+        edges = part.edge_index if self._read is None else part.edge_index[:, self._read]
         self._edge_index = edges if self.graph.flow == "source_to_target" else edges.flip(0)
         self.kwargs = {key: self._part_of(key, value) for key, value in self._whole_kwargs.items()}
 
@@ -183,11 +186,9 @@ class Target:
         return value
 
     def _find_route(self) -> Route:
-        if self.model in _ROUTES:
-            return _ROUTES[self.model]
-        route: Route = "mask"
+        route: Route = _ROUTES.get(self.model, "mask")
         part = self.computation_graph
-        if takes_edge_weight(self.model):
+        if self.model not in _ROUTES and takes_edge_weight(self.model):
             self.route = "weight"
             with torch.enable_grad():
                 weight = part.weight.detach().clone().requires_grad_()
@@ -208,10 +209,8 @@ class Target:
 
     def _output(self, x: Tensor, weight: Tensor) -> Tensor:
         """The model's output on the computation graph with features ``x`` [n, d] and A's entries ``weight`` [e]."""
-        if self._felt is not None:
-            weight = weight[self._felt]
-        if len(self._rest):
-            weight = torch.cat([weight, self._rest.to(weight.dtype)])
+        if self._read is not None:
+            weight = weight[self._read]
         if self.route == "weight":
             out: Tensor = self.model(x, self._edge_index, edge_weight=weight, **self.kwargs)
             return out
@@ -321,7 +320,7 @@ class Target:
         Layers that add self-loops leave them all at 1, unless ``every_loop`` was given with the edges.
         """
         part = self.computation_graph
-        given = part.edge_id >= 0
+        given = (part.edge_id >= 0) & part.felt
         return given if every_loop or not self.adds_loops else given & ~part.is_loop
 
     def width(self) -> int:
@@ -361,6 +360,11 @@ def unmasked_afterwards(model: torch.nn.Module) -> Iterator[None]:
         for layer, before in zip(layers, names, strict=True):
             for name in set(vars(layer)) - before:
                 delattr(layer, name)
+
+
+def _largest(values: Tensor) -> float:
+    """The largest finite magnitude."""
+    return float(values.detach().nan_to_num(0.0, 0.0, 0.0).abs().max())
 
 
 def _short(values: Tensor) -> str:

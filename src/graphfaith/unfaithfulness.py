@@ -16,10 +16,11 @@ from torch_geometric.explain.algorithm import (
     PGExplainer,
 )
 
+from .checks import check_count
 from .difference import DifferenceModel, LinearModel, SubgraphModel
 from .errors import InputError, UnsupportedError
 from .explanation import scores_digest, target_of
-from .neighborhood import Neighborhood, Perturbations, check_num_samples, parse_neighborhood
+from .neighborhood import Neighborhood, Perturbations, as_neighborhood
 from .target import Target
 
 # Explainers of PyG whose result is a mask in [0, 1] that multiplies the graph: p(X, A) = F(X_s, A_s).
@@ -72,9 +73,11 @@ def general_unfaithfulness(
 
     Draw with another ``seed`` than the explainer's: samples that p was fitted on flatter it.
     """
-    target = target_of(explainer, explanation)
-    p = difference_model_of(explainer, explanation, target) if difference_model is None else difference_model
-    return unfaithfulness_of(target, [p], neighborhood, num_samples, seed)[0]
+    target, near = target_of(explainer, explanation), as_neighborhood(neighborhood)
+    p = difference_model
+    if p is None:
+        p = difference_model_of(explainer, explanation, target, features=near.perturbs_features)
+    return unfaithfulness_of(target, [p], near, num_samples, seed)[0]
 
 
 def unfaithfulness_of(
@@ -85,8 +88,8 @@ def unfaithfulness_of(
     seed: int = 1,
 ) -> list[Unfaithfulness]:
     """Delta(p) for several difference models of one target, on the same samples and one evaluation of F on them."""
-    near = parse_neighborhood(neighborhood) if isinstance(neighborhood, str) else neighborhood
-    check_num_samples(num_samples)
+    near = as_neighborhood(neighborhood)
+    check_count(num_samples, "num_samples")
     changes: list[Tensor] = []
     predicted: list[list[Tensor]] = [[] for _ in models]
     for chunk in near.chunks(target.computation_graph, num_samples, seed, width=target.width()):
@@ -95,7 +98,7 @@ def unfaithfulness_of(
             found.append(_checked(p.change(chunk), len(chunk)))
     delta = torch.cat(changes)
     # A change of F no larger than its rounding is no change.
-    noise = 16 * torch.finfo(target.computation_graph.x.dtype).eps * max(1.0, abs(target.value))
+    noise = 4 * torch.finfo(target.computation_graph.x.dtype).eps * target.scale
     return [_summary(torch.cat(found) - delta, delta, noise**2, str(near), seed) for found in predicted]
 
 
@@ -122,15 +125,21 @@ def subgraph_lower_bound(
     p = difference_model_of(explainer, explanation, target)
     if not isinstance(p, SubgraphModel):
         raise UnsupportedError("the lower bound is for subgraph explanations; this one is a score for each entry")
-    near = parse_neighborhood(neighborhood) if isinstance(neighborhood, str) else neighborhood
+    near = as_neighborhood(neighborhood)
+    check_count(num_samples, "num_samples")
     gap = 0.0
-    for chunk in near.chunks(target.computation_graph, check_num_samples(num_samples), seed, width=target.width()):
+    for chunk in near.chunks(target.computation_graph, num_samples, seed, width=target.width()):
         gap += float((p.change(chunk) - change_of(target, chunk)).sum())
     return (gap / num_samples) ** 2
 
 
-def difference_model_of(explainer: Explainer, explanation: Explanation, target: Target) -> DifferenceModel:
-    """The p that an explanation stands for (see :func:`general_unfaithfulness`)."""
+def difference_model_of(
+    explainer: Explainer, explanation: Explanation, target: Target, *, features: bool = True
+) -> DifferenceModel:
+    """The p that an explanation stands for (see :func:`general_unfaithfulness`).
+
+    ``features`` says that it has to answer for features too, which scores a node or a column cannot.
+    """
     graph = target.computation_graph
     own = explanation.get("difference_model")
     # Scores that were thresholded or edited are scored as they stand, not by the p they came from.
@@ -147,6 +156,8 @@ def difference_model_of(explainer: Explainer, explanation: Explanation, target: 
             edge_part = torch.where(target.weighed_by_masks(every_loop), edge_part, 1.0)
         return SubgraphModel(target, node_part, edge_part)
     if node_part is not None and node_part.shape != graph.x.shape:
+        if not features:
+            return LinearModel(graph, None, edge_part)
         raise UnsupportedError(
             "scores a node or a column do not say how F changes with one feature: explain with "
             'node_mask_type="attributes", or pass difference_model='
@@ -165,7 +176,7 @@ def _edge_part(explanation: Explanation, target: Target, implied: float) -> Tens
         return None
     part = torch.full((graph.num_edges,), implied, dtype=edges.dtype)
     if loops is not None:
-        part[graph.num_edges - graph.num_loops :] = loops[graph.nodes[: graph.num_loops]]
+        part[graph.is_loop] = loops[graph.nodes]
     given = graph.edge_id >= 0
     part[given] = edges[graph.edge_id[given]]
     return part

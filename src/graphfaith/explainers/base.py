@@ -11,11 +11,11 @@ from torch_geometric.explain import Explanation
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import ExplainerConfig, ModelConfig, ModelTaskLevel
 
+from ..checks import check_count, check_real, check_seed
 from ..difference import DifferenceModel
-from ..draw import check_seed
-from ..errors import InputError, UnsupportedError
+from ..errors import UnsupportedError
 from ..explanation import explain, make_target, single_node
-from ..neighborhood import Neighborhood, check_num_samples, parse_neighborhood
+from ..neighborhood import Neighborhood, as_neighborhood
 from ..target import Target
 
 _LOG = logging.getLogger(__name__)
@@ -32,9 +32,7 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
 
     def __init__(self, num_hops: int | None = None) -> None:
         super().__init__()
-        if num_hops is not None and (isinstance(num_hops, bool) or num_hops < 1):
-            raise InputError(f"num_hops must be a whole number of at least 1 (got {num_hops!r})")
-        self.num_hops = num_hops
+        self.num_hops = None if num_hops is None else check_count(num_hops, "num_hops")
 
     @abstractmethod
     def fit(self, target: Target) -> DifferenceModel:
@@ -124,10 +122,8 @@ class FittedExplainer(FaithfulExplainer):
     ) -> None:
         super().__init__(num_hops)
         self.neighborhood = as_neighborhood(neighborhood)
-        self.num_samples, self.seed = check_num_samples(num_samples), check_seed(seed)
-        if not threshold >= 0:
-            raise InputError(f"threshold must be 0 or more (got {threshold!r})")
-        self.threshold, self.relative = threshold, relative
+        self.num_samples, self.seed = check_count(num_samples, "num_samples"), check_seed(seed)
+        self.threshold, self.relative = check_real(threshold, "threshold", least=0.0), relative
 
     def details(self, p: DifferenceModel) -> dict[str, Any]:
         """The neighbourhood, and the error on the samples of the fit."""
@@ -135,10 +131,3 @@ class FittedExplainer(FaithfulExplainer):
             "neighborhood": str(self.neighborhood),
             "in_sample_error": getattr(p, "in_sample_error", None),
         }
-
-
-def as_neighborhood(neighborhood: Neighborhood | str) -> Neighborhood:
-    """A neighbourhood, given as one or as the paper's text."""
-    if isinstance(neighborhood, Neighborhood):
-        return neighborhood
-    return parse_neighborhood(neighborhood)

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..checks import check_count, check_seed
 from ..difference import LinearModel
-from ..draw import check_seed, keys, uniform
+from ..draw import keys, uniform
 from ..errors import InputError
 from ..neighborhood import CHUNK_BYTES, edge_keys
 from ..target import Target
@@ -35,11 +36,9 @@ class IntegratedGradients(FaithfulExplainer):
         self, steps: int = 50, baseline: Baseline = "zero", num_hops: int | None = None, seed: int = 0
     ) -> None:
         super().__init__(num_hops)
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-            raise InputError(f"steps must be a whole number of at least 1 (got {steps!r})")
         if baseline not in get_args(Baseline):
             raise InputError(f"baseline must be one of {', '.join(get_args(Baseline))} (got {baseline!r})")
-        self.steps, self.baseline, self.seed = steps, baseline, check_seed(seed)
+        self.steps, self.baseline, self.seed = check_count(steps, "steps"), baseline, check_seed(seed)
 
     @property
     def method(self) -> str:  # type: ignore[override]

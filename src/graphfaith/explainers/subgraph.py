@@ -15,8 +15,8 @@ from torch_geometric.explain import algorithm as pyg
 from torch_geometric.explain.config import ExplainerConfig
 from torch_geometric.utils import get_embeddings
 
+from ..checks import check_count, check_real, check_seed
 from ..difference import DifferenceModel, SubgraphModel
-from ..draw import check_seed
 from ..errors import InputError
 from ..explanation import make_target
 from ..target import Target, evaluating, unmasked_afterwards
@@ -40,11 +40,8 @@ class SubgraphExplainer(FaithfulExplainer):
         if silent not in get_args(Silent):
             raise InputError(f"silent must be one of {', '.join(get_args(Silent))} (got {silent!r})")
         self.silent = silent
-        if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
-            raise InputError(f"epochs must be a whole number of at least 1 (got {epochs!r})")
-        if not lr > 0:
-            raise InputError(f"lr must be above 0 (got {lr!r})")
-        self.epochs, self.lr, self.seed = epochs, lr, check_seed(seed)
+        self.epochs, self.seed = check_count(epochs, "epochs"), check_seed(seed)
+        self.lr = check_real(lr, "lr", above=0.0)
 
     def scores(self, p: DifferenceModel) -> tuple[Tensor | None, Tensor]:
         """The masks; what they do not weigh stays in A_s, but has no score."""
@@ -57,7 +54,7 @@ class SubgraphExplainer(FaithfulExplainer):
     def _call(self, target: Target) -> tuple[tuple[Any, ...], dict[str, Any], Tensor]:
         """What PyG's algorithms are called with on the computation graph, and the places of their edges in A."""
         graph = target.computation_graph
-        places = (graph.edge_id >= 0).nonzero().view(-1)
+        places = ((graph.edge_id >= 0) & graph.felt).nonzero().view(-1)
         edges = graph.edge_index[:, places]
         if target.graph.flow != "source_to_target":
             edges = edges.flip(0)
@@ -100,7 +97,7 @@ class GNNExplainer(SubgraphExplainer):
     ) -> None:
         super().__init__(epochs, lr, num_hops, seed, silent)
         self.hard = hard
-        self.coefficients = coefficients
+        self.coefficients = _known(coefficients, pyg.GNNExplainer.default_coeffs)
 
     @property
     def method(self) -> str:  # type: ignore[override]
@@ -142,11 +139,12 @@ class PGExplainer(SubgraphExplainer):
         **coefficients: Any,
     ) -> None:
         super().__init__(epochs, lr, num_hops, seed, silent)
-        if not 0 < keep <= 1:
-            raise InputError(f"keep must be above 0 and at most 1, a share of the edges (got {keep!r})")
-        self.keep = keep
-        self.coefficients = coefficients
+        self.keep = check_real(keep, "keep", above=0.0)
+        if self.keep > 1:
+            raise InputError(f"keep must be at most 1, a share of the edges (got {keep!r})")
+        self.coefficients = _known(coefficients, pyg.PGExplainer.coeffs)
         self._jointly: pyg.PGExplainer | None = None
+        self._trained_for: torch.nn.Module | None = None
 
     def train_on(
         self,
@@ -165,10 +163,12 @@ class PGExplainer(SubgraphExplainer):
             make_target(model, x, edge_index, int(v), target, self.model_config, self.num_hops, kwargs) for v in nodes
         ]
         with _untouched(model, self.seed):
-            self._jointly = self._train(targets)
+            self._jointly, self._trained_for = self._train(targets), model
 
     def fit(self, target: Target) -> SubgraphModel:
         """Train if need be, score the edges, keep the best."""
+        if self._jointly is not None and self._trained_for is not target.model:
+            raise InputError("this PGExplainer was trained on nodes of another model: make a new one")
         with _untouched(target.model, self.seed):
             algorithm = self._train([target]) if self._jointly is None else self._jointly
             args, kwargs, places = self._call(target)
@@ -192,6 +192,13 @@ class PGExplainer(SubgraphExplainer):
                 _use_embeddings(algorithm, target)
                 algorithm.train(epoch, *args, **kwargs)
         return algorithm
+
+
+def _known(coefficients: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    for name in coefficients:
+        if name not in defaults:
+            raise InputError(f"unknown coefficient {name!r}: PyG's are {', '.join(defaults)}")
+    return coefficients
 
 
 def _use_embeddings(algorithm: pyg.PGExplainer, target: Target) -> None:
