@@ -1,0 +1,35 @@
+"""What the paper claims of KEC on Cora, on samples that it was not fitted to and a tenth of the paper's nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from conftest import needs_data
+from graphfaith.comparison import METHODS, compare
+from graphfaith.models import trained
+from graphfaith.neighborhood import BernoulliEdges, UniformEdges
+
+pytestmark = needs_data
+
+
+@pytest.fixture(scope="module")
+def rows():
+    cora = trained("cora", cache=False)
+    near = [UniformEdges(0.5), BernoulliEdges(0.5)]
+    found = compare(cora.model, cora.data, range(0, 1000, 50), list(METHODS), near, num_samples=300)
+    return {(row.method, row.neighborhood): row for row in found}
+
+
+@pytest.mark.parametrize("near", ["U(A,0.5)", "B(A,0.5)"])
+@pytest.mark.parametrize("method", [name for name in METHODS if name.startswith(("ig", "gnn", "pg"))])
+def test_kec_is_more_faithful_than(rows, method, near):
+    assert rows["kec", near].unfaithfulness < rows[method, near].unfaithfulness
+
+
+def test_kec_is_three_times_more_faithful_than_saliency_when_edges_are_dropped(rows):
+    assert 3 * rows["kec", "B(A,0.5)"].unfaithfulness < rows["saliency", "B(A,0.5)"].unfaithfulness
+    assert rows["kec", "B(A,0.5)"].relative < 0.3
+
+
+def test_linear_interpolates_its_own_samples_and_fails_on_others(rows):
+    assert rows["linear", "B(A,0.5)"].unfaithfulness > rows["kec", "B(A,0.5)"].unfaithfulness
