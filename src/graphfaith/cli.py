@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import sys
 import time
@@ -15,7 +13,6 @@ import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 from torch_geometric.explain import Explanation
 
 from . import __version__
@@ -23,10 +20,10 @@ from .checks import check_count, check_seed
 from .comparison import METHODS, Row, compare, explainer_for
 from .datasets import DATASETS, load_dataset
 from .errors import GraphfaithError, InputError, OutputError
-from .explanation import top_edges, top_features
 from .models import Trained, trained
 from .neighborhood import Neighborhood, parse_neighborhood
-from .output import check_output, write_file
+from .output import check_output
+from .report import explanation_row, print_explanation, print_rows, write_json
 from .target import Target
 from .unfaithfulness import general_unfaithfulness
 from .view import figure
@@ -95,10 +92,9 @@ def demo(
     fit = _train("ba-shapes", 0)
     nodes, near = list(range(400, 700, 25)), ["U(A,0.5)", "B(A,0.5)"]
     rows = _compare(fit, nodes, list(METHODS), near, seed=seed)
-    for text in near:
-        _print_rows([row for row in rows if row.neighborhood == text], title=_title(fit, nodes, text))
+    print_rows(out, rows)
     for path in outputs:
-        _write_json(path, [row.as_json() for row in rows])
+        write_json(path, [row.as_json() for row in rows])
     # A hub's neighbourhood does not fit in a picture: draw the node with the smallest one.
     shown = min(
         nodes, key=lambda node: Target(fit.model, fit.data.x, fit.data.edge_index, node).computation_graph.num_nodes
@@ -142,9 +138,9 @@ def explain(
         for name in methods:
             explanation = _explain(fit, node, name, text, samples, test_samples, seed)
             explanations.append(explanation)
-            _print_explanation(explanation, dataset, node, top)
-            rows.append(_explanation_row(explanation, dataset, name, text, node, samples, seed, model_seed, top))
-    _write_json(json_path, rows)
+            print_explanation(out, explanation, dataset, node, top)
+            rows.append(explanation_row(explanation, dataset, name, text, node, samples, seed, model_seed, top))
+    write_json(json_path, rows)
     figure(explanations, figure_path, max_nodes=SHOWN)
     typer.echo(f"\nScores: {json_file}\nFigure: {figure_file}")
 
@@ -176,10 +172,9 @@ def score(
     _check_nodes(dataset, chosen)
     fit = _train(dataset, model_seed)
     rows = _compare(fit, chosen, methods, near, samples, test_samples, seed)
-    for text in near:
-        _print_rows([row for row in rows if row.neighborhood == text], title=_title(fit, chosen, text))
+    print_rows(out, rows)
     if path is not None:
-        _write_json(path, [row.as_json() for row in rows])
+        write_json(path, [row.as_json() for row in rows])
         typer.echo(f"\nRows: {json_file}")
 
 
@@ -320,105 +315,11 @@ def _progress(items: Iterable[T]) -> Iterator[T]:
         yield from bar.track(list(items))
 
 
-# Output -----------------------------------------------------------------------------------------------------------
-
-
-def _title(fit: Trained, nodes: Sequence[int], near: str) -> str:
-    return f"{fit.name}, {near}, {len(nodes)} node{'s' if len(nodes) != 1 else ''}"
-
-
-def _print_rows(rows: Sequence[Row], title: str) -> None:
-    table = Table(title=title, title_justify="left")
-    table.add_column("method")
-    for name in ("Delta(p)", "± stderr", "relative", "seconds a node"):
-        table.add_column(name, justify="right")
-    best = min(row.unfaithfulness for row in rows)
-    for row in rows:
-        style = "bold" if row.unfaithfulness == best and len(rows) > 1 else ""
-        numbers = (
-            _number(row.unfaithfulness),
-            _number(row.stderr, 2),
-            _number(row.relative),
-            f"{row.seconds_per_node:.3f}",
-        )
-        table.add_row(row.method, *numbers, style=style)
-    out.print()
-    out.print(table)
-
-
-def _number(value: float, digits: int = 3) -> str:
-    return f"{value:.{digits}g}" if math.isfinite(value) else "inf"
-
-
-def _print_explanation(explanation: Explanation, dataset: str, node: int, top: int) -> None:
-    label = int(explanation.target[node])
-    out.print(f"\n[bold]{explanation.method}[/bold]: {dataset} node {node}, class {label}", highlight=False)
-    out.print(str(explanation.unfaithfulness), highlight=False, soft_wrap=True)
-    if explanation.get("in_sample_error") is not None:
-        out.print(f"Delta(p) on the samples it was fitted to: {explanation.in_sample_error:.3g}", highlight=False)
-    edges = Table(title="strongest edges", title_justify="left")
-    edges.add_column("edge")
-    edges.add_column("score", justify="right")
-    for edge in top_edges(explanation, top):
-        name = f"{edge.source} (itself)" if edge.source == edge.sink else f"{edge.source} -> {edge.sink}"
-        edges.add_row(name, f"{edge.score:+.4g}")
-    features = Table(title="strongest features", title_justify="left")
-    features.add_column("node")
-    features.add_column("feature")
-    features.add_column("value", justify="right")
-    features.add_column("score", justify="right")
-    for one in top_features(explanation, top):
-        value = float(explanation.x[one.node, one.column])
-        features.add_row(str(one.node), str(one.column), f"{value:.3g}", f"{one.score:+.4g}")
-    out.print(edges)
-    out.print(features)
-
-
-def _explanation_row(
-    explanation: Explanation,
-    dataset: str,
-    method: str,
-    near: str,
-    node: int,
-    samples: int,
-    seed: int,
-    model_seed: int,
-    top: int,
-) -> dict[str, Any]:
-    score = explanation.unfaithfulness
-    return {
-        "dataset": dataset,
-        "method": method,
-        "neighborhood": near,
-        "node": node,
-        "unfaithfulness": score.value,
-        "stderr": score.stderr,
-        "relative": score.relative,
-        "seconds_per_node": explanation.seconds,
-        "num_samples": score.num_samples,
-        "seed": seed,
-        "fit_samples": samples,
-        "model_seed": model_seed,
-        "class": int(explanation.target[node]),
-        "edges": [edge._asdict() for edge in top_edges(explanation, top)],
-        "features": [feature._asdict() for feature in top_features(explanation, top)],
-    }
-
-
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder '{folder}': {error.strerror or error}") from error
-
-
-def _write_json(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    # JSON has no infinity; a relative Delta without bound is null.
-    plain = [
-        {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
-        for row in rows
-    ]
-    write_file(path, (json.dumps(plain, indent=2, allow_nan=False) + "\n").encode())
 
 
 def main() -> None:
