@@ -133,7 +133,7 @@ def test_no_edges():
     assert found.loop_edge.tolist() == [-1, -1, -1]
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
 def test_precisions(dtype):
     found = Graph(features(dtype=dtype), RING, weights(dtype=dtype))
     assert found.feature_range == pytest.approx(1.0, abs=1e-2)
@@ -276,3 +276,11 @@ def test_only_the_last_graphs_are_remembered():
     last = Graph.of(kept[-1], RING)
     assert Graph.of(kept[-1], RING) is last
     assert Graph.of(kept[0], RING).x is kept[0]
+
+
+def test_a_precision_numpy_lacks_is_refused():
+    edges = torch.tensor([[0], [1]])
+    with pytest.raises(InputError, match="bfloat16"):
+        Graph(torch.ones(2, 2, dtype=torch.bfloat16), edges)
+    with pytest.raises(InputError, match="bfloat16"):
+        Graph(torch.ones(2, 2), edges, torch.ones(1, dtype=torch.bfloat16))

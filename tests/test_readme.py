@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import torch
@@ -10,6 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GAT
 
 import graphfaith as gf
+from conftest import needs_data
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 
@@ -30,3 +33,16 @@ def test_what_the_readme_names_is_there():
         assert (Path(__file__).parent.parent / path).stat().st_size > 500, path
     for name in re.findall(r"gf\.(\w+)", README):
         assert hasattr(gf, name), name
+
+
+@needs_data
+def test_the_example_runs():
+    example = Path(__file__).parent.parent / "examples" / "silent_edges.py"
+    command = [sys.executable, str(example), "0:100:50"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [
+        f"{near} {kind} {silent}"
+        for near in ("U(A,0.5)", "B(A,0.5)")
+        for kind in ("hard", "soft")
+        for silent in ("drop", "keep")
+    ]
