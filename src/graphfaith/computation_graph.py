@@ -111,8 +111,7 @@ class ComputationGraph:
         ``degrees`` says that messages are divided by the degree of the node that sends them; ``loop_weight`` is
         the weight of the self-loops that the model's layers add, None if they add none.
         """
-        if not _whole(node) or not 0 <= node < graph.num_nodes:
-            raise InputError(f"node {node} is out of range: the graph has nodes 0 to {graph.num_nodes - 1}")
+        check_node(node, graph)
         if not _whole(num_hops) or num_hops < 1:
             raise InputError(f"num_hops must be a whole number of at least 1 (got {num_hops})")
         depth = num_hops if degrees else num_hops - 1
@@ -142,6 +141,12 @@ class ComputationGraph:
             num_hops=num_hops,
             size=(graph.num_nodes, graph.num_edges),
         )
+
+
+def check_node(node: int, graph: Graph) -> None:
+    """Raise an :class:`InputError` if the graph has no such node."""
+    if not _whole(node) or not 0 <= node < graph.num_nodes:
+        raise InputError(f"node {node} is out of range: the graph has nodes 0 to {graph.num_nodes - 1}")
 
 
 def _whole(value: object) -> bool:
