@@ -120,7 +120,7 @@ def test_explain_writes_json_and_figure(monkeypatch, capsys, tmp_path):
         (["score", "--nodes", "5:1"], "cannot read the nodes '5:1'"),
         (["score", "--nodes", "one"], "cannot read the nodes 'one'"),
         (["score", "--nodes", "1:2:0"], "cannot read the nodes '1:2:0'"),
-        (["score", "--nodes", "0,1000"], "node 1000 is out of range: ba-shapes has nodes 0 to 699"),
+        (["score", "--nodes", "0,1000"], "node 1000 is out of range: the graph has nodes 0 to 699"),
         (["score", "--neighborhood", "U(X,0.2r)"], "the features of ba-shapes are constant"),
         (["score", "--json", "/"], "cannot tell the format"),
         (["demo", "--out", "taken"], "cannot make the folder 'taken'"),

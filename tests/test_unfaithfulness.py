@@ -154,6 +154,16 @@ def test_a_thresholded_explanation_is_scored_as_it_stands(name):
     assert again == before
 
 
+@pytest.mark.parametrize("silent", ["drop", "keep"])
+def test_a_thresholded_mask_keeps_what_it_does_not_weigh(silent):
+    call, explanation = explain(make_case(seed=1, nodes=12, edges=18), gf.GNNExplainer(epochs=3, silent=silent))
+    cut = explanation.threshold("topk", 1)
+    p = difference_model_of(call, cut, target_of(call, cut))
+    quiet = ~p.graph.carries_message & ~p.graph.is_loop
+    assert quiet.any()
+    assert (p.edge_mask[quiet] == (silent == "keep")).all()
+
+
 def test_a_p_of_ones_own():
     case = make_case(seed=35)
     call, explanation = explain(case, gf.Saliency())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
+import operator
+from typing import Any
 
 from .errors import InputError
 
@@ -26,6 +28,13 @@ def check_count(value: int, name: str) -> int:
     return int(value)
 
 
+def check_node(node: int, num_nodes: int) -> int:
+    """Return ``node`` as an int, if a graph of so many nodes has it."""
+    if not _is_whole(node) or not 0 <= int(node) < num_nodes:
+        raise InputError(f"node {node} is out of range: the graph has nodes 0 to {num_nodes - 1}")
+    return int(node)
+
+
 def check_real(value: float, name: str, *, least: float | None = None, above: float | None = None) -> float:
     """Return ``value`` as a finite float that is at least ``least`` and above ``above``."""
     right = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
@@ -35,5 +44,12 @@ def check_real(value: float, name: str, *, least: float | None = None, above: fl
     return float(value)
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+def _is_whole(value: Any) -> bool:
+    """Whether ``value`` is an integer of any library: Python's, numpy's, or a tensor of one; a bool is none."""
+    if isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool"):
+        return False
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True

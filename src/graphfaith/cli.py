@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch_geometric.explain import Explanation
 
 from . import __version__
-from .checks import check_count, check_seed
+from .checks import check_count, check_node, check_seed
 from .comparison import METHODS, Row, compare, explainer_for
 from .datasets import DATASETS, load_dataset
 from .errors import GraphfaithError, InputError, OutputError
@@ -234,8 +234,7 @@ def _neighborhoods(texts: Sequence[str], dataset: str) -> list[str]:
 def _check_nodes(dataset: str, nodes: Sequence[int]) -> None:
     count = load_dataset(dataset).num_nodes
     for node in nodes:
-        if not 0 <= node < count:
-            raise InputError(f"node {node} is out of range: {dataset} has nodes 0 to {count - 1}")
+        check_node(node, count)
 
 
 def _free(stem: str, suffix: str) -> Path:

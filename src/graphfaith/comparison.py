@@ -12,6 +12,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 
+from .checks import check_node
 from .difference import DifferenceModel
 from .errors import InputError
 from .explainers import KEC, FaithfulExplainer, GNNExplainer, IntegratedGradients, Linear, PGExplainer, Saliency
@@ -106,8 +107,7 @@ def compare(
     if not nodes or not methods or not neighborhoods:
         raise InputError("nothing to compare: name at least one node, one method and one neighbourhood")
     for node in nodes:
-        if not 0 <= node < data.num_nodes:
-            raise InputError(f"node {node} is out of range: the graph has nodes 0 to {data.num_nodes - 1}")
+        check_node(node, data.num_nodes)
     explainers = {
         (method, near): explainer_for(model, method, near, samples=fit_samples, seed=seed)
         for near in neighborhoods

@@ -24,7 +24,7 @@ from torch_geometric.nn import (
     TransformerConv,
 )
 
-from .errors import InputError
+from .checks import check_count, check_node
 from .graph import Graph, Int64
 
 # Layers that look at the in-edges of the node they write to and at no other degree. Any other layer is taken to
@@ -111,9 +111,7 @@ class ComputationGraph:
         ``degrees`` says that messages are divided by the degree of the node that sends them; ``loop_weight`` is
         the weight of the self-loops that the model's layers add, None if they add none.
         """
-        check_node(node, graph)
-        if not _whole(num_hops) or num_hops < 1:
-            raise InputError(f"num_hops must be a whole number of at least 1 (got {num_hops})")
+        node, num_hops = check_node(node, graph.num_nodes), check_count(num_hops, "num_hops")
         depth = num_hops if degrees else num_hops - 1
         rings, edges = _walk(graph, node, depth)
         inner = np.concatenate(rings[: depth + 1])
@@ -141,18 +139,6 @@ class ComputationGraph:
             num_hops=num_hops,
             size=(graph.num_nodes, graph.num_edges),
         )
-
-
-def check_node(node: int, graph: Graph) -> None:
-    """Raise an :class:`InputError` if the graph has no such node."""
-    if not _whole(node) or not 0 <= node < graph.num_nodes:
-        raise InputError(f"node {node} is out of range: the graph has nodes 0 to {graph.num_nodes - 1}")
-
-
-def _whole(value: object) -> bool:
-    if isinstance(value, Tensor):
-        return value.dim() == 0 and not value.is_floating_point() and value.dtype != torch.bool
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _walk(graph: Graph, node: int, depth: int) -> tuple[list[Int64], Int64]:

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch_geometric.explain import Explainer, Explanation
 from torch_geometric.explain.config import MaskType
 
+from .checks import check_node
 from .computation_graph import ComputationGraph
 from .difference import DifferenceModel
 from .errors import InputError, UnsupportedError
@@ -123,8 +124,8 @@ def make_target(
 ) -> Target:
     """The target of one node in PyG's terms: ``labels`` has the class of every node, ``config`` is a ModelConfig."""
     label = None
-    if isinstance(x, Tensor) and not 0 <= node < len(x):
-        raise InputError(f"node {node} is out of range: the graph has nodes 0 to {len(x) - 1}")
+    if isinstance(x, Tensor):
+        check_node(node, len(x))
     if config.mode.value != "regression":
         label = int(labels[node]) if labels.dim() else int(labels)
     return Target(

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
-from .computation_graph import ComputationGraph, check_node, message_passing_layers, normalises_by_degree
+from .checks import check_node
+from .computation_graph import ComputationGraph, message_passing_layers, normalises_by_degree
 from .errors import InputError, ModelError, UnsupportedError
 from .graph import Graph
 
@@ -83,7 +84,7 @@ class Target:
         self.model, self.mode, self.return_type = model, mode, return_type
         self.graph = Graph.of(x, edge_index, edge_weight, layers[0].flow if layers else "source_to_target")
         self.num_hops = len(layers) if num_hops is None else num_hops
-        check_node(node, self.graph)
+        node = check_node(node, self.graph.num_nodes)
         self._whole_kwargs = kwargs
         self._can_batch = True
         with evaluating(model), torch.no_grad():

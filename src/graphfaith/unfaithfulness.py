@@ -153,7 +153,8 @@ def difference_model_of(
     if learnt:
         if edge_part is not None:
             every_loop = bool((target.graph.loop_edge >= 0).all())
-            edge_part = torch.where(target.weighed_by_masks(every_loop), edge_part, 1.0)
+            rule = getattr(explainer.algorithm, "weighed", lambda target: target.weighed_by_masks(every_loop))
+            edge_part = torch.where(rule(target), edge_part, 1.0)
         return SubgraphModel(target, node_part, edge_part)
     if node_part is not None and node_part.shape != graph.x.shape:
         if not features:

@@ -49,7 +49,7 @@ class SubgraphExplainer(FaithfulExplainer):
         assert p.edge_mask is not None
         # A node mask of one row or column is laid out over the computation graph.
         nodes = None if p.node_mask is None else p.node_mask.expand_as(p.graph.x)
-        return nodes, torch.where(self._weighed(p.target), p.edge_mask, 0.0)
+        return nodes, torch.where(self.weighed(p.target), p.edge_mask, 0.0)
 
     def _call(self, target: Target) -> tuple[tuple[Any, ...], dict[str, Any], Tensor]:
         """What PyG's algorithms are called with on the computation graph, and the places of their edges in A."""
@@ -71,7 +71,8 @@ class SubgraphExplainer(FaithfulExplainer):
             places,
         )
 
-    def _weighed(self, target: Target) -> Tensor:
+    def weighed(self, target: Target) -> Tensor:
+        """[e] the entries of A that the mask decides; the others keep their weight in A_s."""
         graph = target.computation_graph
         weighed = target.weighed_by_masks(int((graph.edge_id[graph.is_loop] >= 0).sum()) == graph.num_nodes)
         return weighed & graph.carries_message if self.silent == "keep" else weighed
@@ -79,7 +80,7 @@ class SubgraphExplainer(FaithfulExplainer):
     def _edge_mask(self, target: Target, learnt: Tensor, places: Tensor) -> Tensor:
         mask = torch.ones_like(target.computation_graph.weight)
         mask[places] = learnt.to(mask.dtype)
-        return torch.where(self._weighed(target), mask, 1.0)
+        return torch.where(self.weighed(target), mask, 1.0)
 
 
 class GNNExplainer(SubgraphExplainer):
@@ -174,7 +175,7 @@ class PGExplainer(SubgraphExplainer):
             args, kwargs, places = self._call(target)
             _use_embeddings(algorithm, target)
             learnt = algorithm(*args, **kwargs).edge_mask
-        weighed = self._weighed(target)[places]
+        weighed = self.weighed(target)[places]
         count = math.ceil(int(weighed.sum()) * self.keep)
         ranked = torch.where(weighed, learnt, -1.0).argsort(descending=True, stable=True)
         kept = torch.zeros_like(learnt)
