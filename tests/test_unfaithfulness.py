@@ -11,7 +11,7 @@ from torch_geometric.explain import CaptumExplainer, DummyExplainer
 from torch_geometric.explain import GNNExplainer as PyGGNNExplainer
 
 import graphfaith as gf
-from graphfaith.explanation import target_of
+from graphfaith.adapter import target_of
 from graphfaith.unfaithfulness import change_of, difference_model_of
 from reference import DenseReference, make_case
 from test_explainers import METHODS, SIGNED, captum_speaks, explain, explainer_of

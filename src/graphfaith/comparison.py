@@ -12,11 +12,11 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 
+from .adapter import make_target
 from .checks import check_node
 from .difference import DifferenceModel
 from .errors import InputError
 from .explainers import KEC, FaithfulExplainer, GNNExplainer, IntegratedGradients, Linear, PGExplainer, Saliency
-from .explanation import make_target
 from .neighborhood import Neighborhood, as_neighborhood
 from .target import Target
 from .unfaithfulness import Unfaithfulness, unfaithfulness_of

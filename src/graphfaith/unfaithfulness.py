@@ -16,10 +16,11 @@ from torch_geometric.explain.algorithm import (
     PGExplainer,
 )
 
+from .adapter import target_of
 from .checks import check_count
 from .difference import DifferenceModel, LinearModel, SubgraphModel
 from .errors import InputError, UnsupportedError
-from .explanation import scores_digest, target_of
+from .explanation import scores_digest
 from .neighborhood import Neighborhood, Perturbations, as_neighborhood
 from .target import Target
 

@@ -11,10 +11,10 @@ from torch_geometric.explain import Explanation
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import ExplainerConfig, ModelConfig, ModelTaskLevel
 
+from ..adapter import explain, make_target, single_node
 from ..checks import check_count, check_real, check_seed
 from ..difference import DifferenceModel
 from ..errors import UnsupportedError
-from ..explanation import explain, make_target, single_node
 from ..neighborhood import Neighborhood, as_neighborhood
 from ..target import Target
 

@@ -15,10 +15,10 @@ from torch_geometric.explain import algorithm as pyg
 from torch_geometric.explain.config import ExplainerConfig
 from torch_geometric.utils import get_embeddings
 
+from ..adapter import make_target
 from ..checks import check_count, check_real, check_seed
 from ..difference import DifferenceModel, SubgraphModel
 from ..errors import InputError
-from ..explanation import make_target
 from ..target import Target, evaluating, unmasked_afterwards
 from .base import FaithfulExplainer
 

@@ -1,0 +1,129 @@
+"""Between PyG's way to call an explainer and ours: from its arguments to a Target, from scores to its masks."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.explain import Explainer, Explanation
+from torch_geometric.explain.config import MaskType
+
+from .checks import check_node
+from .computation_graph import ComputationGraph
+from .difference import DifferenceModel
+from .errors import InputError, UnsupportedError
+from .explanation import scores_digest
+from .target import Target
+
+
+def explain(
+    target: Target,
+    difference_model: DifferenceModel,
+    node_score: Tensor | None,
+    edge_score: Tensor,
+    *,
+    as_mask: bool,
+    node_mask_type: MaskType | None,
+    edge_mask_type: MaskType | None,
+    **extra: Any,
+) -> Explanation:
+    """Lay scores of the computation graph, [n, d] and [e], out over the whole graph in PyG's masks.
+
+    With ``node_mask_type`` "attributes" the node mask is the score of every feature. A mask on a whole node
+    multiplies its features, so its score ("object") is sum_c x_vc score_vc, and that of a column
+    ("common_attributes") is sum_v x_vc score_vc. With ``as_mask`` the scores are such masks already, and None keeps
+    every feature.
+    """
+    part = target.computation_graph
+    num_nodes, num_edges = part.size
+    explanation = Explanation()
+    if node_mask_type is not None:
+        scores = torch.ones_like(part.x) if node_score is None else node_score.to(part.x.dtype)
+        explanation.node_mask = _node_mask(part, scores, node_mask_type, as_mask)
+    dtype = part.weight.dtype
+    if edge_mask_type is not None:
+        explanation.edge_mask = torch.zeros(num_edges, dtype=dtype)
+        given = part.edge_id >= 0
+        explanation.edge_mask[part.edge_id[given]] = edge_score[given].to(dtype)
+    loops = torch.zeros(num_nodes, dtype=dtype)
+    loops[part.nodes] = edge_score[part.num_plain :].to(dtype)
+    explanation.self_loop_score = loops
+    explanation.difference_model = difference_model
+    explanation.edge_route = target.route
+    explanation.num_hops = target.num_hops
+    for name, value in extra.items():
+        explanation[name] = value
+    explanation.scores_digest = scores_digest(explanation, part)
+    return explanation
+
+
+def _node_mask(part: ComputationGraph, scores: Tensor, kind: MaskType, as_mask: bool) -> Tensor:
+    seen, num_nodes = part.num_visible, part.size[0]
+    weighed = scores if as_mask else scores * part.x
+    if kind == MaskType.common_attributes:
+        return weighed[:1] if as_mask else weighed[:seen].sum(dim=0, keepdim=True)
+    rows = scores[:seen]
+    if kind == MaskType.object:
+        rows = scores[:seen, :1] if as_mask else weighed[:seen].sum(dim=1, keepdim=True)
+    mask = torch.zeros(num_nodes, rows.size(1), dtype=rows.dtype)
+    mask[part.nodes[:seen]] = rows
+    return mask
+
+
+def target_of(explainer: Explainer, explanation: Explanation) -> Target:
+    """The F(X, A) that ``explanation`` explains, with the model of ``explainer`` as it is now."""
+    for name in ("x", "edge_index", "index", "target"):
+        if explanation.get(name) is None:
+            raise InputError(f"the explanation has no {name!r}: make it by calling an Explainer with index=")
+    node = single_node(explanation.index)
+    kwargs = {name: explanation[name] for name in getattr(explanation, "_model_args", [])}
+    return make_target(
+        explainer.model,
+        explanation.x,
+        explanation.edge_index,
+        node,
+        explanation.target,
+        explainer.model_config,
+        explanation.get("num_hops"),
+        kwargs,
+    )
+
+
+def make_target(
+    model: torch.nn.Module,
+    x: Tensor,
+    edge_index: Tensor,
+    node: int,
+    labels: Tensor,
+    config: Any,
+    num_hops: int | None,
+    kwargs: dict[str, Any],
+) -> Target:
+    """The target of one node in PyG's terms: ``labels`` has the class of every node, ``config`` is a ModelConfig."""
+    label = None
+    if isinstance(x, Tensor):
+        check_node(node, len(x))
+    if config.mode.value != "regression":
+        label = int(labels[node]) if labels.dim() else int(labels)
+    return Target(
+        model,
+        x,
+        edge_index,
+        node,
+        label,
+        num_hops=num_hops,
+        mode=config.mode.value,
+        return_type=config.return_type.value,
+        **kwargs,
+    )
+
+
+def single_node(index: int | Tensor | None) -> int:
+    """The node that PyG's ``index`` names, if it names one."""
+    if isinstance(index, Tensor) and index.numel() == 1 and index.dtype in (torch.int64, torch.int32):
+        return int(index)
+    if isinstance(index, numbers.Integral) and not isinstance(index, bool):
+        return int(index)
+    raise UnsupportedError(f"index must name one node (got {index!r}): explain nodes one at a time")
