@@ -5,6 +5,7 @@ but the draws themselves.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -51,6 +52,7 @@ def make_case(
     weighted: bool = True,
     loops: bool = True,
     isolated: bool = False,
+    zeros: bool = False,
     dtype: torch.dtype = torch.float64,
 ) -> Case:
     """A random directed graph, perhaps with parallel edges and self-loops, and a random GCN on it."""
@@ -68,6 +70,8 @@ def make_case(
     weight = None
     if weighted:
         weight = torch.rand(edge_index.size(1), generator=generator, dtype=dtype) * 1.5 + 0.1
+        if zeros:
+            weight[torch.rand(len(weight), generator=generator) < 0.4] = 0
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = TwoLayerGCN(features, layers=layers).to(dtype)
@@ -91,8 +95,9 @@ cases = st.builds(
 class DenseReference:
     """F, p, the optimal W and Delta for one case, on dense matrices over all nodes of the graph."""
 
-    def __init__(self, case: Case) -> None:
-        self.case = case
+    def __init__(self, case: Case, seeds: Sequence[int] = (), normalization: str = "symmetric") -> None:
+        self.case, self.normalization = case, normalization
+        self.seeds = list(seeds) or [case.node]  # the nodes F is read from, as often as they are named
         nodes, edges = len(case.x), case.edge_index.size(1)
         given = {int(s): e for e, (s, t) in enumerate(case.edge_index.T.tolist()) if s == t}
         weight = torch.ones(edges, dtype=case.x.dtype) if case.edge_weight is None else case.edge_weight
@@ -103,7 +108,7 @@ class DenseReference:
         self.sink = [int(case.edge_index[1, e]) for e in self.plain] + list(range(nodes))
         self.weight = np.array([float(weight[e]) for e in self.plain] + loop_weight)
         reached = np.zeros(nodes, dtype=bool)
-        reached[case.node] = True
+        reached[self.seeds] = True
         for _ in range(case.layers):
             step = reached.copy()
             for s, t in zip(self.source, self.sink, strict=True):
@@ -125,7 +130,7 @@ class DenseReference:
         edges = torch.tensor([self.source, self.sink])
         with torch.no_grad():
             out = self.case.model(x, edges, torch.as_tensor(weight, dtype=x.dtype))
-        return float(out[self.case.node, self.case.label])
+        return float(out[self.seeds, self.case.label].sum())
 
     def dense(self, weight: np.ndarray) -> np.ndarray:
         matrix = np.zeros((len(self.case.x),) * 2)
@@ -140,8 +145,12 @@ class DenseReference:
         for k in range(1, self.case.layers + 1):
             power = np.linalg.matrix_power(self.dense(weight), k)
             degree = power.sum(axis=1)
-            inverse = np.array([d**-0.5 if d > 0 else 0.0 for d in degree])
-            rows.append((inverse[:, None] * power * inverse[None, :])[self.case.node] @ x)
+            if self.normalization == "symmetric":
+                inverse = np.array([d**-0.5 if d > 0 else 0.0 for d in degree])
+                power = inverse[:, None] * power * inverse[None, :]
+            elif self.normalization == "row":
+                power = np.array([1 / d if d > 0 else 0.0 for d in degree])[:, None] * power
+            rows.append(power[self.seeds].sum(axis=0) @ x)
         return np.concatenate(rows)
 
     def perturbed(self, sample) -> tuple[list[np.ndarray], list[Tensor]]:
@@ -184,7 +193,12 @@ class DenseReference:
         power, p = torch.eye(n, dtype=torch.float64), 0.0
         for w in torch.from_numpy(weights).view(self.case.layers, -1):
             power = power @ dense
-            inverse = power.sum(dim=1).rsqrt()
-            p = p + (inverse[:, None] * power * inverse)[self.case.node] @ x @ w
+            core = power
+            if self.normalization == "symmetric":
+                inverse = power.sum(dim=1).rsqrt()
+                core = inverse[:, None] * power * inverse
+            elif self.normalization == "row":
+                core = power / power.sum(dim=1, keepdim=True)
+            p = p + core[self.seeds].sum(dim=0) @ x @ w
         dx, da = torch.autograd.grad(p, (x, weight))
         return dx.numpy(), da.numpy()

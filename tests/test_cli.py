@@ -11,7 +11,8 @@ import sys
 import pytest
 
 from conftest import needs_data
-from graphfaith import cli
+from graphfaith import archive, cli
+from graphfaith.arguments import EDGE_NEIGHBORHOODS
 from graphfaith.comparison import METHODS
 
 ROW = {"dataset", "method", "neighborhood", "unfaithfulness", "stderr", "relative"}
@@ -65,7 +66,7 @@ def test_score_prints_and_writes_the_same_rows(monkeypatch, capsys, tmp_path):
     code, out, _ = run(monkeypatch, capsys, *arguments, "--neighborhood", "all", "--samples", 20, "--json", "r.json")
     assert code == 0
     rows = json.loads((tmp_path / "r.json").read_text())
-    assert [row["neighborhood"] for row in rows[::2]] == list(cli.EDGE_NEIGHBORHOODS)
+    assert [row["neighborhood"] for row in rows[::2]] == list(EDGE_NEIGHBORHOODS)
     assert [row["method"] for row in rows[:2]] == ["kec", "saliency"]
     assert all(f"{row['unfaithfulness']:.3g}" in out for row in rows)
     assert rows[0]["nodes"] == [400, 410]
@@ -117,6 +118,16 @@ def test_explain_writes_json_and_figure(monkeypatch, capsys, tmp_path):
         (["explain", "--node", "1", "--seed", "-4"], "seed must be a whole number"),
         (["explain", "--node", "1", "--figure", "x.gif"], "cannot tell the format from 'x.gif'"),
         (["explain", "--node", "1", "--json", "no/such/x.json"], "does not exist"),
+        (["explain", "--node", "1", "--save", "x.pt"], "cannot tell the format from 'x.pt'"),
+        (["explain", "--node", "1", "--level", "graph"], "--level, --mode and --return-type tell of your own model"),
+        (["explain", "--node", "1", "--mode", "regression"], "--level, --mode and --return-type tell of your own model"),
+        (["explain", "--node", "1", "--num-hops", "0"], "num_hops must be a whole number of at least 1"),
+        (["explain", "--node", "1", "--edges", "none"], "edges must be one of auto, weight, mask"),
+        (["explain", "--node", "1", "--max-memory", "1 potato"], "max_memory must be a number of bytes"),
+        (["explain", "--node", "1", "--model", "m:load"], "--model and --data go together: give --data FILE too"),
+        (["explain", "--node", "1", "--data", "g.pt"], "go together: give --model module:function too"),
+        (["explain", "--node", "1", "--dataset", "cora", "--data", "g.pt"], "--dataset brings its own model"),
+        (["explain", "--node", "1", "--model", "m:load", "--data", "g.pt"], "'g.pt': there is no such file"),
         (["score", "--nodes", "5:1"], "cannot read the nodes '5:1'"),
         (["score", "--nodes", "one"], "cannot read the nodes 'one'"),
         (["score", "--nodes", "1:2:0"], "cannot read the nodes '1:2:0'"),
@@ -139,6 +150,25 @@ def test_bad_arguments_are_one_line_and_exit_code_2(monkeypatch, capsys, tmp_pat
     assert message in last
     assert (tmp_path / "taken").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_options_of_a_data_set_and_saving(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run(
+        monkeypatch, capsys, "explain", "--dataset", "ba-shapes", "--node", 503, "--edges", "mask", "--num-hops", 3,
+        "--max-memory", "1 GB", "--samples", 20, "--test-samples", 20, "--save", "house.safetensors",
+    )  # fmt: skip
+    assert code == 0
+    assert "ba-shapes node 503, class " in out
+    assert "A multiplies the messages; messages go 3 hops far" in out
+    row = json.loads((tmp_path / "ba-shapes-503.json").read_text())[0]
+    assert (row["route"], row["num_hops"], row["level"], row["index"]) == ("mask", 3, "node", 503)
+    assert row["model_seed"] == 0
+    saved = archive.load(tmp_path / "house.safetensors")
+    assert saved.top_edges(1)[0].score == row["edges"][0]["score"]
+    code, _, err = run(monkeypatch, capsys, "explain", "--dataset", "ba-shapes", "--node", 503, "--max-memory", "9 KB")
+    assert code == 2
+    assert "more than max_memory = 9.0 KB" in err
 
 
 def test_an_unwritable_file_is_refused_before_any_work(monkeypatch, capsys, tmp_path):
@@ -180,6 +210,7 @@ def test_help_version_and_a_bare_command():
         (["--help"], "explain"),
         ([], "score"),
         (["explain", "--help"], 'graphfaith explain --dataset cora --node 42 --method kec --neighborhood "U(A,0.5)"'),
+        (["explain", "--help"], "graphfaith explain --model mymodule:load --data graph.pt --node 10"),
         (["score", "--help"], "--nodes 0:1000:50"),
         (["demo", "--help"], "graphfaith demo --out demo"),
         (["--version"], "graphfaith 0."),

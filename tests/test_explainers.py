@@ -268,7 +268,7 @@ def test_integrated_gradients_in_chunks(monkeypatch):
     case = make_case(seed=19)
     target = Target(case.model, case.x, case.edge_index, case.node, 1, **case.kwargs)
     whole = gf.IntegratedGradients(7, "full").fit(target)
-    monkeypatch.setattr("graphfaith.explainers.integrated_gradients.CHUNK_BYTES", 1)
+    monkeypatch.setattr("graphfaith.memory.CHUNK_BYTES", 1)
     parts = gf.IntegratedGradients(7, "full").fit(target)
     assert torch.allclose(whole.phi_x, parts.phi_x, atol=1e-12)
     assert torch.allclose(whole.phi_a, parts.phi_a, atol=1e-12)
@@ -362,20 +362,15 @@ def test_binary_and_regression(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("level", ["edge", "graph"])
-def test_other_levels_are_refused_with_the_reason(name, level):
-    with pytest.raises(gf.UnsupportedError, match=level):
-        explainer_of(TwoLayerGCN(4), METHODS[name](), config={**CONFIG, "task_level": level})
-
-
-@pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"index": 99}, "node 99 is out of range: the graph has nodes 0 to 7"),
         ({"index": -1}, "node -1 is out of range"),
-        ({"index": None}, "one node"),
-        ({"index": torch.tensor([0, 1])}, "one node"),
+        ({"index": torch.tensor([0, 8])}, "node 8 is out of range"),
+        ({"index": torch.tensor([], dtype=torch.long)}, "index is empty"),
+        ({"index": torch.tensor([[0, 1]])}, "index must be None, a whole number"),
+        ({"index": 0.5}, "index must be None, a whole number"),
         ({"x": torch.full((8, 4), float("nan")).double()}, r"x\[0, 0\] is nan"),
         ({"x": torch.full((8, 4), float("inf")).double()}, r"x\[0, 0\] is inf"),
         ({"edge_weight": -1}, "weight -1: weights must be 0 or more"),

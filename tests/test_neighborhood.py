@@ -15,7 +15,7 @@ from graphfaith import (
     Neighborhood,
     UniformEdges,
     UniformFeatures,
-    neighborhood,
+    memory,
     parse_neighborhood,
 )
 from graphfaith.graph import Graph
@@ -579,7 +579,7 @@ def test_chunks_are_bounded(monkeypatch, name, limit):
     part = computation_graph()
     near = NEAR[name]
     whole = near.sample(part, 60, seed=2)
-    monkeypatch.setattr(neighborhood, "CHUNK_BYTES", limit)
+    monkeypatch.setattr(memory, "CHUNK_BYTES", limit)
     chunks = list(near.chunks(part, 60, seed=2))
     assert sum(map(len, chunks)) == 60
     for chunk in chunks:
@@ -598,7 +598,7 @@ def test_chunks_are_bounded(monkeypatch, name, limit):
 
 def test_wide_models_get_smaller_chunks(monkeypatch):
     part = computation_graph()
-    monkeypatch.setattr(neighborhood, "CHUNK_BYTES", 10**6)
+    monkeypatch.setattr(memory, "CHUNK_BYTES", 10**6)
     narrow, wide = (len(next(UniformEdges(0.5).chunks(part, 10**4, width=width))) for width in (16, 256))
     assert 1 <= wide < narrow
     assert wide * part.num_edges * 256 * 8 <= 10**6

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.nn import APPNP, GAT, GCN, GIN, GCNConv, GraphSAGE, MessagePassing, SAGEConv
+from torch_geometric.utils import add_remaining_self_loops
 
 from graphfaith import BernoulliEdges, InputError, ModelError, Target, UniformEdges, UniformFeatures, UnsupportedError
 
@@ -409,8 +410,6 @@ def test_a_class_out_of_range_is_named(label):
 
 def test_shapes_that_do_not_fit_the_mode():
     x, edge_index = some_graph()
-    with pytest.raises(UnsupportedError, match="regression"):
-        Target(some_model("GCN"), x, edge_index, 0, mode="regression")
     with pytest.raises(UnsupportedError, match="binary_classification"):
         Target(some_model("GCN"), x, edge_index, 0, mode="binary_classification")
     with pytest.raises(UnsupportedError, match=r"\[nodes, classes\]"):
@@ -633,10 +632,11 @@ class Propagates(nn.Module):
 def test_messages_that_go_further_than_the_layers():
     path = torch.stack([torch.arange(1, NODES), torch.arange(NODES - 1)])
     x, model = some_graph()[0], Propagates()
-    for wrong in (None, 2, 9):
-        with pytest.raises(ModelError, match="num_hops"):
+    for wrong in (2, 9):
+        with pytest.raises(ModelError, match=rf"further than {wrong} hops.*num_hops=10$"):
             Target(model, x, path, 0, num_hops=wrong)
-    target = Target(model, x, path, 0, num_hops=10)
+    target = Target(model, x, path, 0)
+    assert target.num_hops == 10
     assert target.value == pytest.approx(model(x, path)[0, target.label].item(), abs=1e-12)
     assert target.computation_graph.num_visible == 11
 
@@ -727,19 +727,19 @@ class Returns(OneLayer):
 @pytest.mark.parametrize(
     ("change", "got"),
     [
-        (lambda out: (out, out), "tuple"),
-        (lambda out: out.sum(), r"\[\]"),
-        (lambda out: out.mean(dim=0, keepdim=True), r"\[1, 3\]"),
-        (lambda out: None, "NoneType"),
+        (lambda out: (out, out), "one tensor.*tuple"),
+        (lambda out: out.sum(), r"a row for each node .*\[\]"),
+        (lambda out: out.mean(dim=0, keepdim=True), rf"a row for each of the {NODES} nodes.*got 1\)"),
+        (lambda out: None, "one tensor.*NoneType"),
     ],
 )
 def test_an_output_of_another_kind(change, got):
     x, edge_index = some_graph()
-    with pytest.raises(UnsupportedError, match=f"one row for each of the {NODES} nodes.*{got}"):
+    with pytest.raises(UnsupportedError, match=got):
         Target(Returns(change), x, edge_index, 2)
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, IndexError, TypeError, ValueError])
+@pytest.mark.parametrize("kind", [RuntimeError, IndexError, TypeError, ValueError, AttributeError, AssertionError])
 def test_a_model_that_cannot_be_run(kind):
     error = kind("two\n  lines")
 
@@ -747,7 +747,9 @@ def test_a_model_that_cannot_be_run(kind):
         raise error
 
     x, edge_index = some_graph()
-    with pytest.raises(ModelError, match=r"^the model cannot be run on this graph: two lines$") as caught:
+    with pytest.raises(
+        ModelError, match=rf"^the model cannot be run on this graph: {kind.__name__}: two lines$"
+    ) as caught:
         Target(Returns(fail), x, edge_index, 2)
     assert caught.value.__cause__ is error
 
@@ -761,14 +763,27 @@ def test_features_that_do_not_fit_the_model():
 
 def test_a_model_that_looks_at_the_whole_graph():
     x, edge_index = some_graph()
-    with pytest.raises(ModelError, match="whole graph"):
-        Target(Returns(lambda out: out - out.mean(dim=0)), x, edge_index, 2)
+    model = Returns(lambda out: out - out.mean(dim=0))
+    target = Target(model, x, edge_index, 2, label=1)
+    assert target.value == pytest.approx(model(x, edge_index)[2, 1].item(), abs=1e-12)
+    assert target.computation_graph.nodes.tolist() == list(range(NODES))
+    assert target.computation_graph.seeds.tolist() == [2]
+    moved = x.clone()
+    moved[5] += 1  # far away, but in the mean
+    found = target.evaluate(moved[target.computation_graph.nodes])
+    assert float(found) == pytest.approx(model(moved, edge_index)[2, 1].item(), abs=1e-12)
+
+
+def test_a_model_that_changes_its_mind():
+    x, edge_index = some_graph()
+    with pytest.raises(ModelError, match="from one call to the next"):
+        Target(Returns(lambda out: out + torch.rand(1)), x, edge_index, 2)
 
 
 def test_the_whole_graph_is_noticed_in_small_outputs():
     x, edge_index = some_graph()
-    with pytest.raises(ModelError, match="whole graph"):
-        Target(Returns(lambda out: 1e-12 * (out - out.mean(dim=0))), x, edge_index, 2)
+    far = Returns(lambda out: 1e-12 * (out - out.mean(dim=0)))
+    assert Target(far, x, edge_index, 2).computation_graph.num_nodes == NODES
     model = Returns(lambda out: 1e-12 * out)
     assert Target(model, x, edge_index, 2, label=0).value == pytest.approx(model(x, edge_index)[2, 0].item(), rel=1e-9)
 
@@ -782,21 +797,22 @@ def test_rounding_is_measured_by_the_largest_output(scale, fits):
 
     x, edge_index = some_graph()
     model = Returns(lambda out: rounded(out) + 0 * out[:, :2])
-    if fits:
-        assert Target(model, x, edge_index, 2, label=0).value == scale
-        return
-    with pytest.raises(ModelError, match="whole graph"):
-        Target(model, x, edge_index, 2, label=0)
+    target = Target(model, x, edge_index, 2, label=0)
+    assert target.value == scale
+    assert (target.computation_graph.num_nodes < NODES) == fits  # or else the whole graph is needed
 
 
-def test_a_value_for_each_edge_is_refused():
+def test_values_for_each_edge_are_cut_out():
     class WithAttributes(OneLayer):
         def forward(self, x, edge_index, edge_weight=None, edge_attr=None):
-            return super().forward(x, edge_index, edge_weight)
+            return super().forward(x, edge_index, edge_weight * (1 + edge_attr.sum(dim=1)))
 
     x, edge_index = some_graph()
-    with pytest.raises(UnsupportedError, match="edge_attr"):
-        Target(WithAttributes(), x, edge_index, 2, edge_attr=torch.ones(edge_index.size(1), 2))
+    edge_index, _ = add_remaining_self_loops(edge_index, num_nodes=NODES)
+    model, weight = WithAttributes(), torch.ones(edge_index.size(1)).double()
+    attributes = torch.linspace(0, 1, 2 * edge_index.size(1)).view(-1, 2).double()
+    target = Target(model, x, edge_index, 2, label=0, edge_weight=weight, edge_attr=attributes)
+    assert target.value == pytest.approx(model(x, edge_index, weight, attributes)[2, 0].item(), abs=1e-12)
 
 
 # What else the model is given
@@ -909,7 +925,7 @@ def test_put_back_after_an_error():
     x, edge_index = some_graph()
     model = Fails().train()
     model.frozen.eval()
-    with pytest.raises(ModelError, match=r"cannot be run on this graph: no$"):
+    with pytest.raises(ModelError, match=r"cannot be run on this graph: RuntimeError: no$"):
         Target(model, x, edge_index, 2)
     assert [name for name, module in model.named_modules() if not module.training] == ["frozen"]
 

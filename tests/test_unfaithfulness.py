@@ -206,7 +206,7 @@ def test_chunks_do_not_matter(monkeypatch):
     case = make_case(seed=36)
     call, explanation = explain(case, gf.KEC(NEAR))
     whole = gf.general_unfaithfulness(call, explanation, NEAR, 50)
-    monkeypatch.setattr("graphfaith.neighborhood.CHUNK_BYTES", 20000)
+    monkeypatch.setattr("graphfaith.memory.CHUNK_BYTES", 20000)
     parts = gf.general_unfaithfulness(call, explanation, NEAR, 50)
     assert parts.value == pytest.approx(whole.value, rel=1e-9)
     assert parts.relative_stderr == pytest.approx(whole.relative_stderr, rel=1e-9)
@@ -219,11 +219,12 @@ def test_scores_that_are_not_of_features_are_refused_where_features_move():
         gf.general_unfaithfulness(call, explanation, NEAR)
 
 
-def test_an_explanation_of_the_whole_graph_is_refused():
+def test_an_explanation_without_index_is_of_all_nodes():
     case = make_case(seed=37, weighted=False)
-    call = explainer_of(case.model, PyGGNNExplainer(epochs=1))
-    with pytest.raises(gf.GraphfaithError, match="index"):
-        gf.general_unfaithfulness(call, call(case.x, case.edge_index), "U(A,0.5)")
+    call = explainer_of(case.model, gf.Saliency())
+    one = gf.general_unfaithfulness(call, call(case.x, case.edge_index), "U(A,0.5)")
+    other = gf.general_unfaithfulness(call, call(case.x, case.edge_index, index=torch.arange(8)), "U(A,0.5)")
+    assert one == other
 
 
 def test_edge_scores_can_be_scored_whatever_the_node_mask():

@@ -1,10 +1,22 @@
 """Explanations of graph neural networks, with a number and an error bar that say how far to trust them."""
 
+from .archive import load, save
 from .computation_graph import ComputationGraph
+from .conformance import CheckFailure, CheckResult, check_explainer
 from .difference import DifferenceModel, KHopModel, LinearModel, SubgraphModel
-from .errors import DataError, GraphfaithError, InputError, ModelError, OutputError, UnsupportedError
+from .errors import (
+    DataError,
+    GraphfaithError,
+    InputError,
+    MemoryLimitError,
+    ModelError,
+    OutputError,
+    ReachWarning,
+    UnsupportedError,
+)
 from .explainers import KEC, GNNExplainer, IntegratedGradients, Linear, PGExplainer, Saliency
-from .explanation import top_edges, top_features
+from .explanation import SignedExplanation, signed_subgraph, to_networkx, top_edges, top_features, top_nodes
+from .many import explain_nodes
 from .neighborhood import (
     BernoulliEdges,
     Neighborhood,
@@ -13,6 +25,7 @@ from .neighborhood import (
     UniformFeatures,
     parse_neighborhood,
 )
+from .scores import node_scores
 from .target import Target
 from .unfaithfulness import (
     Unfaithfulness,
@@ -27,6 +40,8 @@ __version__ = "0.1.0"
 __all__ = [
     "KEC",
     "BernoulliEdges",
+    "CheckFailure",
+    "CheckResult",
     "ComputationGraph",
     "DataError",
     "DifferenceModel",
@@ -37,24 +52,35 @@ __all__ = [
     "KHopModel",
     "Linear",
     "LinearModel",
+    "MemoryLimitError",
     "ModelError",
     "Neighborhood",
     "OutputError",
     "PGExplainer",
     "Perturbations",
+    "ReachWarning",
     "Saliency",
+    "SignedExplanation",
     "SubgraphModel",
     "Target",
     "Unfaithfulness",
     "UniformEdges",
     "UniformFeatures",
     "UnsupportedError",
+    "check_explainer",
+    "explain_nodes",
     "figure",
     "general_unfaithfulness",
+    "load",
+    "node_scores",
     "parse_neighborhood",
+    "save",
     "show",
+    "signed_subgraph",
     "subgraph_lower_bound",
+    "to_networkx",
     "top_edges",
     "top_features",
+    "top_nodes",
     "unfaithfulness_of",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import torch
@@ -10,11 +9,10 @@ from torch import Tensor
 from torch_geometric.explain import Explainer, Explanation
 from torch_geometric.explain.config import MaskType
 
-from .checks import check_node
 from .computation_graph import ComputationGraph
 from .difference import DifferenceModel
-from .errors import InputError, UnsupportedError
-from .explanation import scores_digest
+from .errors import InputError
+from .explanation import SignedExplanation, scores_digest
 from .target import Target
 
 
@@ -38,7 +36,7 @@ def explain(
     """
     part = target.computation_graph
     num_nodes, num_edges = part.size
-    explanation = Explanation()
+    explanation = SignedExplanation()
     if node_mask_type is not None:
         scores = torch.ones_like(part.x) if node_score is None else node_score.to(part.x.dtype)
         explanation.node_mask = _node_mask(part, scores, node_mask_type, as_mask)
@@ -74,20 +72,25 @@ def _node_mask(part: ComputationGraph, scores: Tensor, kind: MaskType, as_mask: 
 
 def target_of(explainer: Explainer, explanation: Explanation) -> Target:
     """The F(X, A) that ``explanation`` explains, with the model of ``explainer`` as it is now."""
-    for name in ("x", "edge_index", "index", "target"):
+    if explanation.get("node_id") is not None:
+        raise InputError("an excerpt of an explanation cannot be scored: score the explanation it was cut from")
+    for name in ("x", "edge_index", "target"):
         if explanation.get(name) is None:
-            raise InputError(f"the explanation has no {name!r}: make it by calling an Explainer with index=")
-    node = single_node(explanation.index)
-    kwargs = {name: explanation[name] for name in getattr(explanation, "_model_args", [])}
+            raise InputError(f"the explanation has no {name!r}: make it by calling an Explainer")
+    kwargs = {name: explanation.get(name) for name in getattr(explanation, "_model_args", [])}
+    options = {
+        "num_hops": explanation.get("num_hops"),
+        "edges": explanation.get("edge_route") or "auto",
+        "max_memory": getattr(explainer.algorithm, "max_memory", None),
+    }
     return make_target(
         explainer.model,
         explanation.x,
         explanation.edge_index,
-        node,
+        explanation.get("index"),
         explanation.target,
         explainer.model_config,
-        explanation.get("num_hops"),
-        kwargs,
+        {**kwargs, **options},
     )
 
 
@@ -95,35 +98,20 @@ def make_target(
     model: torch.nn.Module,
     x: Tensor,
     edge_index: Tensor,
-    node: int,
-    labels: Tensor,
+    index: int | Tensor | None,
+    labels: Tensor | None,
     config: Any,
-    num_hops: int | None,
     kwargs: dict[str, Any],
 ) -> Target:
-    """The target of one node in PyG's terms: ``labels`` has the class of every node, ``config`` is a ModelConfig."""
-    label = None
-    if isinstance(x, Tensor):
-        check_node(node, len(x))
-    if config.mode.value != "regression":
-        label = int(labels[node]) if labels.dim() else int(labels)
+    """A target in PyG's terms: ``labels`` has the class of every row of the output, ``config`` is a ModelConfig."""
     return Target(
         model,
         x,
         edge_index,
-        node,
-        label,
-        num_hops=num_hops,
+        index,
+        None if config.mode.value == "regression" else labels,
         mode=config.mode.value,
         return_type=config.return_type.value,
+        level=config.task_level.value,
         **kwargs,
     )
-
-
-def single_node(index: int | Tensor | None) -> int:
-    """The node that PyG's ``index`` names, if it names one."""
-    if isinstance(index, Tensor) and index.numel() == 1 and index.dtype in (torch.int64, torch.int32):
-        return int(index)
-    if isinstance(index, numbers.Integral) and not isinstance(index, bool):
-        return int(index)
-    raise UnsupportedError(f"index must name one node (got {index!r}): explain nodes one at a time")

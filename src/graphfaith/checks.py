@@ -12,7 +12,7 @@ from .errors import InputError
 
 def check_seed(seed: int) -> int:
     """Return ``seed`` as an int in [0, 2^64), or say what is wrong with it."""
-    if not _is_whole(seed) or not 0 <= int(seed) < 1 << 64:
+    if not is_whole(seed) or not 0 <= int(seed) < 1 << 64:
         raise InputError(f"seed must be a whole number from 0 to 2^64 - 1 (got {seed!r})")
     return int(seed)
 
@@ -23,14 +23,14 @@ def check_count(value: int, name: str) -> int:
     >>> check_count(3, "steps")
     3
     """
-    if not _is_whole(value) or int(value) < 1:
+    if not is_whole(value) or int(value) < 1:
         raise InputError(f"{name} must be a whole number of at least 1 (got {value!r})")
     return int(value)
 
 
 def check_node(node: int, num_nodes: int) -> int:
     """Return ``node`` as an int, if a graph of so many nodes has it."""
-    if not _is_whole(node) or not 0 <= int(node) < num_nodes:
+    if not is_whole(node) or not 0 <= int(node) < num_nodes:
         raise InputError(f"node {node} is out of range: the graph has nodes 0 to {num_nodes - 1}")
     return int(node)
 
@@ -44,7 +44,7 @@ def check_real(value: float, name: str, *, least: float | None = None, above: fl
     return float(value)
 
 
-def _is_whole(value: Any) -> bool:
+def is_whole(value: Any) -> bool:
     """Whether ``value`` is an integer of any library: Python's, numpy's, or a tensor of one; a bool is none."""
     if isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool"):
         return False

@@ -4,35 +4,44 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import torch
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from torch_geometric.explain import Explanation
+from torch_geometric.data import Data
 
-from . import __version__
-from .checks import check_count, check_node, check_seed
-from .comparison import METHODS, Row, compare, explainer_for
-from .datasets import DATASETS, load_dataset
-from .errors import GraphfaithError, InputError, OutputError
+from . import __version__, archive
+from .arguments import (
+    check_nodes,
+    check_numbers,
+    free_path,
+    methods_of,
+    neighborhoods_of,
+    parse_nodes,
+    source_of,
+)
+from .checks import check_node
+from .comparison import METHODS, Row, compare
+from .datasets import DATASETS
+from .errors import GraphfaithError, InputError, OutputError, UnsupportedError
+from .graph_file import NAMES, read_graph
 from .models import Trained, trained
-from .neighborhood import Neighborhood, parse_neighborhood
+from .neighborhood import parse_neighborhood
 from .output import check_output
+from .own_model import arguments_for, in_precision_of, load_model
+from .progress import track
 from .report import explanation_row, print_explanation, print_rows, write_json
+from .subject import Options, Subject
 from .target import Target
-from .unfaithfulness import general_unfaithfulness
+from .task import RETURN_TYPES, Task
 from .view import figure
 
-T = TypeVar("T")
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer brings its own click from 0.26 on, and does not name this one
 
-EDGE_NEIGHBORHOODS = ("U(A,0.2)", "U(A,0.5)", "B(A,0.2)", "B(A,0.5)")
-FEATURE_NEIGHBORHOODS = ("U(X,0.2r)", "U(X,0.2r)xU(A,0.2)", "U(X,0.5r)xU(A,0.5)")
 PAPER_NODES = {"ba-shapes": "400:700:5", "cora": "0:1000:5", "citeseer": "0:1000:5"}
 SHOWN = 40  # nodes in a picture: more of BA-Shapes than that is a tangle
 PICTURED = ("kec", "saliency", "gnnexplainer-soft")
@@ -83,7 +92,7 @@ def demo(
     Example:
       graphfaith demo --out demo
     """
-    _check_numbers(1, 1, seed, 0)
+    check_numbers(1, 1, seed, 0)
     outputs = [] if json_file is None else [check_output(json_file, (".json",))]
     _make_folder(folder)
     results, picture = folder / "results.json", folder / "explanations.png"
@@ -99,17 +108,26 @@ def demo(
     shown = min(
         nodes, key=lambda node: Target(fit.model, fit.data.x, fit.data.edge_index, node).computation_graph.num_nodes
     )
-    explanations = [_explain(fit, shown, method, "B(A,0.5)", seed=seed) for method in PICTURED]
+    subject = Subject(fit.model, fit.data)
+    explanations = [subject.explain(shown, method, "B(A,0.5)", seed=seed) for method in PICTURED]
     figure(explanations, picture, max_nodes=SHOWN)
     typer.echo(f"\nRows: {results}\nNode {shown} explained by {', '.join(PICTURED)}: {picture}")
 
 
 @app.command()
 def explain(
-    node: Annotated[int, typer.Option(help="The node to explain.")],
-    dataset: Dataset = "cora",
+    node: Annotated[int, typer.Option("--node", "--index", help="The node to explain, or the edge or graph.")],
+    dataset: Annotated[str | None, typer.Option(help=f"One of {', '.join(DATASETS)}; cora if left out.")] = None,
+    model: Annotated[str | None, typer.Option(help="Your own model: module:function, which returns it.")] = None,
+    data: Annotated[Path | None, typer.Option(help="The graph for it: a .pt, .safetensors or .npz file.")] = None,
     method: Methods = ["kec"],  # noqa: B006
     neighborhood: Neighborhoods = ["U(A,0.5)"],  # noqa: B006
+    level: Annotated[str, typer.Option(help="What a row of your model's output is: node, edge or graph.")] = "node",
+    mode: Annotated[str, typer.Option(help=f"Of your model: {', '.join(RETURN_TYPES)}.")] = Task.mode,
+    return_type: Annotated[str, typer.Option(help="Of your model: raw, probs or log_probs.")] = Task.return_type,
+    num_hops: Annotated[int | None, typer.Option(help="How far messages go; counted if left out.")] = None,
+    edges: Annotated[str, typer.Option(help="What A is: weight, mask (of messages), or auto.")] = "auto",
+    max_memory: Annotated[str | None, typer.Option(help="Refuse work that takes more, e.g. '2 GB'.")] = None,
     top: Annotated[int, typer.Option(help="How many edges and features to print.")] = 10,
     samples: Samples = 200,
     test_samples: TestSamples = 500,
@@ -117,32 +135,56 @@ def explain(
     model_seed: ModelSeed = 0,
     json_file: Json = None,
     figure_file: Annotated[Path | None, typer.Option("--figure", help="Where to draw it (.png, .pdf or .svg).")] = None,
+    save_file: Annotated[Path | None, typer.Option("--save", help="Also keep the explanation (.safetensors).")] = None,
 ) -> None:
     """Explain one node: its strongest edges and features with their signs, a JSON and a figure.
 
     \b
-    Example:
+    Examples:
       graphfaith explain --dataset cora --node 42 --method kec --neighborhood "U(A,0.5)"
+      graphfaith explain --model mymodule:load --data graph.pt --node 10
     """
-    methods, near = _methods(method), _neighborhoods(neighborhood, dataset)
-    _check_numbers(samples, test_samples, seed, model_seed)
+    task, options = Task(mode, return_type, level), Options(num_hops, edges, max_memory)
+    dataset = source_of(dataset, model, data, task, model_seed)
+    methods = methods_of(method)
+    check_numbers(samples, test_samples, seed, model_seed)
     if top < 1:
         raise InputError(f"--top must be at least 1 (got {top})")
-    json_file = json_file or _free(f"{dataset}-{node}", ".json")
-    figure_file = figure_file or _free(f"{dataset}-{node}", ".png")
+    graph = None if data is None else read_graph(data)
+    near = neighborhoods_of(neighborhood, dataset, graph)
+    stem = f"{Path(dataset).stem}-{node}" if level == "node" else f"{Path(dataset).stem}-{level}-{node}"
+    json_file, figure_file = json_file or free_path(stem, ".json"), figure_file or free_path(stem, ".png")
     json_path, figure_path = check_output(json_file, (".json",)), check_output(figure_file, (".png", ".pdf", ".svg"))
-    _check_nodes(dataset, [node])
-    fit = _train(dataset, model_seed)
+    if save_file is not None:
+        check_output(save_file, (".safetensors",))
+        if len(near) * len(methods) > 1:
+            raise InputError("--save keeps one explanation: name one --method and one --neighborhood")
+    if graph is not None and model is not None:
+        if level == "node":
+            check_node(node, len(graph.x))
+        subject = _own(model, graph, dataset, node, task, options)
+        settings: dict[str, Any] = {"dataset": dataset, "model": model}
+    else:
+        check_nodes(dataset, [node])
+        fit = _train(dataset, model_seed)
+        subject = Subject(fit.model, fit.data, task, options)
+        settings = {"dataset": dataset, "model_seed": model_seed}
     rows, explanations = [], []
+    if "all" in method:
+        methods = _supported(subject, methods)
     for text in near:
         for name in methods:
-            explanation = _explain(fit, node, name, text, samples, test_samples, seed)
+            explanation = subject.explain(node, name, text, samples, test_samples, seed)
             explanations.append(explanation)
-            print_explanation(out, explanation, dataset, node, top)
-            rows.append(explanation_row(explanation, dataset, name, text, node, samples, seed, model_seed, top))
+            print_explanation(out, explanation, dataset, top)
+            how = {"method": name, "neighborhood": text, "seed": seed, "fit_samples": samples}
+            rows.append(explanation_row(explanation, top, **settings, **how))
     write_json(json_path, rows)
     figure(explanations, figure_path, max_nodes=SHOWN)
     typer.echo(f"\nScores: {json_file}\nFigure: {figure_file}")
+    if save_file is not None:
+        archive.save(explanations[0], save_file)
+        typer.echo(f"Explanation: {save_file}")
 
 
 @app.command()
@@ -165,11 +207,11 @@ def score(
     Example:
       graphfaith score --dataset cora --nodes 0:1000:50 --method kec --method saliency --neighborhood all
     """
-    methods, near = _methods(method), _neighborhoods(neighborhood, dataset)
-    _check_numbers(samples, test_samples, seed, model_seed)
+    methods, near = methods_of(method), neighborhoods_of(neighborhood, dataset)
+    check_numbers(samples, test_samples, seed, model_seed)
     chosen = parse_nodes(PAPER_NODES[dataset] if nodes is None else nodes)
     path = None if json_file is None else check_output(json_file, (".json",))
-    _check_nodes(dataset, chosen)
+    check_nodes(dataset, chosen)
     fit = _train(dataset, model_seed)
     rows = _compare(fit, chosen, methods, near, samples, test_samples, seed)
     print_rows(out, rows)
@@ -178,88 +220,12 @@ def score(
         typer.echo(f"\nRows: {json_file}")
 
 
-# Reading arguments ------------------------------------------------------------------------------------------------
-
-
-def parse_nodes(text: str) -> list[int]:
-    """Nodes written as ``start:stop:step`` or as a list.
-
-    >>> parse_nodes("0:10:4")
-    [0, 4, 8]
-    >>> parse_nodes("3,5,3")
-    [3, 5]
-    """
-    try:
-        if ":" in text:
-            parts = [int(part) for part in text.split(":")]
-            found = list(range(*parts)) if len(parts) in (2, 3) else []
-        else:
-            found = [int(part) for part in text.split(",")]
-    except ValueError:
-        found = []
-    if not found or min(found) < 0:
-        raise InputError(
-            f"cannot read the nodes {text!r}: write start:stop:step, as in 0:1000:50, or a list, as in 3,5,8"
-        )
-    return list(dict.fromkeys(found))
-
-
-def _methods(names: Sequence[str]) -> list[str]:
-    chosen = list(METHODS) if "all" in names else list(dict.fromkeys(names))
-    for name in chosen:
-        if name not in METHODS:
-            raise InputError(f"unknown method {name!r}: known are {', '.join(METHODS)}, and all")
-    return chosen
-
-
-def _neighborhoods(texts: Sequence[str], dataset: str) -> list[str]:
-    if dataset not in DATASETS:
-        raise InputError(f"unknown dataset {dataset!r}: known are {', '.join(DATASETS)}")
-    if "all" in texts:
-        # The features of BA-Shapes are all ones, so there is no range to perturb them in.
-        return list(
-            EDGE_NEIGHBORHOODS
-            if dataset == "ba-shapes"
-            else FEATURE_NEIGHBORHOODS[:1] + EDGE_NEIGHBORHOODS + FEATURE_NEIGHBORHOODS[1:]
-        )
-    near: list[Neighborhood] = [parse_neighborhood(text) for text in texts]
-    for one in near:
-        if dataset == "ba-shapes" and one.perturbs_features:
-            raise InputError(
-                f"{one}: the features of ba-shapes are constant; use a neighbourhood of edges, as U(A,0.5)"
-            )
-    return list(dict.fromkeys(str(one) for one in near))
-
-
-def _check_nodes(dataset: str, nodes: Sequence[int]) -> None:
-    count = load_dataset(dataset).num_nodes
-    for node in nodes:
-        check_node(node, count)
-
-
-def _free(stem: str, suffix: str) -> Path:
-    """A name in this folder that is not taken: nothing is overwritten that the user did not name."""
-    number, path = 1, Path(stem + suffix)
-    while path.exists():
-        number += 1
-        path = Path(f"{stem}-{number}{suffix}")
-    return path
-
-
-def _check_numbers(samples: int, test_samples: int, seed: int, model_seed: int) -> None:
-    check_count(samples, "samples")
-    check_count(test_samples, "test_samples")
-    check_seed(seed)
-    check_seed(seed + 1)
-    check_seed(model_seed)
-
-
 # Work -------------------------------------------------------------------------------------------------------------
 
 
 def _train(dataset: str, seed: int) -> Trained:
     fit = trained(dataset, seed=seed, progress=True)
-    err.print(f"{dataset}: test accuracy {100 * fit.test_accuracy:.1f} %", highlight=False)
+    _say(f"{dataset}: test accuracy {100 * fit.test_accuracy:.1f} %")
     return fit
 
 
@@ -284,34 +250,41 @@ def _compare(
         seed=seed,
         model_seed=fit.seed,
         train_jointly=fit.name == "ba-shapes",
-        progress=_progress,
+        progress=lambda items: track(list(items), "explaining", "nodes", show=True),
     )
 
 
-def _explain(
-    fit: Trained, node: int, method: str, near: str, samples: int = 200, test_samples: int = 500, seed: int = 0
-) -> Explanation:
-    explainer = explainer_for(fit.model, method, near, samples=samples, seed=seed)
-    started = time.perf_counter()
-    explanation = explainer(fit.data.x, fit.data.edge_index, index=node)
-    explanation.seconds = time.perf_counter() - started
-    explanation.unfaithfulness = general_unfaithfulness(explainer, explanation, near, test_samples, seed + 1)
-    return explanation
+def _own(model: str, graph: Data, label: str, index: int, task: Task, options: Options) -> Subject:
+    """The user's model on the user's graph, tried once; says what it was called with."""
+    made = load_model(model)
+    subject = Subject(made, in_precision_of(made, graph), task, options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        subject.target(index)
+    for warning in caught:
+        _say(f"note: {warning.message}")
+    given = ["x", "edge_index", *arguments_for(made, graph)]
+    unused = sorted(set(graph.keys()) - {*given, *NAMES})
+    size = f"{len(graph.x)} nodes, {graph.edge_index.size(1)} edges, {graph.x.size(1)} features"
+    _say(f"{label}: {size}; the model is given {', '.join(given)}" + f" (not {', '.join(unused)})" * bool(unused))
+    return subject
 
 
-def _progress(items: Iterable[T]) -> Iterator[T]:
-    columns = (
-        TextColumn("explaining"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("nodes,"),
-        TimeElapsedColumn(),
-        TextColumn("gone,"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-    )
-    with Progress(*columns, console=err, transient=True) as bar:
-        yield from bar.track(list(items))
+def _supported(subject: Subject, methods: Sequence[str]) -> list[str]:
+    """Of all methods those that can explain such a model; says which cannot."""
+    found = []
+    for name in methods:
+        try:
+            subject.explainer(name, "U(A,0.5)")
+        except UnsupportedError as error:
+            _say(f"note: {name} is left out: {error}")
+        else:
+            found.append(name)
+    return found
+
+
+def _say(text: str) -> None:
+    err.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _make_folder(folder: Path) -> None:
@@ -340,5 +313,5 @@ def main() -> None:
 
 
 def _stop(message: str) -> None:
-    err.print(f"error: {message}", highlight=False, markup=False, soft_wrap=True)
+    _say(f"error: {message}")
     sys.exit(2)

@@ -12,7 +12,6 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 
-from .adapter import make_target
 from .checks import check_node
 from .difference import DifferenceModel
 from .errors import InputError
@@ -156,7 +155,8 @@ def compare(
 
 
 def _target(explainer: Explainer, model: torch.nn.Module, data: Data, node: int, labels: torch.Tensor) -> Target:
-    return make_target(model, data.x, data.edge_index, node, labels, explainer.model_config, None, _weights(data))
+    target: Target = explainer.algorithm.target(model, data.x, data.edge_index, node, labels, _weights(data))
+    return target
 
 
 def _weights(data: Data) -> dict[str, torch.Tensor]:

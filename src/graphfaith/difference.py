@@ -7,7 +7,7 @@ to X [n, d] and to A [e], nodes and edges ordered as in the computation graph.
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -15,6 +15,8 @@ from torch import Tensor
 from .computation_graph import ComputationGraph
 from .neighborhood import Perturbations
 from .target import Target
+
+Normalization = Literal["symmetric", "row", "none"]
 
 
 @runtime_checkable
@@ -100,19 +102,30 @@ class SubgraphModel:
 
 class KHopModel:
     r"""The k-hop model with a convolutional core, Definition 4.1:
-    :math:`p(X, A) = \sum_{k=1}^{M} e_v^\top N(A^k) X w_k`, with ``weights`` the w_k, [M, d].
+    :math:`p(X, A) = \sum_{k=1}^{M} e^\top N(A^k) X w_k`, with ``weights`` the w_k, [M, d].
 
-    :math:`N(A^k) = D_k^{-1/2} A^k D_k^{-1/2}`, :math:`D_k = \mathrm{diag}(A^k 1)`; A holds the self-loops.
+    A holds the self-loops, and :math:`D_k = \mathrm{diag}(A^k 1)`. The paper's ``normalization`` is "symmetric",
+    :math:`N(A^k) = D_k^{-1/2} A^k D_k^{-1/2}`; "row" is :math:`D_k^{-1} A^k`, for models that take means, and "none"
+    is A^k, for models that take sums.
     """
 
-    def __init__(self, graph: ComputationGraph, weights: Tensor, in_sample_error: float | None = None) -> None:
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        weights: Tensor,
+        in_sample_error: float | None = None,
+        normalization: Normalization = "symmetric",
+    ) -> None:
         self.graph, self.weights, self.in_sample_error = graph, weights.double(), in_sample_error
-        self._rows = khop_rows(graph, graph.weight.double().unsqueeze(0), len(weights))  # [M, 1, n]
+        self.normalization = normalization
+        self._rows = khop_rows(graph, graph.weight.double().unsqueeze(0), len(weights), normalization)  # [M, 1, n]
 
     def change(self, perturbations: Perturbations) -> Tensor:
         """The sum over k of tau_k . w_k, tau_k = e^T [N(A^k) X - N((A - eps_A)^k)(X - eps_X)]."""
         weight, x = perturbations.weight, perturbations.x
-        rows = self._rows if weight is None else khop_rows(self.graph, weight, len(self.weights))
+        rows = self._rows
+        if weight is not None:
+            rows = khop_rows(self.graph, weight, len(self.weights), self.normalization)
         own = self.graph.x.double() @ self.weights.T  # [n, M]
         if x is None:
             return torch.einsum("ksn,nk->s", self._rows - rows, own)
@@ -125,45 +138,64 @@ class KHopModel:
         dx = self._rows[:, 0].T @ self.weights
         own = self.graph.x.double() @ self.weights.T
         da = sum(
-            (_row_gradient(self.graph, k + 1, own[:, k]) for k in range(len(self.weights))),
+            (_row_gradient(self.graph, k + 1, own[:, k], self.normalization) for k in range(len(self.weights))),
             start=torch.zeros(self.graph.num_edges, dtype=torch.float64),
         )
         da[~self.graph.felt] = 0
         return dx, da
 
 
-def khop_rows(graph: ComputationGraph, weight: Tensor, num_hops: int) -> Tensor:
-    """e_v^T N(A^k) for k = 1 .. ``num_hops`` and each of S sets of weights [S, e]: [num_hops, S, n].
+def khop_rows(
+    graph: ComputationGraph, weight: Tensor, num_hops: int, normalization: Normalization = "symmetric"
+) -> Tensor:
+    """e^T N(A^k) for k = 1 .. ``num_hops`` and each of S sets of weights [S, e]: [num_hops, S, n].
 
-    Only the row e_v^T A^k and the vector A^k 1 are needed, each one sparse product from the last; A^k never is.
-    A node from which no walk of length k starts has a zero row and column.
+    Only the row e^T L A^k and the vector A^k 1 are needed, where N(A^k) = L A^k R and L, R are made of A^k 1; A^k
+    itself never is. From one node L is a number, and a row follows from the last by one sparse product. A node from
+    which no walk of length k starts has a zero row and column.
     """
     values = weight.T.contiguous()  # [e, S]: rows of edges make gathers contiguous
     source, sink = graph.edge_index
-    walks = torch.zeros(graph.num_nodes, values.size(1), dtype=values.dtype)
-    walks[graph.node] = 1
-    total = torch.ones_like(walks)
+    seeds, e = graph.seeds, graph.e.unsqueeze(1)
+    zeros = torch.zeros(graph.num_nodes, values.size(1), dtype=values.dtype)
+    sides = []
+    total = torch.ones_like(zeros)
+    for _ in range(num_hops if normalization != "none" else 0):
+        total = torch.zeros_like(zeros).index_add_(0, sink, total[source] * values)
+        sides.append(_sides(total, normalization))
+    one_chain = len(seeds) == 1 or normalization == "none"
+    walks = zeros.index_copy(0, seeds, e.expand(-1, values.size(1)))
     rows = []
-    for _ in range(num_hops):
-        walks = torch.zeros_like(walks).index_add_(0, source, walks[sink] * values)
-        total = torch.zeros_like(total).index_add_(0, sink, total[source] * values)
-        scale = _inverse_sqrt(total)
-        rows.append((walks * scale * scale[graph.node]).T)
+    for k in range(num_hops):
+        left, right = sides[k] if sides else (None, None)
+        if one_chain:
+            walks = torch.zeros_like(zeros).index_add_(0, source, walks[sink] * values)
+            row = walks if left is None else walks * left[seeds]
+        else:
+            assert left is not None
+            row = zeros.index_copy(0, seeds, e * left[seeds])
+            for _ in range(k + 1):
+                row = torch.zeros_like(zeros).index_add_(0, source, row[sink] * values)
+        rows.append((row if right is None else row * right).T)
     return torch.stack(rows)
 
 
-def _inverse_sqrt(degree: Tensor) -> Tensor:
-    return torch.where(degree > 0, degree, 1.0).rsqrt() * (degree > 0)
+def _sides(total: Tensor, normalization: Normalization) -> tuple[Tensor, Tensor | None]:
+    """The diagonals of L and R in N(A^k) = L A^k R, given A^k 1; None is the identity."""
+    inverse = (total > 0) / torch.where(total > 0, total, 1.0)
+    if normalization == "row":
+        return inverse, None
+    return inverse.sqrt(), inverse.sqrt()
 
 
-def _row_gradient(graph: ComputationGraph, k: int, y: Tensor) -> Tensor:
-    """The derivative of e_v^T N(A^k) y with respect to the entries of A, [e].
+def _row_gradient(graph: ComputationGraph, k: int, y: Tensor, normalization: Normalization) -> Tensor:
+    """The derivative of e^T N(A^k) y = e^T L A^k R y with respect to the entries of A, [e].
 
-    With a = e^T A^k and D = A^k 1 the value is sum_j a_j y_j / sqrt(D_v D_j); a and D are chains of k products, so
-    each entry of A collects one term for each place it has in a chain.
+    A^k and D = A^k 1, of which L and R are made, are chains of k products, so each entry of A collects one term for
+    each place it has in a chain. For D the derivatives of D^-1/2 and D^-1 are -D^-3/2 / 2 and -D^-2.
     """
     source, sink = graph.edge_index
-    v, weight, zero = graph.node, graph.weight.double(), torch.zeros(graph.num_nodes, dtype=torch.float64)
+    weight, zero = graph.weight.double(), torch.zeros(graph.num_nodes, dtype=torch.float64)
 
     def forth(vector: Tensor) -> Tensor:  # A vector
         return zero.index_add(0, sink, vector[source] * weight)
@@ -171,17 +203,27 @@ def _row_gradient(graph: ComputationGraph, k: int, y: Tensor) -> Tensor:
     def back(vector: Tensor) -> Tensor:  # A^T vector
         return zero.index_add(0, source, vector[sink] * weight)
 
-    walks, totals = [zero.clone()], [torch.ones_like(zero)]
-    walks[0][v] = 1
+    totals = [torch.ones_like(zero)]
+    for _ in range(k):
+        totals.append(forth(totals[-1]))
+    e = zero.index_copy(0, graph.seeds, graph.e)
+    left = right = torch.ones_like(zero)
+    if normalization != "none":
+        left, other = _sides(totals[k], normalization)
+        right = right if other is None else other
+    walks = [e * left]
     for _ in range(k):
         walks.append(back(walks[-1]))
-        totals.append(forth(totals[-1]))
-    a, scale = walks[k], _inverse_sqrt(totals[k])
-    d_walks = scale[v] * scale * y
-    d_totals = -0.5 * scale[v] * a * y * scale**3
-    d_totals[v] += -0.5 * scale[v] ** 3 * (a * scale * y).sum()
+    ends = [right * y]
+    for _ in range(k):
+        ends.append(forth(ends[-1]))
     gradient = torch.zeros_like(weight)
+    d_total = zero
+    if normalization == "symmetric":
+        d_total = -0.5 * left**3 * (e * ends[k] + walks[k] * y)
+    elif normalization == "row":
+        d_total = -(left**2) * e * ends[k]
     for step in range(k, 0, -1):
-        gradient += walks[step - 1][sink] * d_walks[source] + d_totals[sink] * totals[step - 1][source]
-        d_walks, d_totals = forth(d_walks), back(d_totals)
+        gradient += walks[step - 1][sink] * ends[k - step][source] + d_total[sink] * totals[step - 1][source]
+        d_total = back(d_total)
     return gradient

@@ -25,3 +25,11 @@ class DataError(GraphfaithError, OSError):
 
 class OutputError(GraphfaithError, OSError):
     """A result that cannot be written where it was asked for."""
+
+
+class MemoryLimitError(GraphfaithError, MemoryError):
+    """Work that would take more memory than the user allows."""
+
+
+class ReachWarning(UserWarning):
+    """Messages of the model do not go as far as it was said, or counted, that they do."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,11 +60,18 @@ class Graph:
                 f"node {nodes[counts > 1][0]} has {counts[counts > 1][0]} self-loops: A has one entry for it; merge "
                 "them first (torch_geometric.utils.coalesce)"
             )
+        self._in = self._by_end(self.sink)
+
+    def _by_end(self, end: Int64) -> tuple[Int64, Int64]:
+        """Ids of the edges that are no loops, sorted by one end, and where each node's begin."""
         others = np.flatnonzero(self.source != self.sink)
-        order = np.argsort(self.sink[others], kind="stable")
-        self._ids: Int64 = others[order]
-        self._start: Int64 = np.zeros(self.num_nodes + 1, dtype=np.int64)
-        np.cumsum(np.bincount(self.sink[others], minlength=self.num_nodes), out=self._start[1:])
+        start = np.zeros(self.num_nodes + 1, dtype=np.int64)
+        np.cumsum(np.bincount(end[others], minlength=self.num_nodes), out=start[1:])
+        return others[np.argsort(end[others], kind="stable")], start
+
+    @cached_property
+    def _out(self) -> tuple[Int64, Int64]:
+        return self._by_end(self.source)
 
     @property
     def x(self) -> Tensor:
@@ -82,10 +90,11 @@ class Graph:
 
     def in_edges(self, nodes: Int64) -> Int64:
         """Ids of the edges into ``nodes``, loops left out, in the order of the nodes."""
-        first, count = self._start[nodes], self._start[nodes + 1] - self._start[nodes]
-        offsets = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-        ids: Int64 = self._ids[np.repeat(first, count) + offsets]
-        return ids
+        return _edges_at(nodes, *self._in)
+
+    def out_edges(self, nodes: Int64) -> Int64:
+        """Ids of the edges out of ``nodes``, loops left out, in the order of the nodes."""
+        return _edges_at(nodes, *self._out)
 
     @classmethod
     def of(
@@ -114,6 +123,13 @@ class Graph:
 _RECENT: dict[Any, Graph] = {}
 _REMEMBERED = 8
 _PRECISIONS = (torch.float16, torch.float32, torch.float64)
+
+
+def _edges_at(nodes: Int64, ids: Int64, start: Int64) -> Int64:
+    first, count = start[nodes], start[nodes + 1] - start[nodes]
+    offsets = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    found: Int64 = ids[np.repeat(first, count) + offsets]
+    return found
 
 
 def _is_tensor(value: Tensor | None) -> bool:

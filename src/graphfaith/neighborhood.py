@@ -16,12 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from . import memory
 from .checks import check_count, check_seed
 from .computation_graph import ComputationGraph
 from .draw import UInt64, keys, uniform, uniform32
 from .errors import InputError
-
-CHUNK_BYTES = 64 * 2**20  # what one chunk of samples may take; a chunk is at least one sample
 
 
 @dataclass(frozen=True)
@@ -79,6 +78,12 @@ class Neighborhood:
         samples = np.arange(start, start + check_count(num_samples, "num_samples"))
         return Perturbations(graph, self.features(graph, samples, seed), self.edges(graph, samples, seed))
 
+    def sample_bytes(self, graph: ComputationGraph, width: int) -> int:
+        """What drawing a sample and evaluating F and p on it takes, about."""
+        # Messages of a layer are edges x width numbers, with a few copies under way at once.
+        numbers = 4 * graph.num_edges * width + 6 * graph.num_edges + 6 * graph.num_nodes
+        return 8 * (numbers + (3 * graph.x.numel() if self.perturbs_features else 0))
+
     def chunks(
         self,
         graph: ComputationGraph,
@@ -86,19 +91,17 @@ class Neighborhood:
         seed: int = 0,
         *,
         width: int = 16,
+        room: int | None = None,
         size: int | None = None,
     ) -> Iterator[Perturbations]:
-        """The same samples a chunk at a time, so that they fit in memory.
+        """The same samples a chunk at a time, so that they fit in ``room`` bytes (64 MB if None).
 
         ``width`` is that of the model's widest layer; ``size`` forces the number of samples in a chunk.
         """
         check_count(num_samples, "num_samples")
         if size is None:
-            # Messages of a layer are edges x width numbers, with a few copies under way at once.
-            per_sample = 8 * (4 * graph.num_edges * width + 4 * graph.num_edges)
-            if self.perturbs_features:
-                per_sample += 8 * 3 * graph.x.numel()
-            size = max(1, CHUNK_BYTES // per_sample)
+            room = memory.CHUNK_BYTES if room is None else room
+            size = max(1, room // self.sample_bytes(graph, width))
         if size < 1:
             raise InputError(f"size must be at least 1 (got {size!r})")
         for start in range(0, num_samples, size):

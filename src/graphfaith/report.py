@@ -10,11 +10,15 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+from torch import Tensor
 from torch_geometric.explain import Explanation
 
 from .comparison import Row
 from .explanation import top_edges, top_features
 from .output import write_file
+from .scores import explained_nodes, names_of, task_level
+from .view.labels import shorten
 
 
 def print_rows(console: Console, rows: Sequence[Row]) -> None:
@@ -48,10 +52,19 @@ def _number(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}g}" if math.isfinite(value) else "inf"
 
 
-def print_explanation(console: Console, explanation: Explanation, dataset: str, node: int, top: int) -> None:
-    """Print what an explanation says of a node: its score, and its ``top`` strongest edges and features."""
-    label = int(explanation.target[node])
-    console.print(f"\n[bold]{explanation.method}[/bold]: {dataset} node {node}, class {label}", highlight=False)
+def print_explanation(console: Console, explanation: Explanation, label: str, top: int) -> None:
+    """Print what an explanation of the graph called ``label`` says: its score, its strongest edges and features."""
+    found = _explained(explanation)
+    answer = f", class {found['class']}" if found["class"] is not None else ""
+    # A classifier's output is a number nobody knows the scale of; a regression's is what is explained.
+    if not answer and found["output"] is not None:
+        answer = f", output {found['output']:.4g}"
+    title = Text(f"\n{explanation.method}", style="bold")
+    title.append(f": {_line(label)} {found['level']} {found['index']}{_names(explanation)}{answer}", style="not bold")
+    console.print(title)
+    what = "A weighs the edges" if found["route"] == "weight" else "A multiplies the messages"
+    hops = f"{found['num_hops']} hop{'s' if found['num_hops'] != 1 else ''}"
+    console.print(f"{what}; messages go {hops} far", highlight=False)
     console.print(str(explanation.unfaithfulness), highlight=False, soft_wrap=True)
     if explanation.get("in_sample_error") is not None:
         console.print(f"Delta(p) on the samples it was fitted to: {explanation.in_sample_error:.3g}", highlight=False)
@@ -59,8 +72,9 @@ def print_explanation(console: Console, explanation: Explanation, dataset: str, 
     edges.add_column("edge")
     edges.add_column("score", justify="right")
     for edge in top_edges(explanation, top):
-        name = f"{edge.source} (itself)" if edge.source == edge.sink else f"{edge.source} -> {edge.sink}"
-        edges.add_row(name, f"{edge.score:+.4g}")
+        source, sink = (_line(name) for name in edge.names)
+        name = f"{source} (itself)" if edge.source == edge.sink else f"{source} -> {sink}"
+        edges.add_row(Text(name), f"{edge.score:+.4g}")
     features = Table(title="strongest features", title_justify="left")
     features.add_column("node")
     features.add_column("feature")
@@ -68,41 +82,63 @@ def print_explanation(console: Console, explanation: Explanation, dataset: str, 
     features.add_column("score", justify="right")
     for one in top_features(explanation, top):
         value = float(explanation.x[one.node, one.column])
-        features.add_row(str(one.node), str(one.column), f"{value:.3g}", f"{one.score:+.4g}")
+        node, feature = (Text(_line(name)) for name in one.names)
+        features.add_row(node, feature, f"{value:.3g}", f"{one.score:+.4g}")
     console.print(edges)
     console.print(features)
 
 
-def explanation_row(
-    explanation: Explanation,
-    dataset: str,
-    method: str,
-    near: str,
-    node: int,
-    samples: int,
-    seed: int,
-    model_seed: int,
-    top: int,
-) -> dict[str, Any]:
-    """An explanation as a row of JSON: the keys of a score, and its strongest edges and features."""
-    score = explanation.unfaithfulness
+def explanation_row(explanation: Explanation, top: int, **settings: Any) -> dict[str, Any]:
+    """An explanation as a row of JSON: ``settings``, its score, what it explains, its strongest edges and features."""
+    score, found = explanation.unfaithfulness, _explained(explanation)
     return {
-        "dataset": dataset,
-        "method": method,
-        "neighborhood": near,
-        "node": node,
+        **settings,
+        **({"node": found["index"]} if found["level"] == "node" else {}),
         "unfaithfulness": score.value,
         "stderr": score.stderr,
         "relative": score.relative,
         "seconds_per_node": explanation.seconds,
         "num_samples": score.num_samples,
-        "seed": seed,
-        "fit_samples": samples,
-        "model_seed": model_seed,
-        "class": int(explanation.target[node]),
+        **found,
         "edges": [edge._asdict() for edge in top_edges(explanation, top)],
         "features": [feature._asdict() for feature in top_features(explanation, top)],
     }
+
+
+def _explained(explanation: Explanation) -> dict[str, Any]:
+    """Which row of the output is explained, its class if it has one, and how the model was taken."""
+    index, mode = int(explanation.index), explanation._model_config.mode.value
+    output: Tensor = explanation.prediction
+    if output.dim() < (2 if mode == "multiclass_classification" else 1):
+        output = output.unsqueeze(0)  # that of one graph may come without a row for it
+    row, label = output[index], None
+    if mode == "multiclass_classification":
+        label = int(row.argmax()) if row.dim() == 1 else None
+        value = float(row.max()) if row.dim() == 1 else None
+    else:
+        label = int(explanation.target[index]) if mode == "binary_classification" else None
+        value = float(row.sum())
+    return {
+        "level": task_level(explanation),
+        "index": index,
+        "class": label,
+        "output": value,
+        "route": explanation.edge_route,
+        "num_hops": int(explanation.num_hops),
+    }
+
+
+def _names(explanation: Explanation) -> str:
+    """The ends of an explained pair, and names if there are any."""
+    names, ends = names_of(explanation, "node_names"), explained_nodes(explanation).tolist()
+    if not ends or (names is None and len(ends) == 1):
+        return ""
+    return f" ({' -> '.join(_line(str(end if names is None else names[end])) for end in ends)})"
+
+
+def _line(name: str) -> str:
+    """A name as one short line: one from a file may hold anything, also what a terminal obeys."""
+    return shorten(name, 40)
 
 
 def write_json(path: Path, rows: Sequence[dict[str, Any]]) -> None:

@@ -20,6 +20,7 @@ class Solution:
     weights: Tensor  # [P]
     rank: int  # singular values that were kept
     error: float  # the mean of squares that is left
+    left_out: float  # the same where each sample is predicted by a fit to the others
 
 
 def truncated_svd(features: Tensor, change: Tensor, threshold: float = 1e-4, *, relative: bool = False) -> Solution:
@@ -39,7 +40,8 @@ def truncated_svd(features: Tensor, change: Tensor, threshold: float = 1e-4, *, 
     u, sigma, vt = _svd(phi)
     rank = _rank(sigma, threshold, relative, len(sigma) * _EPS)
     weights = vt[:rank].T @ ((u[:, :rank].T @ delta) / sigma[:rank])
-    return Solution(weights, rank, float((phi @ weights - delta).square().mean()))
+    residual = phi @ weights - delta
+    return Solution(weights, rank, float(residual.square().mean()), _left_out(residual, u[:, :rank]))
 
 
 def truncated_svd_dual(gram: Tensor, change: Tensor, threshold: float = 1e-4, *, relative: bool = False) -> Solution:
@@ -60,7 +62,20 @@ def truncated_svd_dual(gram: Tensor, change: Tensor, threshold: float = 1e-4, *,
     sigma, u = values.clamp(min=0).sqrt().flip(0), vectors.flip(1)
     rank = _rank(sigma, threshold, relative, (len(sigma) * _EPS) ** 0.5)  # a square root of rounding
     alpha = u[:, :rank] @ ((u[:, :rank].T @ delta) / sigma[:rank].square())
-    return Solution(alpha, rank, float((matrix @ alpha - delta).square().mean()))
+    residual = matrix @ alpha - delta
+    return Solution(alpha, rank, float(residual.square().mean()), _left_out(residual, u[:, :rank]))
+
+
+def _left_out(residual: Tensor, u: Tensor) -> float:
+    """The leave-one-out error, mean_s (r_s / (1 - h_s))^2 with h_s = |u_s|^2 the leverage of a sample.
+
+    It holds for the kept singular vectors as they are. A fit that passes through a sample whatever its value has
+    learnt nothing about it, which is an error without bound.
+    """
+    free = 1 - u.square().sum(dim=1)
+    if bool((free < len(residual) * _EPS).any()):
+        return float("inf")
+    return float((residual / free).square().mean())
 
 
 def _checked(matrix: Tensor, change: Tensor, threshold: float) -> tuple[Tensor, Tensor]:

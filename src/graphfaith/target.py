@@ -2,48 +2,58 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
-from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
+from torch_geometric.explain.algorithm.utils import set_masks
 
-from .checks import check_node
-from .computation_graph import ComputationGraph, message_passing_layers, normalises_by_degree
-from .errors import InputError, ModelError, UnsupportedError
+from .checks import check_count
+from .computation_graph import ComputationGraph
+from .errors import InputError, ModelError, ReachWarning, UnsupportedError
 from .graph import Graph
+from .layers import (
+    Degrees,
+    counted_hops,
+    degrees_read,
+    evaluating,
+    message_passing_layers,
+    takes_edge_weight,
+    unmasked_afterwards,
+)
+from .memory import parse_memory, room_for_chunks
+from .readout import Readout
+from .task import Index, Task
 
 Route = Literal["weight", "mask"]
+Edges = Literal["auto", "weight", "mask"]
 
-RETURN_TYPES = {
-    "multiclass_classification": ("raw", "probs", "log_probs"),
-    "binary_classification": ("raw", "probs"),
-    "regression": ("raw",),
-}
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}
+_SEARCHED = 16  # hops that are tried beyond a reach that is too short, to say which would be right
 
-# How a model takes A does not change from node to node, so it is found out once a model.
+# How a model takes A does not change from node to node, so it is found out once a model; so is its reach.
 _ROUTES: weakref.WeakKeyDictionary[torch.nn.Module, Route] = weakref.WeakKeyDictionary()
+_REACHES_SEEN: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
 
 
 class Target:
-    r"""The scalar :math:`F(X, A) = \{e_v^\top f(X, A)\}_y`, evaluated on the computation graph of node v.
+    r"""The scalar :math:`F(X, A) = \{e^\top f(X, A)\}_y`, evaluated on the computation graph of what it is read from.
 
     For classification F is the model's output for class ``label`` (the predicted class if None): a logit, a
-    probability or a log-probability, whatever the model returns. For regression it is the output itself.
+    probability or a log-probability, whatever the model returns. For regression it is the output itself. ``index``
+    names rows of the output (None is all of them); F is the sum over them. A row is a node, a pair of nodes
+    (``level="edge"``, with the pairs in ``edge_label_index``) or a graph of a ``batch``.
 
     A is the model's ``edge_weight`` if its forward takes one and its output depends on it; otherwise A multiplies
-    the messages, as PyG's explain masks do. ``route`` says which. Entries of A are ordered as in
-    ``computation_graph``, self-loops last.
+    the messages, as PyG's explain masks do. ``route`` says which; ``edges`` forces one. Entries of A are ordered as
+    in ``computation_graph``, self-loops last.
 
     >>> from torch_geometric.nn import GCN
     >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
-    >>> F = Target(GCN(2, 4, num_layers=2, out_channels=3), torch.rand(4, 2), ring, node=1, label=0)
+    >>> F = Target(GCN(2, 4, num_layers=2, out_channels=3), torch.rand(4, 2), ring, 1, label=0)
     >>> F.route, F.computation_graph.num_edges            # three edges and four self-loops
     ('weight', 7)
     >>> halves = torch.full((5, 7), 0.5)                  # five graphs whose edges all weigh 1/2
@@ -56,88 +66,199 @@ class Target:
         model: torch.nn.Module,
         x: Tensor,
         edge_index: Tensor,
-        node: int,
-        label: int | None = None,
+        index: Index,
+        label: int | Tensor | None = None,
         *,
         edge_weight: Tensor | None = None,
         num_hops: int | None = None,
         mode: str = "multiclass_classification",
         return_type: str = "raw",
+        level: str = "node",
+        edges: Edges = "auto",
+        max_memory: int | str | None = None,
         **kwargs: Any,
     ) -> None:
-        if mode not in RETURN_TYPES:
-            raise InputError(f"mode must be one of {', '.join(RETURN_TYPES)} (got {mode!r})")
-        if return_type not in RETURN_TYPES[mode]:
-            known = ", ".join(RETURN_TYPES[mode])
-            raise InputError(f"return_type of a {mode} model must be one of {known} (got {return_type!r})")
-        layers = message_passing_layers(model)
-        for layer in layers:
-            if getattr(layer, "cached", False):
-                raise ModelError(
-                    f"{layer} was made with cached=True, so it ignores the edges it is given: set its `cached` to "
-                    "False (the weights stay as they are)"
-                )
-        if not layers and num_hops is None:
-            raise ModelError(
-                f"{type(model).__name__} has no MessagePassing layer to count: pass num_hops=, how far its messages go"
-            )
-        self.model, self.mode, self.return_type = model, mode, return_type
+        self.model, self.task = model, Task(mode, return_type, level)
+        self.max_memory = parse_memory(max_memory)
+        self._forced = check_edges(edges)
+        layers = _checked_layers(model, num_hops)
+        self.num_hops = max(1, counted_hops(model)) if num_hops is None else check_count(num_hops, "num_hops")
+        if edges == "mask" and edge_weight is not None:  # then A multiplies messages, and weights are as any attribute
+            kwargs["edge_weight"], edge_weight = edge_weight, None
+        self._weighted = edge_weight is not None or kwargs.get("edge_weight") is not None
         self.graph = Graph.of(x, edge_index, edge_weight, layers[0].flow if layers else "source_to_target")
-        self.num_hops = len(layers) if num_hops is None else num_hops
-        node = check_node(node, self.graph.num_nodes)
+        if level == "node" and index is not None:
+            self.task.rows(index, self.graph.num_nodes)  # a node that is not there is found before the model runs
         self._whole_kwargs = kwargs
         self._can_batch = True
+        self._check_whole_fits()
         with evaluating(model), torch.no_grad():
-            self._place(node)
+            whole = self.remembered("output", self._whole_output)
+            self.readout = Readout(self.task, self.graph, kwargs, len(whole), index)
+            self._place()
             out = self._output(self.computation_graph.x, self.computation_graph.weight)
-            self.output_shape = out.shape[1:]
-            self.label = self._label(out, label)
-            self.value = float(self._select(out))
+            self.output = out
+            explained = out[self._rows]
+            self.labels = self.task.labels(explained, self._label_of(label, len(whole)))
+            self.value = float(self.task.value(explained, self.labels))
+            self._check_reach()
         if not torch.isfinite(torch.tensor(self.value)):
-            raise ModelError(f"the model's output at node {node} is {self.value}: it must be finite")
+            raise ModelError(f"the model's output at {self.name} is {self.value}: it must be finite")
+
+    @property
+    def name(self) -> str:
+        """What is explained, for a message: a node, a link, a graph, or several."""
+        rows = self.readout.rows.tolist()
+        level = self.task.level
+        return f"{level} {rows[0]}" if len(rows) == 1 else f"{len(rows)} {level}s"
+
+    @property
+    def label(self) -> int | None:
+        """The class that is explained, if there is one."""
+        found = None if self.labels is None else torch.unique(self.labels)
+        return None if found is None or len(found) > 1 else int(found)
+
+    def _label_of(self, label: int | Tensor | None, count: int) -> int | Tensor | None:
+        """Labels of the explained rows, of labels for every row of the output (or one for all)."""
+        if not isinstance(label, Tensor) or label.dim() == 0:
+            return label
+        if len(label) != count:
+            raise InputError(f"there must be a class for each of the {count} rows of the output (got {len(label)})")
+        return label[self.readout.rows]
 
     # The computation graph --------------------------------------------------------------------------------------
 
-    def _place(self, node: int) -> None:
+    def _place(self) -> None:
         """Cut out the computation graph and check F on it against F on the whole graph."""
-        whole = self.remembered("output", self._whole_output)
-        self.scale = _largest(whole)
-        degrees = normalises_by_degree(self.model)
-        layers = message_passing_layers(self.model)
-        added = [getattr(layer, "add_self_loops", False) for layer in layers]
-        # GCNConv(improved=True) gives its loops a 2, but without weights a 1 as to any other edge.
-        improved = self.graph.edge_weight is not None and any(getattr(layer, "improved", False) for layer in layers)
-        # A model whose layers disagree about self-loops is explained without implied ones.
-        for loop_weight in (2.0 if improved else 1.0, None) if added and all(added) else (None,):
-            part = ComputationGraph.around(self.graph, node, self.num_hops, degrees=degrees, loop_weight=loop_weight)
-            self.computation_graph = part
-            self._prepare(part, loop_weight)
-            self.route: Route = self._find_route()
-            found, expected = self._output(part.x, part.weight)[0], whole[node]
-            if self._agree(found, expected):
+        if not self.readout.reads_whole_graph:
+            if self._try(self.num_hops):
                 return
             # What is remembered may be out of date in a way that leaves no trace, such as a write to p.data.
             self.graph.memory.pop(self.model, None)
-            whole = self.remembered("output", self._whole_output)
-            expected, self.scale = whole[node], _largest(whole)
-            if self._agree(found, expected):
+            if self._try(self.num_hops):
+                return
+            self._raise_if_reach_is_longer()
+        for loop_weight in self._loop_weights():
+            if self._fits(
+                ComputationGraph.whole(self.graph, self.readout.seeds, self.num_hops, loop_weight=loop_weight),
+                loop_weight,
+            ):
                 return
         raise ModelError(
-            f"the model's output at node {node} is {_short(expected)}, but {_short(found)} on its computation graph "
-            f"of {self.num_hops} hops: its messages go further than it has layers, or it looks at the whole graph. "
-            f"Pass a larger num_hops="
+            f"the model's output at {self.name} changes from one call to the next, or depends on the order of edges: "
+            "it cannot be explained"
         )
 
-    def _agree(self, found: Tensor, expected: Tensor) -> bool:
+    def _try(self, num_hops: int) -> bool:
+        """Whether F on a computation graph of so many hops is F on the whole graph; it is kept if so."""
+        own = degrees_read(self.model)
+        options: tuple[Degrees, ...] = (own,) if own == "out" else (own, "out")
+        for degrees in options:
+            for loop_weight in self._loop_weights():
+                part = ComputationGraph.around(
+                    self.graph,
+                    self.readout.seeds,
+                    num_hops,
+                    degrees=degrees == "in",
+                    out_degrees=degrees == "out",
+                    loop_weight=loop_weight,
+                )
+                if self._fits(part, loop_weight):
+                    return True
+        return False
+
+    def _loop_weights(self) -> tuple[float | None, ...]:
+        layers = message_passing_layers(self.model)
+        added = [getattr(layer, "add_self_loops", False) for layer in layers]
+        # GCNConv(improved=True) gives its loops a 2, but without weights a 1 as to any other edge.
+        improved = self._weighted and any(getattr(layer, "improved", False) for layer in layers)
+        # A model whose layers disagree about self-loops is explained without implied ones.
+        return (2.0 if improved else 1.0, None) if added and all(added) else (None,)
+
+    def _fits(self, part: ComputationGraph, loop_weight: float | None) -> bool:
+        self.computation_graph = part
+        # Layers that add loops get every loop, last and in node order: PyG misplaces a mask otherwise. Others get
+        # those that are there.
+        self._loop_weight = loop_weight
+        self._read = None if self.adds_loops else part.felt.nonzero().view(-1)
+        places = torch.arange(part.num_edges) if self._read is None else self._read
+        self._edge_index = self.edges_at(places)
+        self.kwargs, self._rows = self.arguments_at(places)
+        self.route: Route = self._find_route()
+        whole = self.remembered("output", self._whole_output)
+        self.scale = _largest(whole)
+        found, expected = self._output(part.x, part.weight)[self._rows], whole[self.readout.rows]
         tolerance = _TOLERANCE.get(found.dtype, 1e-2)
         return torch.allclose(found, expected, rtol=tolerance, atol=tolerance * self.scale, equal_nan=True)
+
+    @property
+    def adds_loops(self) -> bool:
+        """Whether the model's layers add self-loops, which are then entries of A."""
+        return self._loop_weight is not None
+
+    def edges_at(self, places: Tensor) -> Tensor:
+        """The ``edge_index`` that holds the entries of A at ``places``, in the direction the model reads it."""
+        edges = self.computation_graph.edge_index[:, places]
+        return edges if self.graph.flow == "source_to_target" else edges.flip(0)
+
+    def arguments_at(self, places: Tensor) -> tuple[dict[str, Any], Tensor]:
+        """The model's keyword arguments if it is given the edges at ``places``, and its explained rows then."""
+        part = self.computation_graph
+        return self.readout.arguments(part, places, self._loop_weight), self.readout.rows_on(part, places)
+
+    def _raise_if_reach_is_longer(self) -> None:
+        """Find out whether more hops would do, and say how many."""
+        nodes = self.computation_graph.num_nodes
+        for hops in range(self.num_hops + 1, self.num_hops + 1 + _SEARCHED):
+            if self._try(hops):
+                raise ModelError(
+                    f"messages of {type(self.model).__name__} go further than {self.num_hops} hops: its output at "
+                    f"{self.name} is the same as on the whole graph from {hops} hops on. Pass num_hops={hops}"
+                )
+            if self.computation_graph.num_nodes == nodes:
+                return  # there is nothing further out: the model looks at the whole graph
+            nodes = self.computation_graph.num_nodes
+
+    def _check_reach(self) -> None:
+        """Warn, once a model, if features of the outermost hop cannot matter: the reach is shorter than thought."""
+        part = self.computation_graph
+        ring = part.hop[: part.num_visible]
+        if _REACHES_SEEN.get(self.model) == self.num_hops or int(ring.max()) < self.num_hops:
+            return
+        _REACHES_SEEN[self.model] = self.num_hops
+        generator = torch.Generator().manual_seed(0)
+        felt = 0
+        for _ in range(2):  # a feature that is 0 or a unit that is dead may hide a path; random features do not
+            with torch.enable_grad():
+                x = (
+                    torch.randn(part.x.shape, generator=generator, dtype=torch.float64)
+                    .to(part.x.dtype)
+                    .requires_grad_()
+                )
+                out = self._output(x, part.weight)[self._rows]
+                out = (out * torch.randn(out.shape, generator=generator).to(out.dtype)).sum()
+                if not out.requires_grad:
+                    return
+                (gradient,) = torch.autograd.grad(out, x, allow_unused=True)
+            if gradient is not None:
+                seen = (gradient[: part.num_visible] != 0).any(dim=1)
+                felt = max([felt, *ring[seen].tolist()])
+        if 0 < felt < self.num_hops:
+            warnings.warn(
+                f"messages of {type(self.model).__name__} seem to go {felt} hops, not {self.num_hops}: pass "
+                f"num_hops={felt} for a smaller computation graph and a better fit",
+                ReachWarning,
+                stacklevel=3,
+            )
+
+    # The whole graph --------------------------------------------------------------------------------------------
 
     def remembered(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
         """Something of the whole graph and this model, computed once while neither is written to."""
         state = (*self.model.parameters(), *self.model.buffers())
         stamp = (
             *((id(t), t._version) for t in state),
-            *((k, id(v)) for k, v in sorted(self._whole_kwargs.items())),
+            *((k, id(v), getattr(v, "_version", 0)) for k, v in sorted(self._whole_kwargs.items())),
         )
         memory = self.graph.memory.setdefault(self.model, {})
         if memory.get(name, (None,))[0] != stamp:
@@ -148,9 +269,9 @@ class Target:
     def whole_arguments(self) -> tuple[tuple[Tensor, Tensor], dict[str, Any]]:
         """What the model is called with on the whole graph."""
         kwargs = dict(self._whole_kwargs)
+        if self._weighted and not takes_edge_weight(self.model):
+            raise ModelError(f"{type(self.model).__name__}.forward takes no edge_weight, but one was given")
         if self.graph.edge_weight is not None:
-            if not takes_edge_weight(self.model):
-                raise ModelError(f"{type(self.model).__name__}.forward takes no edge_weight, but one was given")
             kwargs["edge_weight"] = self.graph.edge_weight
         return (self.graph.x, self.graph.edge_index), kwargs
 
@@ -158,54 +279,60 @@ class Target:
         args, kwargs = self.whole_arguments()
         try:
             out = self.model(*args, **kwargs)
-        except (RuntimeError, IndexError, TypeError, ValueError) as error:
-            raise ModelError(f"the model cannot be run on this graph: {' '.join(str(error).split())}") from error
-        if not isinstance(out, Tensor) or out.dim() == 0 or out.size(0) != self.graph.num_nodes:
-            got = f"shape {list(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
-            raise UnsupportedError(
-                f"the model must return one row for each of the {self.graph.num_nodes} nodes (got {got})"
-            )
+        except (RuntimeError, IndexError, TypeError, ValueError, KeyError, AttributeError, AssertionError) as error:
+            raise ModelError(
+                f"the model cannot be run on this graph: {type(error).__name__}: {' '.join(str(error).split())}"
+            ) from error
+        if not isinstance(out, Tensor):
+            raise UnsupportedError(f"the model must return one tensor (got {type(out).__name__})")
+        return self._as_rows(out)
+
+    def _as_rows(self, out: Tensor) -> Tensor:
+        """The output with a row for each thing it says something of; a graph's may come without one."""
+        wanted = 2 if self.task.mode == "multiclass_classification" else 1
+        if self.task.level == "graph" and out.dim() < wanted:
+            out = out.unsqueeze(0)
+        if out.dim() == 0 or not len(out):
+            raise UnsupportedError(f"the model must return a row for each {self.task.level} (got {list(out.shape)})")
         return out
 
-    def _prepare(self, part: ComputationGraph, loop_weight: float | None) -> None:
-        """What the model is called with."""
-        # Layers that add loops get every loop, last and in node order: PyG misplaces a mask otherwise. Others get
-        # those that are there.
-        self.adds_loops = loop_weight is not None
-        self._read = None if self.adds_loops else part.felt.nonzero().view(-1)
-        edges = part.edge_index if self._read is None else part.edge_index[:, self._read]
-        self._edge_index = edges if self.graph.flow == "source_to_target" else edges.flip(0)
-        self.kwargs = {key: self._part_of(key, value) for key, value in self._whole_kwargs.items()}
-
-    def _part_of(self, name: str, value: Any) -> Any:
-        nodes, edges = self.computation_graph.size
-        if not isinstance(value, Tensor) or value.dim() == 0:
-            return value
-        if value.size(0) == nodes and not (name.startswith("edge") and value.size(0) == edges):
-            return value[self.computation_graph.nodes]
-        if value.size(0) == edges:
-            raise UnsupportedError(f"{name} holds a value an edge: only edge_weight can be explained")
-        return value
-
     def _find_route(self) -> Route:
-        route: Route = _ROUTES.get(self.model, "mask")
-        part = self.computation_graph
-        if self.model not in _ROUTES and takes_edge_weight(self.model):
+        part, name = self.computation_graph, type(self.model).__name__
+        route: Route = "mask" if self._forced == "mask" else _ROUTES.get(self.model, "mask")
+        if self._forced != "mask" and self.model not in _ROUTES and takes_edge_weight(self.model):
             self.route = "weight"
             with torch.enable_grad():
                 weight = part.weight.detach().clone().requires_grad_()
                 out = self._output(part.x, weight)
                 read = out.requires_grad and torch.autograd.grad(out.sum(), weight, allow_unused=True)[0] is not None
             route = "weight" if read else "mask"
+        if self._forced == "weight" and route == "mask":
+            raise ModelError(f'{name} takes no edge_weight or ignores it: use edges="mask", or "auto"')
         if route == "mask" and self.graph.edge_weight is not None:
-            raise ModelError(f"{type(self.model).__name__} ignores the edge_weight it is given")
+            raise ModelError(f"{name} ignores the edge_weight it is given")
         if route == "mask" and not message_passing_layers(self.model):
-            raise ModelError(f"{type(self.model).__name__} ignores edge_weight and has no layer to mask")
+            raise ModelError(f"{name} ignores edge_weight and has no layer to mask")
         for layer in message_passing_layers(self.model) if route == "mask" else ():
             if layer.explain is False:
                 raise ModelError(f"{layer} has explain=False, so its messages cannot be masked: set it to None")
-        _ROUTES[self.model] = route
+        if self._forced != "mask":
+            _ROUTES[self.model] = route
         return route
+
+    # Memory -----------------------------------------------------------------------------------------------------
+
+    def _check_whole_fits(self) -> None:
+        """The model runs on the whole graph once: see that this, and the index of its edges, is allowed."""
+        graph = self.graph
+        numbers = 8 * graph.num_edges + 4 * graph.num_nodes + 3 * self.width() * (graph.num_edges + graph.num_nodes)
+        room_for_chunks(self.max_memory, 8 * numbers, 0, f"running the model once on {graph.num_nodes} nodes")
+
+    def room(self, fixed: int, per_sample: int, what: str) -> int:
+        """Bytes that a chunk of samples may take beside ``fixed`` ones; see ``max_memory``."""
+        part = self.computation_graph
+        own = 8 * (8 * self.graph.num_edges + 4 * self.graph.num_nodes + 10 * part.num_edges + 3 * part.x.numel())
+        where = f"{what} for {self.name} ({part.num_nodes} nodes and {part.num_edges} entries of A in reach)"
+        return room_for_chunks(self.max_memory, own + fixed, per_sample, where)
 
     # F --------------------------------------------------------------------------------------------------------
 
@@ -214,41 +341,13 @@ class Target:
         if self._read is not None:
             weight = weight[self._read]
         if self.route == "weight":
-            out: Tensor = self.model(x, self._edge_index, edge_weight=weight, **self.kwargs)
-            return out
+            return self._as_rows(self.model(x, self._edge_index, edge_weight=weight, **self.kwargs))
         with unmasked_afterwards(self.model):
             set_masks(self.model, weight, self._edge_index, apply_sigmoid=False)
-            masked: Tensor = self.model(x, self._edge_index, **self.kwargs)
-            return masked
+            return self._as_rows(self.model(x, self._edge_index, **self.kwargs))
 
-    def _label(self, out: Tensor, label: int | None) -> int | None:
-        row = out[0]
-        if self.mode == "multiclass_classification":
-            if row.dim() != 1:
-                raise UnsupportedError(f"a classifier must return [nodes, classes] (got {list(out.shape)})")
-            if label is None:
-                return int(row.argmax())
-            if int(label) != label or not 0 <= label < len(row):
-                raise InputError(f"class {label} is out of range: the model has classes 0 to {len(row) - 1}")
-            return label
-        if row.numel() != 1:
-            raise UnsupportedError(f"a {self.mode} model must return one number a node (got {list(out.shape)})")
-        if self.mode == "regression":
-            return None
-        if label is None:
-            return int(float(row) > (0.5 if self.return_type == "probs" else 0.0))
-        if label not in (0, 1):
-            raise InputError(f"class {label} is out of range: a binary model has classes 0 and 1")
-        return label
-
-    def _select(self, out: Tensor) -> Tensor:
-        row = out[0]
-        if self.mode == "multiclass_classification":
-            return row[self.label]
-        row = row.reshape(())
-        if self.mode == "regression" or self.label == 1:
-            return row
-        return 1 - row if self.return_type == "probs" else -row
+    def _value(self, out: Tensor) -> Tensor:
+        return self.task.value(out[self._rows], self.labels)
 
     def __call__(self, x: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
         """F on the computation graph with other features [n, d] or entries of A [e]; differentiable.
@@ -262,18 +361,18 @@ class Target:
         dims = (0 if x.dim() == 3 else None, 0 if weight.dim() == 2 else None)
         with evaluating(self.model):
             if dims == (None, None):
-                return self._select(self._output(x, weight))
+                return self._value(self._output(x, weight))
             if self._can_batch:
                 try:
                     with warnings.catch_warnings():
                         warnings.filterwarnings("ignore", message="There is a performance drop")
-                        return torch.func.vmap(lambda a, b: self._select(self._output(a, b)), in_dims=dims)(x, weight)
+                        return torch.func.vmap(lambda a, b: self._value(self._output(a, b)), in_dims=dims)(x, weight)
                 except RuntimeError:  # the model does something that cannot be batched, such as reading a value
                     self._can_batch = False
             count = len(x) if dims[0] == 0 else len(weight)
             xs = x if dims[0] == 0 else x.expand(count, *x.shape)
             weights = weight if dims[1] == 0 else weight.expand(count, -1)
-            return torch.stack([self._select(self._output(a, b)) for a, b in zip(xs, weights, strict=True)])
+            return torch.stack([self._value(self._output(a, b)) for a, b in zip(xs, weights, strict=True)])
 
     def evaluate(self, x: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
         """F of S perturbed graphs, [S], checked to be finite and without a record for autograd."""
@@ -313,8 +412,7 @@ class Target:
         if torch.isfinite(values).all():
             return values
         where = (~torch.isfinite(values)).nonzero()[0].tolist()
-        node = int(self.computation_graph.nodes[0])
-        raise ModelError(f"the model's output at node {node}, or its gradient, is not finite (entry {where})")
+        raise ModelError(f"the model's output at {self.name}, or its gradient, is not finite (entry {where})")
 
     def weighed_by_masks(self, every_loop: bool) -> Tensor:
         """[e] the entries of A that have a place in PyG's explain masks.
@@ -330,45 +428,28 @@ class Target:
         return max([16, *(p.size(0) for p in self.model.parameters() if p.dim() == 1)])
 
 
-def takes_edge_weight(model: torch.nn.Module) -> bool:
-    """Whether ``model.forward`` has a parameter called ``edge_weight`` that the model says it uses."""
-    named = "edge_weight" in inspect.signature(model.forward).parameters
-    return named and bool(getattr(model, "supports_edge_weight", True))
+def check_edges(edges: str) -> Edges:
+    """``edges`` if it is a way to take A."""
+    if edges not in get_args(Edges):
+        raise InputError(f"edges must be one of {', '.join(get_args(Edges))} (got {edges!r})")
+    return edges  # type: ignore[return-value]
 
 
-@contextmanager
-def evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """Put ``model`` in eval mode and leave every module as it was found."""
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
-
-
-@contextmanager
-def unmasked_afterwards(model: torch.nn.Module) -> Iterator[None]:
-    """Leave no explain mask on ``model``, nor anything else that PyG puts on its layers to apply one."""
+def _checked_layers(model: torch.nn.Module, num_hops: int | None) -> list[Any]:
     layers = message_passing_layers(model)
-    names = [set(vars(layer)) for layer in layers]
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer._parameters.pop("_edge_mask", None)
-        clear_masks(model)
-        for layer, before in zip(layers, names, strict=True):
-            for name in set(vars(layer)) - before:
-                delattr(layer, name)
+    for layer in layers:
+        if getattr(layer, "cached", False):
+            raise ModelError(
+                f"{layer} was made with cached=True, so it ignores the edges it is given: set its `cached` to "
+                "False (the weights stay as they are)"
+            )
+    if not layers and num_hops is None:
+        raise ModelError(
+            f"{type(model).__name__} has no MessagePassing layer to count: pass num_hops=, how far its messages go"
+        )
+    return layers
 
 
 def _largest(values: Tensor) -> float:
     """The largest finite magnitude."""
     return float(values.detach().nan_to_num(0.0, 0.0, 0.0).abs().max())
-
-
-def _short(values: Tensor) -> str:
-    flat = values.detach().reshape(-1)[:4].tolist()
-    return "[" + ", ".join(f"{v:.4g}" for v in flat) + (", ...]" if values.numel() > 4 else "]")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -93,7 +93,7 @@ def unfaithfulness_of(
     check_count(num_samples, "num_samples")
     changes: list[Tensor] = []
     predicted: list[list[Tensor]] = [[] for _ in models]
-    for chunk in near.chunks(target.computation_graph, num_samples, seed, width=target.width()):
+    for chunk in _chunks(target, near, num_samples, seed):
         changes.append(change_of(target, chunk))
         for p, found in zip(models, predicted, strict=True):
             found.append(_checked(p.change(chunk), len(chunk)))
@@ -101,6 +101,12 @@ def unfaithfulness_of(
     # A change of F no larger than its rounding is no change.
     noise = 4 * torch.finfo(target.computation_graph.x.dtype).eps * target.scale
     return [_summary(torch.cat(found) - delta, delta, noise**2, str(near), seed) for found in predicted]
+
+
+def _chunks(target: Target, near: Neighborhood, num_samples: int, seed: int) -> Iterator[Perturbations]:
+    graph, width = target.computation_graph, target.width()
+    room = target.room(32 * num_samples, near.sample_bytes(graph, width), f"scoring on {num_samples} samples")
+    return near.chunks(graph, num_samples, seed, width=width, room=room)
 
 
 def change_of(target: Target, perturbations: Perturbations) -> Tensor:
@@ -129,7 +135,7 @@ def subgraph_lower_bound(
     near = as_neighborhood(neighborhood)
     check_count(num_samples, "num_samples")
     gap = 0.0
-    for chunk in near.chunks(target.computation_graph, num_samples, seed, width=target.width()):
+    for chunk in _chunks(target, near, num_samples, seed):
         gap += float((p.change(chunk) - change_of(target, chunk)).sum())
     return (gap / num_samples) ** 2
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 from torch_geometric.explain import Explanation
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
-from torch_geometric.explain.config import ExplainerConfig, ModelConfig, ModelTaskLevel
+from torch_geometric.explain.config import ExplainerConfig, ModelConfig
 
-from ..adapter import explain, make_target, single_node
+from ..adapter import explain, make_target
 from ..checks import check_count, check_real, check_seed
 from ..difference import DifferenceModel
 from ..errors import UnsupportedError
-from ..neighborhood import Neighborhood, as_neighborhood
-from ..target import Target
+from ..layers import heterogeneous_part
+from ..memory import parse_memory
+from ..neighborhood import Neighborhood, Perturbations, as_neighborhood
+from ..target import Edges, Target, check_edges
 
 _LOG = logging.getLogger(__name__)
 
@@ -25,14 +29,23 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
     """A method whose explanation is a local difference model p; to add one, write :meth:`fit`.
 
     Use it as any of PyG's: ``torch_geometric.explain.Explainer(model, algorithm=..., ...)``.
+
+    Args:
+        num_hops: M, the reach of the model; counted from its message-passing layers if None.
+        edges: what A is: the model's edge weights ("weight"), factors of its messages ("mask"), or the first if
+            the model has them ("auto").
+        max_memory: bytes, or text such as "500 MB", that an explanation may take; more is refused beforehand.
     """
 
     method: ClassVar[str]
     learns_mask: ClassVar[bool] = False  # whether scores are masks on the graph rather than derivatives of p
 
-    def __init__(self, num_hops: int | None = None) -> None:
+    def __init__(
+        self, num_hops: int | None = None, *, edges: Edges = "auto", max_memory: int | str | None = None
+    ) -> None:
         super().__init__()
         self.num_hops = None if num_hops is None else check_count(num_hops, "num_hops")
+        self.edges, self.max_memory = check_edges(edges), parse_memory(max_memory)
 
     @abstractmethod
     def fit(self, target: Target) -> DifferenceModel:
@@ -56,35 +69,51 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         index: int | Tensor | None = None,
         **kwargs: Any,
     ) -> Explanation:
-        """Explain one node; called by PyG's ``Explainer``."""
-        if isinstance(x, dict) or isinstance(edge_index, dict):
-            raise UnsupportedError(f"{type(self).__name__} explains homogeneous graphs; x is a dictionary")
-        node = single_node(index)
-        explained = make_target(model, x, edge_index, node, target, self.model_config, self.num_hops, kwargs)
-        p = self.fit(explained)
-        node_score, edge_score = self.scores(p)
-        return explain(
-            explained,
-            p,
-            node_score,
-            edge_score,
-            as_mask=self.learns_mask,
-            node_mask_type=self.explainer_config.node_mask_type,
-            edge_mask_type=self.explainer_config.edge_mask_type,
-            method=self.method,
-            **self.details(p),
-        )
+        """Explain the rows of the model's output that ``index`` names; called by PyG's ``Explainer``."""
+        reason = self.unsupported(model, x, edge_index)
+        if reason is not None:
+            raise UnsupportedError(f"{type(self).__name__} {reason}")
+        with torch.inference_mode(False):  # scores are derivatives, and in that mode there are none
+            explained = self.target(model, x, edge_index, index, target, kwargs)
+            p = self.fit(explained)
+            node_score, edge_score = self.scores(p)
+            return explain(
+                explained,
+                p,
+                node_score,
+                edge_score,
+                as_mask=self.learns_mask,
+                node_mask_type=self.explainer_config.node_mask_type,
+                edge_mask_type=self.explainer_config.edge_mask_type,
+                method=self.method,
+                **self.details(p),
+            )
 
-    def unsupported(self) -> str | None:
-        """Why the connected settings cannot be used; None if they can."""
-        level = self.model_config.task_level
-        if level != ModelTaskLevel.node:
-            return f"explains predictions of nodes (got task_level={level.value!r})"
+    def target(
+        self,
+        model: torch.nn.Module,
+        x: Tensor,
+        edge_index: Tensor,
+        index: int | Tensor | None,
+        labels: Tensor | None,
+        kwargs: dict[str, Any],
+    ) -> Target:
+        """The F(X, A) that this method would explain; ``labels`` is PyG's target, the class of every row."""
+        options = {"num_hops": self.num_hops, "edges": self.edges, "max_memory": self.max_memory}
+        return make_target(model, x, edge_index, index, labels, self.model_config, {**kwargs, **options})
+
+    def unsupported(self, model: torch.nn.Module | None = None, x: Any = None, edge_index: Any = None) -> str | None:
+        """Why the connected settings, or this model and graph, cannot be used; None if they can."""
+        part = None if model is None else heterogeneous_part(model)
+        if part is not None:
+            return f"explains homogeneous models; this one has several node or edge types ({part})"
+        if isinstance(x, dict) or isinstance(edge_index, dict):
+            return "explains homogeneous graphs; this one has several node or edge types (x is a dictionary)"
         return None
 
-    def supports(self) -> bool:
-        """Whether the connected settings can be used; the reason, if not, is logged."""
-        reason = self.unsupported()
+    def supports(self, model: torch.nn.Module | None = None, x: Any = None, edge_index: Any = None) -> bool:
+        """Whether the connected settings, and a model and graph if given, can be used; logs the reason if not."""
+        reason = self.unsupported(model, x, edge_index)
         if reason is not None:
             _LOG.error("%s %s", type(self).__name__, reason)
         return reason is None
@@ -104,10 +133,12 @@ class FittedExplainer(FaithfulExplainer):
     Args:
         neighborhood: where p has to follow F, e.g. ``UniformEdges(0.5)`` or ``"U(A,0.5)"``.
         num_samples: how many perturbed graphs to fit on.
-        num_hops: M, the reach of the model; its number of message-passing layers if None.
+        num_hops: M, the reach of the model; counted from its message-passing layers if None.
         threshold: singular values below it are left out.
         seed: names the samples.
         relative: whether ``threshold`` is a share of the largest singular value.
+
+    ``edges`` and ``max_memory`` are those of every method here (:class:`FaithfulExplainer`).
     """
 
     def __init__(
@@ -119,11 +150,20 @@ class FittedExplainer(FaithfulExplainer):
         seed: int = 0,
         *,
         relative: bool = False,
+        edges: Edges = "auto",
+        max_memory: int | str | None = None,
     ) -> None:
-        super().__init__(num_hops)
+        super().__init__(num_hops, edges=edges, max_memory=max_memory)
         self.neighborhood = as_neighborhood(neighborhood)
         self.num_samples, self.seed = check_count(num_samples, "num_samples"), check_seed(seed)
         self.threshold, self.relative = check_real(threshold, "threshold", least=0.0), relative
+
+    def chunks(self, target: Target, fixed: int) -> Iterator[Perturbations]:
+        """The samples of the fit, a chunk at a time, if they fit in memory beside ``fixed`` bytes."""
+        graph, near, width = target.computation_graph, self.neighborhood, target.width()
+        what = f"{self.method} on {self.num_samples} samples"
+        room = target.room(fixed, near.sample_bytes(graph, width), what)
+        return near.chunks(graph, self.num_samples, self.seed, width=width, room=room)
 
     def details(self, p: DifferenceModel) -> dict[str, Any]:
         """The neighbourhood, and the error on the samples of the fit."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from ..checks import check_count, check_seed
 from ..difference import LinearModel
 from ..draw import keys, uniform
 from ..errors import InputError
-from ..neighborhood import CHUNK_BYTES, edge_keys
+from ..neighborhood import edge_keys
 from ..target import Target
 from .base import FaithfulExplainer
 
@@ -33,9 +33,14 @@ class IntegratedGradients(FaithfulExplainer):
     """
 
     def __init__(
-        self, steps: int = 50, baseline: Baseline = "zero", num_hops: int | None = None, seed: int = 0
+        self,
+        steps: int = 50,
+        baseline: Baseline = "zero",
+        num_hops: int | None = None,
+        seed: int = 0,
+        **options: Any,
     ) -> None:
-        super().__init__(num_hops)
+        super().__init__(num_hops, **options)
         if baseline not in get_args(Baseline):
             raise InputError(f"baseline must be one of {', '.join(get_args(Baseline))} (got {baseline!r})")
         self.steps, self.baseline, self.seed = check_count(steps, "steps"), baseline, check_seed(seed)
@@ -63,7 +68,7 @@ class IntegratedGradients(FaithfulExplainer):
         if self.baseline != "random":
             # F does not read the implied loops of a model that has none, so they stay as they are.
             return torch.zeros_like(graph.x), torch.where(graph.felt, 0.0, weight)
-        lowest = float(target.graph.x.min())
+        lowest = float(target.graph.x.detach().min())
         share = torch.from_numpy(uniform(keys(self.seed, "base-a"), edge_keys(graph, self.seed)))[0]
         drawn = uniform(
             keys(self.seed, "base-x", graph.nodes.numpy()),
@@ -78,8 +83,9 @@ class IntegratedGradients(FaithfulExplainer):
         graph = target.computation_graph
         times = (torch.arange(self.steps, dtype=torch.float64) + 0.5) / self.steps
         per_step = 8 * (4 * graph.num_edges * target.width() + (4 * graph.x.numel() if xs is not None else 0))
+        room = target.room(16 * graph.x.numel(), 2 * per_step, f"{self.method} with {self.steps} steps")
         dx, da = torch.zeros_like(graph.x), torch.zeros_like(graph.weight)
-        for part in torch.split(times, max(1, CHUNK_BYTES // per_step)):
+        for part in torch.split(times, max(1, room // per_step)):
             x = None if xs is None else _between(*xs, part.view(-1, 1, 1).to(graph.x.dtype))
             weight = None if weights is None else _between(*weights, part.view(-1, 1))
             mean_x, mean_a = target.gradient(x, weight)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..computation_graph import ComputationGraph
 from ..difference import LinearModel
-from ..neighborhood import CHUNK_BYTES
+from ..memory import CHUNK_BYTES
 from ..solve import truncated_svd, truncated_svd_dual
 from ..target import Target
 from ..unfaithfulness import change_of
@@ -33,7 +33,10 @@ class Linear(FittedExplainer):
         """Definition 2.4's optimum on ``num_samples`` samples."""
         graph, near = target.computation_graph, self.neighborhood
         changes, edges = [], []
-        for chunk in near.chunks(graph, self.num_samples, self.seed, width=target.width()):
+        # Some copies of eps_A are made on the way to its decomposition; of eps_X a block at a time is held.
+        fixed = 8 * self.num_samples * (5 * graph.num_edges + 3 * self.num_samples)
+        fixed += 2 * CHUNK_BYTES + 16 * graph.x.numel() if near.perturbs_features else 0
+        for chunk in self.chunks(target, fixed):
             changes.append(change_of(target, chunk))
             if chunk.edges is not None:
                 edges.append(chunk.edges)

@@ -14,4 +14,7 @@ class Saliency(FaithfulExplainer):
 
     def fit(self, target: Target) -> LinearModel:
         """The gradient of F at (X, A)."""
-        return LinearModel(target.computation_graph, *target.gradient())
+        graph = target.computation_graph
+        # What a layer computes is kept for the gradient: a few numbers an edge and unit.
+        target.room(16 * graph.x.numel(), 8 * 8 * graph.num_edges * target.width(), self.method)
+        return LinearModel(graph, *target.gradient())

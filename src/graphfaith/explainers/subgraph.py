@@ -12,14 +12,14 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 from torch_geometric.explain import algorithm as pyg
-from torch_geometric.explain.config import ExplainerConfig
-from torch_geometric.utils import get_embeddings
+from torch_geometric.explain.config import ExplainerConfig, ModelTaskLevel
+from torch_geometric.utils import get_embeddings, k_hop_subgraph
 
-from ..adapter import make_target
 from ..checks import check_count, check_real, check_seed
 from ..difference import DifferenceModel, SubgraphModel
-from ..errors import InputError
-from ..target import Target, evaluating, unmasked_afterwards
+from ..errors import InputError, UnsupportedError
+from ..layers import evaluating, unmasked_afterwards
+from ..target import Target
 from .base import FaithfulExplainer
 
 Silent = Literal["drop", "keep"]
@@ -35,8 +35,10 @@ class SubgraphExplainer(FaithfulExplainer):
 
     learns_mask = True
 
-    def __init__(self, epochs: int, lr: float, num_hops: int | None, seed: int, silent: Silent) -> None:
-        super().__init__(num_hops)
+    def __init__(
+        self, epochs: int, lr: float, num_hops: int | None, seed: int, silent: Silent, options: dict[str, Any]
+    ) -> None:
+        super().__init__(num_hops, **{name: options.pop(name) for name in ("edges", "max_memory") if name in options})
         if silent not in get_args(Silent):
             raise InputError(f"silent must be one of {', '.join(get_args(Silent))} (got {silent!r})")
         self.silent = silent
@@ -55,21 +57,19 @@ class SubgraphExplainer(FaithfulExplainer):
         """What PyG's algorithms are called with on the computation graph, and the places of their edges in A."""
         graph = target.computation_graph
         places = ((graph.edge_id >= 0) & graph.felt).nonzero().view(-1)
-        edges = graph.edge_index[:, places]
-        if target.graph.flow != "source_to_target":
-            edges = edges.flip(0)
-        kwargs: dict[str, Any] = dict(target.kwargs)
+        # Learning keeps what a layer computes for its gradient: a few numbers an edge and unit.
+        target.room(0, 8 * 8 * graph.num_edges * target.width(), f"{self.epochs} epochs of {self.method}")
+        kwargs, rows = target.arguments_at(places)
         if target.graph.edge_weight is not None:
             kwargs["edge_weight"] = graph.weight[places]
-        if target.label is None:
-            labels = torch.full((graph.num_nodes, *target.output_shape), target.value, dtype=graph.x.dtype)
-        else:
-            labels = torch.full((graph.num_nodes,), target.label)
-        return (
-            (target.model, graph.x, edges),
-            {"target": labels, "index": torch.tensor([0]), **kwargs},
-            places,
-        )
+        labels = target.output
+        if target.labels is not None:
+            if target.labels.dim() > 1:
+                raise UnsupportedError(f"{self.method} explains outputs of one class a row, not of several")
+            labels = torch.zeros(len(target.output), dtype=torch.int64)
+            labels[rows] = target.labels
+        edges = target.edges_at(places)
+        return (target.model, graph.x, edges), {"target": labels, "index": rows, **kwargs}, places
 
     def weighed(self, target: Target) -> Tensor:
         """[e] the entries of A that the mask decides; the others keep their weight in A_s."""
@@ -94,9 +94,9 @@ class GNNExplainer(SubgraphExplainer):
         num_hops: int | None = None,
         seed: int = 0,
         silent: Silent = "drop",
-        **coefficients: float,
+        **coefficients: Any,
     ) -> None:
-        super().__init__(epochs, lr, num_hops, seed, silent)
+        super().__init__(epochs, lr, num_hops, seed, silent, coefficients)
         self.hard = hard
         self.coefficients = _known(coefficients, pyg.GNNExplainer.default_coeffs)
 
@@ -139,13 +139,19 @@ class PGExplainer(SubgraphExplainer):
         silent: Silent = "drop",
         **coefficients: Any,
     ) -> None:
-        super().__init__(epochs, lr, num_hops, seed, silent)
+        super().__init__(epochs, lr, num_hops, seed, silent, coefficients)
         self.keep = check_real(keep, "keep", above=0.0)
         if self.keep > 1:
             raise InputError(f"keep must be at most 1, a share of the edges (got {keep!r})")
         self.coefficients = _known(coefficients, pyg.PGExplainer.coeffs)
         self._jointly: pyg.PGExplainer | None = None
         self._trained_for: torch.nn.Module | None = None
+
+    def unsupported(self, model: torch.nn.Module | None = None, x: Any = None, edge_index: Any = None) -> str | None:
+        """What PyG's PGExplainer cannot do, beside what no method here can."""
+        if self.model_config.task_level == ModelTaskLevel.edge:
+            return "explains nodes and graphs; PyG's PGExplainer has no way to tell it of a pair of nodes"
+        return super().unsupported(model, x, edge_index)
 
     def train_on(
         self,
@@ -157,12 +163,13 @@ class PGExplainer(SubgraphExplainer):
         target: Tensor,
         **kwargs: Any,
     ) -> None:
-        """Train one explainer on all of ``nodes``; ``target`` has the class of every node of the graph."""
+        """Train one explainer on all of ``nodes`` (graphs of a batch, at graph level).
+
+        ``target`` has the class of every node of the graph, or of every graph.
+        """
         if not len(nodes):
             raise InputError("train_on needs at least one node")
-        targets = [
-            make_target(model, x, edge_index, int(v), target, self.model_config, self.num_hops, kwargs) for v in nodes
-        ]
+        targets = [self.target(model, x, edge_index, int(v), target, kwargs) for v in nodes]
         with _untouched(model, self.seed):
             self._jointly, self._trained_for = self._train(targets), model
 
@@ -173,7 +180,7 @@ class PGExplainer(SubgraphExplainer):
         with _untouched(target.model, self.seed):
             algorithm = self._train([target]) if self._jointly is None else self._jointly
             args, kwargs, places = self._call(target)
-            _use_embeddings(algorithm, target)
+            _see_as_target(algorithm, target)
             learnt = algorithm(*args, **kwargs).edge_mask
         weighed = self.weighed(target)[places]
         count = math.ceil(int(weighed.sum()) * self.keep)
@@ -187,10 +194,13 @@ class PGExplainer(SubgraphExplainer):
         # PyG keeps the coefficients in one dictionary for all instances; this one gets its own.
         algorithm.coeffs = {**copy.deepcopy(pyg.PGExplainer.coeffs), **self.coefficients}
         algorithm.connect(ExplainerConfig("phenomenon", None, "object"), self.model_config)
+        for target in targets:
+            if target.task.level == "node" and len(target.readout.rows) > 1:
+                raise UnsupportedError(f"{self.method} explains one node at a time: see explain_nodes")
         calls = [(target, *self._call(target)) for target in targets]
         for epoch in range(self.epochs):
             for target, args, kwargs, _ in calls:
-                _use_embeddings(algorithm, target)
+                _see_as_target(algorithm, target)
                 algorithm.train(epoch, *args, **kwargs)
         return algorithm
 
@@ -202,16 +212,22 @@ def _known(coefficients: dict[str, Any], defaults: dict[str, Any]) -> dict[str, 
     return coefficients
 
 
-def _use_embeddings(algorithm: pyg.PGExplainer, target: Target) -> None:
-    """Let PGExplainer see embeddings of the whole graph.
+def _see_as_target(algorithm: pyg.PGExplainer, target: Target) -> None:
+    """Let PGExplainer see embeddings of the whole graph, and as many hops as the model's messages go.
 
-    Those of the computation graph alone are wrong for every node but the explained one, and PyG would compute
-    them anew in each epoch.
+    Embeddings of the computation graph alone are wrong for every node but the explained one, and PyG would compute
+    them anew in each epoch. Hops it would count by layers, of which some have several.
     """
     args, kwargs = target.whole_arguments()
     whole = target.remembered("embeddings", lambda: get_embeddings(target.model, *args, **kwargs)[-1])
     part = whole[target.computation_graph.nodes].float()  # the precision of PyG's network
+
+    def within_reach(_: torch.nn.Module, index: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[None, Tensor]:
+        flow = target.graph.flow
+        return None, k_hop_subgraph(index, target.num_hops, edge_index, num_nodes=num_nodes, flow=flow)[3]
+
     algorithm._get_embeddings = lambda *_, **__: part
+    algorithm._get_hard_masks = within_reach
 
 
 @contextmanager
@@ -223,6 +239,7 @@ def _untouched(model: torch.nn.Module, seed: int) -> Iterator[None]:
     wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
     with (
         torch.random.fork_rng(devices=[]),
+        torch.enable_grad(),
         evaluating(model),
         unmasked_afterwards(model),
         warnings.catch_warnings(),

@@ -1,0 +1,124 @@
+"""What can be told of a model from its message-passing layers, and calling it without leaving a trace on them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import torch
+from torch_geometric import nn
+from torch_geometric.explain.algorithm.utils import clear_masks
+from torch_geometric.nn import MessagePassing
+
+# Layers that look at the in-edges of the node they write to and at no other degree. Any other layer is taken to
+# normalise by the in-degrees of both ends, which is the safe assumption: one ring of edges more, never one less.
+_NO_SOURCE_DEGREE = (
+    nn.CGConv,
+    nn.GATConv,
+    nn.GATv2Conv,
+    nn.GINConv,
+    nn.GINEConv,
+    nn.GraphConv,
+    nn.NNConv,
+    nn.PNAConv,
+    nn.RGCNConv,
+    nn.ResGatedGraphConv,
+    nn.SAGEConv,
+    nn.TransformerConv,
+)
+_OUT_DEGREE = (nn.ChebConv,)
+_HETEROGENEOUS = (nn.HANConv, nn.HGTConv, nn.HeteroConv)
+
+Degrees = Literal["none", "in", "out"]
+
+
+def message_passing_layers(model: torch.nn.Module) -> list[MessagePassing]:
+    """The layers of ``model`` that pass messages, in the order in which they are registered."""
+    return [module for module in model.modules() if isinstance(module, MessagePassing)]
+
+
+def counted_hops(model: torch.nn.Module) -> int:
+    """How far messages go if every layer is used once and they follow each other.
+
+    A layer with K rounds counts K times.
+
+    >>> from torch_geometric.nn import APPNP, GCN
+    >>> counted_hops(GCN(2, 4, num_layers=3)), counted_hops(APPNP(K=10, alpha=0.1))
+    (3, 10)
+    """
+    return sum(_rounds(layer) for layer in message_passing_layers(model))
+
+
+def _rounds(layer: MessagePassing) -> int:
+    if isinstance(layer, nn.ChebConv):
+        return len(layer.lins) - 1
+    if isinstance(layer, nn.ARMAConv | nn.GatedGraphConv):
+        return int(layer.num_layers)
+    if isinstance(layer, nn.MixHopConv):
+        return int(max(layer.powers))
+    if isinstance(layer, nn.APPNP | nn.SGConv | nn.SSGConv | nn.TAGConv):
+        return int(layer.K)
+    return 1
+
+
+def degrees_read(model: torch.nn.Module) -> Degrees:
+    """Which degrees of the sender some layer divides a message by, or may well do."""
+    layers = message_passing_layers(model)
+    if any(isinstance(layer, _OUT_DEGREE) for layer in layers):
+        return "out"
+    reads = not layers or any(
+        not isinstance(layer, _NO_SOURCE_DEGREE) and getattr(layer, "normalize", True) for layer in layers
+    )
+    return "in" if reads else "none"
+
+
+def heterogeneous_part(model: torch.nn.Module) -> str | None:
+    """The part of ``model`` that makes it a model of several node or edge types; None if it has none.
+
+    >>> from torch_geometric.nn import GCN, SAGEConv, to_hetero
+    >>> heterogeneous_part(GCN(2, 4, num_layers=2)) is None
+    True
+    """
+    for module in model.modules():
+        if isinstance(module, _HETEROGENEOUS):
+            return type(module).__name__
+        # to_hetero keeps a layer for each edge type in a dictionary whose keys are the types.
+        if isinstance(module, torch.nn.ModuleDict) and any(key.count("__") >= 2 for key in module):
+            return "to_hetero"
+    return None
+
+
+def takes_edge_weight(model: torch.nn.Module) -> bool:
+    """Whether ``model.forward`` has a parameter called ``edge_weight`` that the model says it uses."""
+    named = "edge_weight" in inspect.signature(model.forward).parameters
+    return named and bool(getattr(model, "supports_edge_weight", True))
+
+
+@contextmanager
+def evaluating(model: torch.nn.Module) -> Iterator[None]:
+    """Put ``model`` in eval mode and leave every module as it was found."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+@contextmanager
+def unmasked_afterwards(model: torch.nn.Module) -> Iterator[None]:
+    """Leave no explain mask on ``model``, nor anything else that PyG puts on its layers to apply one."""
+    layers = message_passing_layers(model)
+    names = [set(vars(layer)) for layer in layers]
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer._parameters.pop("_edge_mask", None)
+        clear_masks(model)
+        for layer, before in zip(layers, names, strict=True):
+            for name in set(vars(layer)) - before:
+                delattr(layer, name)
