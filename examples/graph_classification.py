@@ -44,8 +44,8 @@ def main():
     parser.add_argument("--quick", action="store_true", help="a small data set and three graphs, to see that it runs")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    count = 3 if args.quick else args.graphs
-    trained = trained_motif_classifier(ba_2motifs(200 if args.quick else 1000), pooling=args.pooling)
+    count, available, epochs = (3, 200, 30) if args.quick else (args.graphs, 1000, 60)
+    trained = trained_motif_classifier(ba_2motifs(available), pooling=args.pooling, epochs=epochs)
     model, batch = trained.model, Batch.from_data_list(trained.graphs.test)
     with torch.no_grad():
         prediction = model(batch.x, batch.edge_index, batch=batch.batch).argmax(dim=1)

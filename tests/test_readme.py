@@ -7,14 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from torch_geometric.data import Data
 from torch_geometric.nn import GAT
 
 import graphfaith as gf
 from conftest import needs_data
+from graphfaith.conformance import CHECKS
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+ROOT = Path(__file__).parent.parent
+README, MODELS = (ROOT / "README.md").read_text(), ROOT / "docs" / "models.md"
 
 
 def test_the_eight_lines_run_with_a_gat(capsys):
@@ -28,10 +31,23 @@ def test_the_eight_lines_run_with_a_gat(capsys):
     assert names["explanation"].edge_mask.abs().max() > 0
 
 
-def test_what_the_readme_names_is_there():
-    for path in re.findall(r"\]\((?!http)([^)]+)\)", README):
-        assert (Path(__file__).parent.parent / path).stat().st_size > 500, path
-    for name in re.findall(r"gf\.(\w+)", README):
+def test_the_page_on_models_runs(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    exec("".join(re.findall(r"```python\n(.*?)```", MODELS.read_text(), flags=re.S)), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Delta(p) = ")
+    assert [line.split(" [")[0] for line in lines[1:]] == ["tensor([0])", "tensor([2])", "tensor([4])"]
+    assert f"suite of {len(CHECKS)} checks" in MODELS.read_text()
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+)
+def test_what_a_page_names_is_there(page):
+    for path in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
+        assert (page.parent / path).stat().st_size > 500, path
+    for name in re.findall(r"\bgf\.(\w+)", page.read_text()):
         assert hasattr(gf, name), name
 
 
