@@ -31,7 +31,7 @@ def relative(scores):
     """The mean of Delta(p) over that of Delta(0), with its standard error over links, as text."""
     value, change = torch.tensor([(s.value, s.change) for s in scores], dtype=torch.float64).T
     ratio = value.mean() / change.mean()
-    return f"{ratio:.2g} ± {(value - ratio * change).std() / change.mean() / len(scores) ** 0.5:.1g}"
+    return f"{ratio:.2g} ± {(value - ratio * change).std() / change.mean() / len(scores) ** 0.5:.2g}"
 
 
 def main():

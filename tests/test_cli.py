@@ -120,7 +120,7 @@ def test_explain_writes_json_and_figure(monkeypatch, capsys, tmp_path):
         (["explain", "--node", "1", "--json", "no/such/x.json"], "does not exist"),
         (["explain", "--node", "1", "--save", "x.pt"], "cannot tell the format from 'x.pt'"),
         (["explain", "--node", "1", "--level", "graph"], "--level, --mode and --return-type tell of your own model"),
-        (["explain", "--node", "1", "--mode", "regression"], "--level, --mode and --return-type tell of your own model"),
+        (["explain", "--node", "1", "--mode", "regression"], "--level, --mode and --return-type tell of your own"),
         (["explain", "--node", "1", "--num-hops", "0"], "num_hops must be a whole number of at least 1"),
         (["explain", "--node", "1", "--edges", "none"], "edges must be one of auto, weight, mask"),
         (["explain", "--node", "1", "--max-memory", "1 potato"], "max_memory must be a number of bytes"),

@@ -158,7 +158,7 @@ def on_the_whole_graph(target, model, x, edges, attributes, weight, name, moved_
     looped = nodes if target.adds_loops else nodes[given]
     whole = torch.cat([edges[:, plain], looped.expand(2, -1)], dim=1)
     entries = torch.ones(whole.size(1), dtype=torch.float64)
-    fill = target._loop_weight or 1.0
+    fill = target.call.loop_weight or 1.0
     entries[int(plain.sum()) :] = torch.where(given[looped], 1.0, fill)
     place = torch.full((edges.size(1),), -1)
     place[plain] = torch.arange(int(plain.sum()))

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch_geometric.data import Batch, Data
 
-from graphfaith import cli
+from graphfaith import cli, graph_file
 from graphfaith.errors import DataError, GraphfaithError, InputError
 from graphfaith.graph_file import read_graph
 from graphfaith.own_model import load_model
@@ -301,7 +301,7 @@ CORPUS = {
     "in a Data": ("a.pt", lambda value: saved(Data(**PLAIN, extra=value))),
     "in a Data, legacy": ("a.pt", lambda v: saved(Data(**PLAIN, extra=v), _use_new_zipfile_serialization=False)),
     "in a dictionary": ("a.pt", lambda value: saved({**PLAIN, "extra": value})),
-    "as a key": ("a.pt", lambda value: saved({**PLAIN, "extra": [{"deep": (value,)}]})),
+    "deep in a dictionary": ("a.pt", lambda value: saved({**PLAIN, "extra": [{"deep": (value,)}]})),
     "an array of objects": ("a.npz", object_array),
     "a pickle called npz": ("a.npz", pickle.dumps),
     "torch.save called npz": ("a.npz", saved),
@@ -362,6 +362,18 @@ def test_nothing_in_a_file_is_run(tmp_path, monkeypatch, capsys, how, payload):
 
     unpickle_carelessly(path.read_bytes())
     assert mark.exists(), "the file is harmless, and so shows nothing"
+
+
+@pytest.mark.parametrize("payload", ["os.system", "exec", "os.mkdir"])
+@pytest.mark.parametrize("how", [how for how, (name, _) in CORPUS.items() if name == "a.pt"])
+def test_torch_would_not_run_it_either(tmp_path, monkeypatch, how, payload):
+    """The second of two barriers, without the first."""
+    monkeypatch.setattr(graph_file, "_refuse_code", lambda content: None)
+    mark = tmp_path / "mark"
+    (tmp_path / "a.pt").write_bytes(CORPUS[how][1](payloads(mark)[payload]))
+    with pytest.raises(DataError, match="cannot read the graph"):
+        read_graph(tmp_path / "a.pt")
+    assert not mark.exists()
 
 
 @contextmanager

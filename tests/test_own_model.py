@@ -54,11 +54,15 @@ class Pooled(Net):
     def forward(self, x, edge_index, batch=None):
         return global_mean_pool(super().forward(x, edge_index), batch)
 
+class Flat(Pooled):
+    def forward(self, x, edge_index):
+        return super().forward(x, edge_index).squeeze(0)
+
 class Failing(Net):
     def forward(self, x, edge_index):
         raise IndexError("seven")
 
-node, weighted, links, pooled, failing = Net, Weighted, Links, Pooled, Failing
+node, weighted, links, pooled, flat, failing = Net, Weighted, Links, Pooled, Flat, Failing
 double = lambda: Net().double()
 attributed = lambda: Attributed(GATConv, edge_dim=2)
 regression = lambda: Net(out=1)
@@ -335,9 +339,12 @@ def test_a_graph_of_a_batch_and_a_single_one(here, explain):
     assert f"two.pt graph 1, class {row['class']}" in out
     assert {edge["source"] // 6 for edge in row["edges"]} == {1}
     assert (here / "two.svg").stat().st_size > 1000
-    code, out, err = explain("mine:pooled", "--level", "graph", "--node", 0)
-    assert code == 0, err
-    assert "graph.pt graph 0, class" in out
+    logits = output("mine:flat", graph["x"], graph["edge_index"])
+    for name in ("pooled", "flat"):  # the second returns no row for its one graph
+        code, out, err = explain(f"mine:{name}", "--level", "graph", "--node", 0, "--json", f"{name}.json")
+        assert code == 0, err
+        assert f"graph.pt graph 0, class {int(logits.argmax())}" in out
+        assert row_of(here / f"{name}.json")["output"] == pytest.approx(float(logits.max()))
 
 
 def test_a_regression(here, explain):

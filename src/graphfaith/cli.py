@@ -24,7 +24,6 @@ from .arguments import (
     parse_nodes,
     source_of,
 )
-from .checks import check_node
 from .comparison import METHODS, Row, compare
 from .datasets import DATASETS
 from .errors import GraphfaithError, InputError, OutputError, UnsupportedError
@@ -160,8 +159,6 @@ def explain(
         if len(near) * len(methods) > 1:
             raise InputError("--save keeps one explanation: name one --method and one --neighborhood")
     if graph is not None and model is not None:
-        if level == "node":
-            check_node(node, len(graph.x))
         subject = _own(model, graph, dataset, node, task, options)
         settings: dict[str, Any] = {"dataset": dataset, "model": model}
     else:

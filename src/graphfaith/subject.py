@@ -10,12 +10,13 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer, Explanation
 
+from .call import check_edges
 from .checks import check_count
 from .comparison import METHODS
 from .memory import parse_memory
 from .neighborhood import as_neighborhood
 from .own_model import arguments_for
-from .target import Target, check_edges
+from .target import Target
 from .task import Task
 from .unfaithfulness import general_unfaithfulness
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.explain.algorithm.utils import set_masks
 
+from .call import Call, Edges, Route, as_rows, check_edges
 from .checks import check_count
 from .computation_graph import ComputationGraph
 from .errors import InputError, ModelError, ReachWarning, UnsupportedError
@@ -22,20 +22,15 @@ from .layers import (
     evaluating,
     message_passing_layers,
     takes_edge_weight,
-    unmasked_afterwards,
 )
 from .memory import parse_memory, room_for_chunks
 from .readout import Readout
 from .task import Index, Task
 
-Route = Literal["weight", "mask"]
-Edges = Literal["auto", "weight", "mask"]
-
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}
 _SEARCHED = 16  # hops that are tried beyond a reach that is too short, to say which would be right
 
-# How a model takes A does not change from node to node, so it is found out once a model; so is its reach.
-_ROUTES: weakref.WeakKeyDictionary[torch.nn.Module, Route] = weakref.WeakKeyDictionary()
+# The reach of a model is looked at once.
 _REACHES_SEEN: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
 
 
@@ -80,7 +75,7 @@ class Target:
     ) -> None:
         self.model, self.task = model, Task(mode, return_type, level)
         self.max_memory = parse_memory(max_memory)
-        self._forced = check_edges(edges)
+        self._edges = check_edges(edges)
         layers = _checked_layers(model, num_hops)
         self.num_hops = max(1, counted_hops(model)) if num_hops is None else check_count(num_hops, "num_hops")
         if edges == "mask" and edge_weight is not None:  # then A multiplies messages, and weights are as any attribute
@@ -96,9 +91,7 @@ class Target:
             whole = self.remembered("output", self._whole_output)
             self.readout = Readout(self.task, self.graph, kwargs, len(whole), index)
             self._place()
-            out = self._output(self.computation_graph.x, self.computation_graph.weight)
-            self.output = out
-            explained = out[self._rows]
+            explained = self.call.output[self.call.rows]
             self.labels = self.task.labels(explained, self._label_of(label, len(whole)))
             self.value = float(self.task.value(explained, self.labels))
             self._check_reach()
@@ -176,35 +169,24 @@ class Target:
         return (2.0 if improved else 1.0, None) if added and all(added) else (None,)
 
     def _fits(self, part: ComputationGraph, loop_weight: float | None) -> bool:
+        """Whether F on ``part`` is F on the whole graph; it is kept, fit or not."""
         self.computation_graph = part
-        # Layers that add loops get every loop, last and in node order: PyG misplaces a mask otherwise. Others get
-        # those that are there.
-        self._loop_weight = loop_weight
-        self._read = None if self.adds_loops else part.felt.nonzero().view(-1)
-        places = torch.arange(part.num_edges) if self._read is None else self._read
-        self._edge_index = self.edges_at(places)
-        self.kwargs, self._rows = self.arguments_at(places)
-        self.route: Route = self._find_route()
+        self.call = Call(self.model, self.task, self.readout, part, loop_weight, self._edges)
         whole = self.remembered("output", self._whole_output)
         self.scale = _largest(whole)
-        found, expected = self._output(part.x, part.weight)[self._rows], whole[self.readout.rows]
+        found, expected = self.call.output[self.call.rows], whole[self.readout.rows]
         tolerance = _TOLERANCE.get(found.dtype, 1e-2)
         return torch.allclose(found, expected, rtol=tolerance, atol=tolerance * self.scale, equal_nan=True)
 
     @property
+    def route(self) -> Route:
+        """Whether A is the model's edge weight ("weight") or multiplies its messages ("mask")."""
+        return self.call.route
+
+    @property
     def adds_loops(self) -> bool:
         """Whether the model's layers add self-loops, which are then entries of A."""
-        return self._loop_weight is not None
-
-    def edges_at(self, places: Tensor) -> Tensor:
-        """The ``edge_index`` that holds the entries of A at ``places``, in the direction the model reads it."""
-        edges = self.computation_graph.edge_index[:, places]
-        return edges if self.graph.flow == "source_to_target" else edges.flip(0)
-
-    def arguments_at(self, places: Tensor) -> tuple[dict[str, Any], Tensor]:
-        """The model's keyword arguments if it is given the edges at ``places``, and its explained rows then."""
-        part = self.computation_graph
-        return self.readout.arguments(part, places, self._loop_weight), self.readout.rows_on(part, places)
+        return self.call.loop_weight is not None
 
     def _raise_if_reach_is_longer(self) -> None:
         """Find out whether more hops would do, and say how many."""
@@ -223,7 +205,11 @@ class Target:
         """Warn, once a model, if features of the outermost hop cannot matter: the reach is shorter than thought."""
         part = self.computation_graph
         ring = part.hop[: part.num_visible]
-        if _REACHES_SEEN.get(self.model) == self.num_hops or int(ring.max()) < self.num_hops:
+        # A layer may divide what a node sends by its in-degree, and so by nothing if none goes in.
+        heard = torch.zeros(part.num_nodes, dtype=torch.bool)
+        heard[part.edge_index[1][part.felt]] = True
+        outermost = (ring == self.num_hops) & (heard[: part.num_visible] | (degrees_read(self.model) == "none"))
+        if _REACHES_SEEN.get(self.model) == self.num_hops or not bool(outermost.any()):
             return
         _REACHES_SEEN[self.model] = self.num_hops
         generator = torch.Generator().manual_seed(0)
@@ -235,7 +221,7 @@ class Target:
                     .to(part.x.dtype)
                     .requires_grad_()
                 )
-                out = self._output(x, part.weight)[self._rows]
+                out = self.call(x, torch.ones_like(part.weight))[self.call.rows]
                 out = (out * torch.randn(out.shape, generator=generator).to(out.dtype)).sum()
                 if not out.requires_grad:
                     return
@@ -285,39 +271,7 @@ class Target:
             ) from error
         if not isinstance(out, Tensor):
             raise UnsupportedError(f"the model must return one tensor (got {type(out).__name__})")
-        return self._as_rows(out)
-
-    def _as_rows(self, out: Tensor) -> Tensor:
-        """The output with a row for each thing it says something of; a graph's may come without one."""
-        wanted = 2 if self.task.mode == "multiclass_classification" else 1
-        if self.task.level == "graph" and out.dim() < wanted:
-            out = out.unsqueeze(0)
-        if out.dim() == 0 or not len(out):
-            raise UnsupportedError(f"the model must return a row for each {self.task.level} (got {list(out.shape)})")
-        return out
-
-    def _find_route(self) -> Route:
-        part, name = self.computation_graph, type(self.model).__name__
-        route: Route = "mask" if self._forced == "mask" else _ROUTES.get(self.model, "mask")
-        if self._forced != "mask" and self.model not in _ROUTES and takes_edge_weight(self.model):
-            self.route = "weight"
-            with torch.enable_grad():
-                weight = part.weight.detach().clone().requires_grad_()
-                out = self._output(part.x, weight)
-                read = out.requires_grad and torch.autograd.grad(out.sum(), weight, allow_unused=True)[0] is not None
-            route = "weight" if read else "mask"
-        if self._forced == "weight" and route == "mask":
-            raise ModelError(f'{name} takes no edge_weight or ignores it: use edges="mask", or "auto"')
-        if route == "mask" and self.graph.edge_weight is not None:
-            raise ModelError(f"{name} ignores the edge_weight it is given")
-        if route == "mask" and not message_passing_layers(self.model):
-            raise ModelError(f"{name} ignores edge_weight and has no layer to mask")
-        for layer in message_passing_layers(self.model) if route == "mask" else ():
-            if layer.explain is False:
-                raise ModelError(f"{layer} has explain=False, so its messages cannot be masked: set it to None")
-        if self._forced != "mask":
-            _ROUTES[self.model] = route
-        return route
+        return as_rows(out, self.task)
 
     # Memory -----------------------------------------------------------------------------------------------------
 
@@ -336,18 +290,8 @@ class Target:
 
     # F --------------------------------------------------------------------------------------------------------
 
-    def _output(self, x: Tensor, weight: Tensor) -> Tensor:
-        """The model's output on the computation graph with features ``x`` [n, d] and A's entries ``weight`` [e]."""
-        if self._read is not None:
-            weight = weight[self._read]
-        if self.route == "weight":
-            return self._as_rows(self.model(x, self._edge_index, edge_weight=weight, **self.kwargs))
-        with unmasked_afterwards(self.model):
-            set_masks(self.model, weight, self._edge_index, apply_sigmoid=False)
-            return self._as_rows(self.model(x, self._edge_index, **self.kwargs))
-
     def _value(self, out: Tensor) -> Tensor:
-        return self.task.value(out[self._rows], self.labels)
+        return self.task.value(out[self.call.rows], self.labels)
 
     def __call__(self, x: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
         """F on the computation graph with other features [n, d] or entries of A [e]; differentiable.
@@ -361,18 +305,18 @@ class Target:
         dims = (0 if x.dim() == 3 else None, 0 if weight.dim() == 2 else None)
         with evaluating(self.model):
             if dims == (None, None):
-                return self._value(self._output(x, weight))
+                return self._value(self.call(x, weight))
             if self._can_batch:
                 try:
                     with warnings.catch_warnings():
                         warnings.filterwarnings("ignore", message="There is a performance drop")
-                        return torch.func.vmap(lambda a, b: self._value(self._output(a, b)), in_dims=dims)(x, weight)
+                        return torch.func.vmap(lambda a, b: self._value(self.call(a, b)), in_dims=dims)(x, weight)
                 except RuntimeError:  # the model does something that cannot be batched, such as reading a value
                     self._can_batch = False
             count = len(x) if dims[0] == 0 else len(weight)
             xs = x if dims[0] == 0 else x.expand(count, *x.shape)
             weights = weight if dims[1] == 0 else weight.expand(count, -1)
-            return torch.stack([self._value(self._output(a, b)) for a, b in zip(xs, weights, strict=True)])
+            return torch.stack([self._value(self.call(a, b)) for a, b in zip(xs, weights, strict=True)])
 
     def evaluate(self, x: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
         """F of S perturbed graphs, [S], checked to be finite and without a record for autograd."""
@@ -426,13 +370,6 @@ class Target:
     def width(self) -> int:
         """A guess at the widest layer, from the model's parameters; it only sizes chunks."""
         return max([16, *(p.size(0) for p in self.model.parameters() if p.dim() == 1)])
-
-
-def check_edges(edges: str) -> Edges:
-    """``edges`` if it is a way to take A."""
-    if edges not in get_args(Edges):
-        raise InputError(f"edges must be one of {', '.join(get_args(Edges))} (got {edges!r})")
-    return edges  # type: ignore[return-value]
 
 
 def _checked_layers(model: torch.nn.Module, num_hops: int | None) -> list[Any]:

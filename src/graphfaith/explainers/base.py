@@ -14,13 +14,14 @@ from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import ExplainerConfig, ModelConfig
 
 from ..adapter import explain, make_target
+from ..call import Edges, check_edges
 from ..checks import check_count, check_real, check_seed
 from ..difference import DifferenceModel
 from ..errors import UnsupportedError
 from ..layers import heterogeneous_part
 from ..memory import parse_memory
 from ..neighborhood import Neighborhood, Perturbations, as_neighborhood
-from ..target import Edges, Target, check_edges
+from ..target import Target
 
 _LOG = logging.getLogger(__name__)
 

@@ -59,16 +59,16 @@ class SubgraphExplainer(FaithfulExplainer):
         places = ((graph.edge_id >= 0) & graph.felt).nonzero().view(-1)
         # Learning keeps what a layer computes for its gradient: a few numbers an edge and unit.
         target.room(0, 8 * 8 * graph.num_edges * target.width(), f"{self.epochs} epochs of {self.method}")
-        kwargs, rows = target.arguments_at(places)
+        kwargs, rows = target.call.arguments_at(places)
         if target.graph.edge_weight is not None:
             kwargs["edge_weight"] = graph.weight[places]
-        labels = target.output
+        labels = target.call.output
         if target.labels is not None:
             if target.labels.dim() > 1:
                 raise UnsupportedError(f"{self.method} explains outputs of one class a row, not of several")
-            labels = torch.zeros(len(target.output), dtype=torch.int64)
+            labels = torch.zeros(len(target.call.output), dtype=torch.int64)
             labels[rows] = target.labels
-        edges = target.edges_at(places)
+        edges = target.call.edges_at(places)
         return (target.model, graph.x, edges), {"target": labels, "index": rows, **kwargs}, places
 
     def weighed(self, target: Target) -> Tensor:

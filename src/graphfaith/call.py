@@ -1,0 +1,109 @@
+"""A model on a part of the graph: what it is called with there, and how it takes A."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+from torch_geometric.explain.algorithm.utils import set_masks
+
+from .computation_graph import ComputationGraph
+from .errors import InputError, ModelError, UnsupportedError
+from .layers import message_passing_layers, takes_edge_weight, unmasked_afterwards
+from .readout import Readout
+from .task import Task
+
+Route = Literal["weight", "mask"]
+Edges = Literal["auto", "weight", "mask"]
+
+# How a model takes A does not change from node to node, so it is found out once a model.
+_ROUTES: weakref.WeakKeyDictionary[torch.nn.Module, Route] = weakref.WeakKeyDictionary()
+
+
+def check_edges(edges: str) -> Edges:
+    """``edges`` if it is a way to take A."""
+    if edges not in get_args(Edges):
+        raise InputError(f"edges must be one of {', '.join(get_args(Edges))} (got {edges!r})")
+    return edges  # type: ignore[return-value]
+
+
+class Call:
+    """The model's output as a function of X and A on ``part``; ``output`` is that of the part as it is.
+
+    ``loop_weight`` is the weight of the self-loops that the model's layers add, None if they add none. ``rows`` are
+    the explained rows of the output there.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        task: Task,
+        readout: Readout,
+        part: ComputationGraph,
+        loop_weight: float | None,
+        edges: Edges,
+    ) -> None:
+        self.model, self.task, self.readout, self.part, self.loop_weight = model, task, readout, part, loop_weight
+        # Layers that add loops get every loop, last and in node order: PyG misplaces a mask otherwise. Others get
+        # those that are there.
+        self._read = None if loop_weight is not None else part.felt.nonzero().view(-1)
+        places = torch.arange(part.num_edges) if self._read is None else self._read
+        self._edge_index = self.edges_at(places)
+        self._kwargs, self.rows = self.arguments_at(places)
+        self.route: Route = self._find_route(edges)
+        self.output = self(part.x, part.weight)
+
+    def __call__(self, x: Tensor, weight: Tensor) -> Tensor:
+        """The model's output with features ``x`` [n, d] and A's entries ``weight`` [e]."""
+        if self._read is not None:
+            weight = weight[self._read]
+        if self.route == "weight":
+            return as_rows(self.model(x, self._edge_index, edge_weight=weight, **self._kwargs), self.task)
+        with unmasked_afterwards(self.model):
+            set_masks(self.model, weight, self._edge_index, apply_sigmoid=False)
+            return as_rows(self.model(x, self._edge_index, **self._kwargs), self.task)
+
+    def edges_at(self, places: Tensor) -> Tensor:
+        """The ``edge_index`` that holds the entries of A at ``places``, in the direction the model reads it."""
+        edges = self.part.edge_index[:, places]
+        return edges if self.readout.graph.flow == "source_to_target" else edges.flip(0)
+
+    def arguments_at(self, places: Tensor) -> tuple[dict[str, Any], Tensor]:
+        """The model's keyword arguments if it is given the edges at ``places``, and its explained rows then."""
+        arguments = self.readout.arguments(self.part, places, self.loop_weight)
+        return arguments, self.readout.rows_on(self.part, places)
+
+    def _find_route(self, forced: Edges) -> Route:
+        name, layers = type(self.model).__name__, message_passing_layers(self.model)
+        route: Route = "mask" if forced == "mask" else _ROUTES.get(self.model, "mask")
+        if forced != "mask" and self.model not in _ROUTES and takes_edge_weight(self.model):
+            self.route = "weight"
+            with torch.enable_grad():
+                weight = self.part.weight.detach().clone().requires_grad_()
+                out = self(self.part.x, weight)
+                read = out.requires_grad and torch.autograd.grad(out.sum(), weight, allow_unused=True)[0] is not None
+            route = "weight" if read else "mask"
+        if forced == "weight" and route == "mask":
+            raise ModelError(f'{name} takes no edge_weight or ignores it: use edges="mask", or "auto"')
+        if route == "mask" and self.readout.graph.edge_weight is not None:
+            raise ModelError(f"{name} ignores the edge_weight it is given")
+        if route == "mask" and not layers:
+            raise ModelError(f"{name} ignores edge_weight and has no layer to mask")
+        for layer in layers if route == "mask" else ():
+            if layer.explain is False:
+                raise ModelError(f"{layer} has explain=False, so its messages cannot be masked: set it to None")
+        if forced != "mask":
+            _ROUTES[self.model] = route
+        return route
+
+
+def as_rows(out: Tensor, task: Task) -> Tensor:
+    """The output with a row for each thing it says something of; a graph's may come without one."""
+    wanted = 2 if task.mode == "multiclass_classification" else 1
+    if task.level == "graph" and out.dim() < wanted:
+        out = out.unsqueeze(0)
+    if out.dim() == 0 or not len(out):
+        raise UnsupportedError(f"the model must return a row for each {task.level} (got {list(out.shape)})")
+    return out
