@@ -63,7 +63,7 @@ def families(data):
         return nn.Sequential(nn.Linear(a, h), nn.ReLU(), nn.Linear(h, b))
 
     def pna(a, b):
-        return pyg.PNAConv(a, b, ["mean", "max", "std"], ["identity", "amplification"], degrees)
+        return pyg.PNAConv(a, b, ["mean", "max"], ["identity", "amplification"], degrees)
 
     def two(layer, first=d, **options):
         return lambda: Net(layer(first, h), layer(h, c), into=nn.Linear(d, h) if first == h else None, **options)

@@ -265,7 +265,7 @@ class Target:
         args, kwargs = self.whole_arguments()
         try:
             out = self.model(*args, **kwargs)
-        except (RuntimeError, IndexError, TypeError, ValueError, KeyError, AttributeError, AssertionError) as error:
+        except Exception as error:  # whatever the user's own forward may raise
             raise ModelError(
                 f"the model cannot be run on this graph: {type(error).__name__}: {' '.join(str(error).split())}"
             ) from error
