@@ -1,6 +1,6 @@
 """KEC and Saliency on many families of models, each trained on Cora: how much of F's change is left unexplained.
 
-python benchmarks/families.py [--family GCN --family GAT] [--samples 1000] [--quick]
+python benchmarks/families.py [--family GCN --family GAT] [--samples 1000] [--threshold 0.01] [--quick]
 """
 
 import argparse
@@ -106,10 +106,11 @@ def train(model, data, extra, epochs):
     return float(right[data.test_mask].double().mean())
 
 
-def compare(model, data, extra, nodes, near, samples):
+def compare(model, data, extra, nodes, near, **options):
     """KEC's explanations, its seconds a node, what "auto" chose most often, and {method: (relative Delta, error)}."""
-    auto, made, seconds, scores, found = gf.KEC(near, samples, normalization="auto"), {}, [], [], {}
-    for name, algorithm in {"KEC": gf.KEC(near, samples), "KEC auto": auto, "Saliency": gf.Saliency()}.items():
+    kec, auto = gf.KEC(near, **options), gf.KEC(near, normalization="auto", **options)
+    made, seconds, scores, found = {}, [], [], {}
+    for name, algorithm in {"KEC": kec, "KEC auto": auto, "Saliency": gf.Saliency()}.items():
         explainer = Explainer(model, algorithm, "model", CONFIG, "attributes", "object")
         made[name], started = [], time.perf_counter()
         for explanation in gf.explain_nodes(explainer, data.x, data.edge_index, nodes, progress=False, **extra):
@@ -130,8 +131,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--family", action="append", help="one family (may be repeated); all if left out")
     parser.add_argument("--samples", type=int, default=200, help="samples to fit on")
+    parser.add_argument("--threshold", type=float, help="of singular values, as a share of the largest one")
     parser.add_argument("--quick", action="store_true", help="three nodes and ten epochs, to see that it runs")
     args = parser.parse_args()
+    options = {"num_samples": args.samples}
+    if args.threshold is not None:
+        options |= {"threshold": args.threshold, "relative": True}
     torch.set_num_threads(1)
     data = load_dataset("cora")
     similar = F.cosine_similarity(data.x[data.edge_index[0]], data.x[data.edge_index[1]]).unsqueeze(1)
@@ -144,7 +149,7 @@ def main():
         model, extra = makers[name](), {"edge_attr": similar} if name == "GAT + edge_attr" else {}
         accuracy, cells, seconds, chosen = train(model, data, extra, epochs), [], [], []
         for near in NEAR:
-            kec, taken, choice, found = compare(model, data, extra, nodes, near, args.samples)
+            kec, taken, choice, found = compare(model, data, extra, nodes, near, **options)
             print(f"{name}, {near}: KEC took {sum(taken):.1f} s", file=sys.stderr)
             seconds, chosen = seconds + taken, [*chosen, choice]
             cells += [f"{value:.2g} ± {error:.1g}" for value, error in found.values()]
