@@ -4,10 +4,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test check format clean
+.PHONY: help demo test nightly check format clean
 help:
 	@echo "make demo    explain a dozen nodes of BA-Shapes with every method (no download)"
 	@echo "make test    linters, types and tests"
+	@echo "make nightly the same with 500 examples for every property instead of 25 to 50"
 	@echo "make check   linters and types only"
 	@echo "make format  let ruff rewrite the sources"
 	@echo "make clean   remove the environment and everything made by these commands"
@@ -34,6 +35,9 @@ check: $(VENV)/.test
 
 test: check
 	$(BIN)/pytest
+
+nightly: check
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .

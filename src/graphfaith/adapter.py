@@ -11,9 +11,16 @@ from torch_geometric.explain.config import MaskType
 
 from .computation_graph import ComputationGraph
 from .difference import DifferenceModel
-from .errors import InputError
+from .errors import InputError, UnsupportedError
 from .explanation import SignedExplanation, scores_digest
 from .target import Target
+
+# PyG puts the model's arguments on the explanation, where these names are taken.
+OWN_FIELDS = (
+    *("x", "edge_index", "target", "prediction", "index", "node_mask", "edge_mask"),
+    *("self_loop_score", "difference_model", "edge_route", "num_hops", "scores_digest"),
+    *("method", "neighborhood", "in_sample_error", "normalization", "node_names", "feature_names"),
+)
 
 
 def explain(
@@ -77,12 +84,6 @@ def target_of(explainer: Explainer, explanation: Explanation) -> Target:
     for name in ("x", "edge_index", "target"):
         if explanation.get(name) is None:
             raise InputError(f"the explanation has no {name!r}: make it by calling an Explainer")
-    kwargs = {name: explanation.get(name) for name in getattr(explanation, "_model_args", [])}
-    options = {
-        "num_hops": explanation.get("num_hops"),
-        "edges": explanation.get("edge_route") or "auto",
-        "max_memory": getattr(explainer.algorithm, "max_memory", None),
-    }
     return make_target(
         explainer.model,
         explanation.x,
@@ -90,7 +91,10 @@ def target_of(explainer: Explainer, explanation: Explanation) -> Target:
         explanation.get("index"),
         explanation.target,
         explainer.model_config,
-        {**kwargs, **options},
+        {name: explanation.get(name) for name in getattr(explanation, "_model_args", [])},
+        num_hops=explanation.get("num_hops"),
+        edges=explanation.get("edge_route") or "auto",
+        max_memory=getattr(explainer.algorithm, "max_memory", None),
     )
 
 
@@ -102,8 +106,18 @@ def make_target(
     labels: Tensor | None,
     config: Any,
     kwargs: dict[str, Any],
+    **options: Any,
 ) -> Target:
-    """A target in PyG's terms: ``labels`` has the class of every row of the output, ``config`` is a ModelConfig."""
+    """A target in PyG's terms: ``labels`` has the class of every row of the output, ``config`` is a ModelConfig.
+
+    ``kwargs`` are the model's, ``options`` those of :class:`Target`.
+    """
+    for name in kwargs:
+        if name in OWN_FIELDS:
+            raise UnsupportedError(
+                f"the model's argument {name!r} has the name of a field of the explanation: wrap the model so that it "
+                "has another"
+            )
     return Target(
         model,
         x,
@@ -113,5 +127,6 @@ def make_target(
         mode=config.mode.value,
         return_type=config.return_type.value,
         level=config.task_level.value,
-        **kwargs,
+        inputs=kwargs,
+        **options,
     )

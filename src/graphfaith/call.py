@@ -63,7 +63,16 @@ class Call:
             return as_rows(self.model(x, self._edge_index, edge_weight=weight, **self._kwargs), self.task)
         with unmasked_afterwards(self.model):
             set_masks(self.model, weight, self._edge_index, apply_sigmoid=False)
-            return as_rows(self.model(x, self._edge_index, **self._kwargs), self.task)
+            try:
+                return as_rows(self.model(x, self._edge_index, **self._kwargs), self.task)
+            except AssertionError as error:
+                if str(error):
+                    raise
+                # PyG says nothing when a mask has not as many entries as there are messages.
+                raise UnsupportedError(
+                    f"a layer of {type(self.model).__name__} does not pass one message for each edge it was given "
+                    "(it drops, splits or adds edges), so they cannot be masked: let forward take edge_weight"
+                ) from error
 
     def edges_at(self, places: Tensor) -> Tensor:
         """The ``edge_index`` that holds the entries of A at ``places``, in the direction the model reads it."""
@@ -82,7 +91,10 @@ class Call:
             self.route = "weight"
             with torch.enable_grad():
                 weight = self.part.weight.detach().clone().requires_grad_()
-                out = self(self.part.x, weight)
+                try:
+                    out = self(self.part.x, weight)
+                except TypeError:  # forward takes any keyword, but what it hands them on to does not
+                    out = torch.zeros(())
                 read = out.requires_grad and torch.autograd.grad(out.sum(), weight, allow_unused=True)[0] is not None
             route = "weight" if read else "mask"
         if forced == "weight" and route == "mask":

@@ -7,7 +7,7 @@ to X [n, d] and to A [e], nodes and edges ordered as in the computation graph.
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -77,6 +77,10 @@ class SubgraphModel:
         self.x = self.graph.x if node_mask is None else self.graph.x * node_mask.to(self.graph.x.dtype)
         weight = self.graph.weight
         self.weight = weight if edge_mask is None else weight * edge_mask.to(weight.dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The masks alone: the model is not kept with an explanation, but taken from its explainer again."""
+        return {**vars(self), "target": None}
 
     @property
     def value(self) -> float:

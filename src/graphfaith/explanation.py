@@ -53,12 +53,14 @@ _WHOLE_ONLY = ("difference_model", "scores_digest", "prediction", "target")
 def scores_digest(explanation: Explanation, part: ComputationGraph) -> str:
     """A digest of the scores on the computation graph, by which an edited explanation is told from a fresh one."""
     digest = hashlib.blake2b(digest_size=16)
-    nodes, edges = explanation.get("node_mask"), explanation.get("edge_mask")
+    nodes, edges, loops = (explanation.get(key) for key in ("node_mask", "edge_mask", "self_loop_score"))
     if nodes is not None:
         rows = nodes if nodes.size(0) == 1 else nodes[part.nodes[: part.num_visible]]
         digest.update(rows.detach().contiguous().numpy().tobytes())
     if edges is not None:
         digest.update(edges[part.edge_id[part.edge_id >= 0]].detach().contiguous().numpy().tobytes())
+    if loops is not None:
+        digest.update(loops[part.nodes].detach().contiguous().numpy().tobytes())
     return digest.hexdigest()
 
 

@@ -148,7 +148,10 @@ def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> None:
     if not isinstance(x, Tensor) or x.dim() != 2:
         raise InputError(f"x must be a tensor of shape [nodes, features] (got {_shape(x)})")
     if x.dtype not in _PRECISIONS:
-        raise InputError(f"x must hold real numbers of a precision numpy knows, e.g. x.float() (got {x.dtype})")
+        raise InputError(
+            f"x must hold real numbers of a precision numpy knows, e.g. x.float(); ids that a model looks up must be "
+            f"looked up before (got {x.dtype})"
+        )
     if x.size(0) == 0 or x.size(1) == 0:
         raise InputError(f"the graph is empty: x has shape {list(x.shape)}")
     if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.size(0) != 2:

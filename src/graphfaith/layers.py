@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import torch
+from torch import Tensor
+from torch.nn.parameter import is_lazy
 from torch_geometric import nn
 from torch_geometric.explain.algorithm.utils import clear_masks
 from torch_geometric.nn import MessagePassing
@@ -29,6 +33,7 @@ _NO_SOURCE_DEGREE = (
     nn.TransformerConv,
 )
 _OUT_DEGREE = (nn.ChebConv,)
+_WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
 _HETEROGENEOUS = (nn.HANConv, nn.HGTConv, nn.HeteroConv)
 
 Degrees = Literal["none", "in", "out"]
@@ -91,21 +96,62 @@ def heterogeneous_part(model: torch.nn.Module) -> str | None:
 
 
 def takes_edge_weight(model: torch.nn.Module) -> bool:
-    """Whether ``model.forward`` has a parameter called ``edge_weight`` that the model says it uses."""
-    named = "edge_weight" in inspect.signature(model.forward).parameters
-    return named and bool(getattr(model, "supports_edge_weight", True))
+    """Whether ``model.forward`` has a parameter called ``edge_weight``, or takes any, and the model says it uses it."""
+    inner: Any = model
+    while hasattr(inner, "_orig_mod") or isinstance(inner, _WRAPPERS):
+        inner = inner._orig_mod if hasattr(inner, "_orig_mod") else inner.module  # compiled, or for several devices
+    parameters = inspect.signature(inner.forward).parameters.values()
+    named = any(p.name == "edge_weight" or p.kind == inspect.Parameter.VAR_KEYWORD for p in parameters)
+    return named and bool(getattr(inner, "supports_edge_weight", True))
+
+
+def widest_layer(model: torch.nn.Module) -> int:
+    """A guess at the widest layer, from the shapes of parameters; at least 16.
+
+    A linear layer is as wide as its output: of its input there is one copy, not one for every edge.
+    """
+    width = 16
+    for module in model.modules():
+        shapes = [p.shape for p in module.parameters(recurse=False) if not is_lazy(p)]
+        if isinstance(module, torch.nn.Linear | nn.Linear):
+            shapes = [shape[:1] for shape in shapes]
+        width = max([width, *(size for shape in shapes for size in shape)])
+    return width
+
+
+# A model is changed while it is called (its mode, its masks), so one thread at a time may do so.
+_LOCKS: weakref.WeakKeyDictionary[torch.nn.Module, threading.RLock] = weakref.WeakKeyDictionary()
+_LOCKS_LOCK = threading.Lock()
 
 
 @contextmanager
 def evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """Put ``model`` in eval mode and leave every module as it was found."""
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
+    """Put ``model`` in eval mode and leave every module as it was found, by one thread at a time.
+
+    A tensor that a forward has left on a module is taken away again: it may be of a batch of samples, and no tensor
+    outside of that.
+    """
+    with _LOCKS_LOCK:
+        lock = _LOCKS.setdefault(model, threading.RLock())
+    with lock:
+        found = [(module, module.training, _tensors_on(module)) for module in model.modules()]
+        model.eval()
+        try:
+            yield
+        finally:
+            for module, training, tensors in found:
+                module.training = training
+                for place, before in zip((vars(module), module._buffers), tensors, strict=True):
+                    for name in [name for name, value in place.items() if isinstance(value, Tensor)]:
+                        if place[name] is not before.get(name):
+                            del place[name]
+                    place.update(before)
+
+
+def _tensors_on(module: torch.nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a forward may have overwritten by a tensor: attributes that are tensors or nothing, and buffers."""
+    own = {name: value for name, value in vars(module).items() if value is None or isinstance(value, Tensor)}
+    return own, dict(module._buffers)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ def explain_nodes(
     explainer: Explainer,
     x: Tensor,
     edge_index: Tensor,
-    nodes: Iterable[int] | Tensor | None = None,
+    nodes: int | Iterable[int] | Tensor | None = None,
     *,
     target: Tensor | None = None,
     progress: bool | None = None,
@@ -42,7 +42,9 @@ def explain_nodes(
     """
     config = explainer.model_config
     task = Task(config.mode.value, config.return_type.value, config.task_level.value)
-    named = nodes if nodes is None or isinstance(nodes, Tensor) else list(nodes)
+    if not isinstance(x, Tensor):
+        raise InputError(f"x must be a tensor of shape [nodes, features] (got {type(x).__name__})")
+    named = list(nodes) if isinstance(nodes, Iterable) and not isinstance(nodes, Tensor) else nodes
     if task.level == "node":
         rows = task.rows(named, len(x)).tolist()  # what is wrong with them is said now, not at the first one
     once = copy.copy(explainer)

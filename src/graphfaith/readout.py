@@ -26,10 +26,15 @@ class Readout:
     def __init__(self, task: Task, graph: Graph, kwargs: dict[str, Any], count: int, index: Index) -> None:
         self.graph, self.kwargs = graph, kwargs
         self.kind, self.pairs = self._kind(task.level, count)
-        if task.level == "node" and self.kind == "other" and index is not None:
+        if self.kind == "other" and index is not None:
+            wanted = {
+                "node": f"each of the {graph.num_nodes} nodes",
+                "edge": f"each column of edge_label_index=, or each of the {graph.num_edges} edges",
+                "graph": "each graph of batch=, or one row without it",
+            }
             raise UnsupportedError(
-                f"the model must return a row for each of the {graph.num_nodes} nodes (got {count}), or be explained "
-                "as a whole, without index="
+                f"the model must return a row for {wanted[task.level]} (got {count} rows), or be explained as a whole, "
+                "without index="
             )
         self.rows = task.rows(index, count)
         self.seeds: Int64 = self._seeds()
@@ -107,8 +112,10 @@ class Readout:
         if value.size(0) == edges and (name.startswith("edge") or edges != nodes):
             ids = part.edge_id[places]
             found = value[ids.clamp(min=0)] if edges else value.new_zeros(len(ids), *value.shape[1:])
-            # Loops that layers add bring their own attributes, so what is written here for them is not read.
-            found[ids < 0] = (1.0 if loop_weight is None else loop_weight) if name == "edge_weight" else 0
+            # One number an edge may be its weight, whatever it is called. What is written for the attributes of loops
+            # is not read: layers that add loops bring their own.
+            one = found.dim() == 1 and found.is_floating_point()
+            found[ids < 0] = (1.0 if loop_weight is None else loop_weight) if one else 0
             return found
         if value.size(0) == nodes:
             found = value[part.nodes]

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .call import Call, Edges, Route, as_rows, check_edges
+from .call import Edges, Route, check_edges
 from .checks import check_count
-from .computation_graph import ComputationGraph
-from .errors import InputError, ModelError, ReachWarning, UnsupportedError
+from .errors import InputError, ModelError
 from .graph import Graph
-from .layers import (
-    Degrees,
-    counted_hops,
-    degrees_read,
-    evaluating,
-    message_passing_layers,
-    takes_edge_weight,
-)
+from .layers import counted_hops, evaluating, message_passing_layers, widest_layer
 from .memory import parse_memory, room_for_chunks
+from .placement import Placement, largest
 from .readout import Readout
 from .task import Index, Task
+from .whole import Whole
 
-_TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}
-_SEARCHED = 16  # hops that are tried beyond a reach that is too short, to say which would be right
-
-# The reach of a model is looked at once.
-_REACHES_SEEN: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
+# Models that do something which cannot be batched, such as reading a value.
+_ONE_BY_ONE: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
 
 class Target:
@@ -44,7 +35,8 @@ class Target:
 
     A is the model's ``edge_weight`` if its forward takes one and its output depends on it; otherwise A multiplies
     the messages, as PyG's explain masks do. ``route`` says which; ``edges`` forces one. Entries of A are ordered as
-    in ``computation_graph``, self-loops last.
+    in ``computation_graph``, self-loops last. What else the model is called with is given by name, or in ``inputs``
+    if a name is taken.
 
     >>> from torch_geometric.nn import GCN
     >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -71,30 +63,32 @@ class Target:
         level: str = "node",
         edges: Edges = "auto",
         max_memory: int | str | None = None,
+        inputs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         self.model, self.task = model, Task(mode, return_type, level)
         self.max_memory = parse_memory(max_memory)
-        self._edges = check_edges(edges)
         layers = _checked_layers(model, num_hops)
         self.num_hops = max(1, counted_hops(model)) if num_hops is None else check_count(num_hops, "num_hops")
-        if edges == "mask" and edge_weight is not None:  # then A multiplies messages, and weights are as any attribute
-            kwargs["edge_weight"], edge_weight = edge_weight, None
-        self._weighted = edge_weight is not None or kwargs.get("edge_weight") is not None
-        self.graph = Graph.of(x, edge_index, edge_weight, layers[0].flow if layers else "source_to_target")
+        arguments = {**(inputs or {}), **kwargs}
+        weight = arguments.pop("edge_weight", None) if edge_weight is None else edge_weight
+        if check_edges(edges) == "mask" and weight is not None:  # A multiplies messages; weights are as any attribute
+            arguments["edge_weight"], weight = weight, None
+        self.graph = Graph.of(x, edge_index, weight, layers[0].flow if layers else "source_to_target")
+        self.whole = Whole(model, self.graph, arguments, self.task)
         if level == "node" and index is not None:
             self.task.rows(index, self.graph.num_nodes)  # a node that is not there is found before the model runs
-        self._whole_kwargs = kwargs
-        self._can_batch = True
         self._check_whole_fits()
         with evaluating(model), torch.no_grad():
-            whole = self.remembered("output", self._whole_output)
-            self.readout = Readout(self.task, self.graph, kwargs, len(whole), index)
-            self._place()
+            out = self.whole.output()
+            self.readout = Readout(self.task, self.graph, arguments, len(out), index)
+            placement = Placement(self.whole, self.readout, self.num_hops, edges, self.name)
+            self.call = placement.find()
+            self.computation_graph, self.scale = self.call.part, largest(self.whole.output())
             explained = self.call.output[self.call.rows]
-            self.labels = self.task.labels(explained, self._label_of(label, len(whole)))
+            self.labels = self._labels(explained, label, len(out))
             self.value = float(self.task.value(explained, self.labels))
-            self._check_reach()
+            placement.check_reach(self.call)
         if not torch.isfinite(torch.tensor(self.value)):
             raise ModelError(f"the model's output at {self.name} is {self.value}: it must be finite")
 
@@ -111,72 +105,17 @@ class Target:
         found = None if self.labels is None else torch.unique(self.labels)
         return None if found is None or len(found) > 1 else int(found)
 
-    def _label_of(self, label: int | Tensor | None, count: int) -> int | Tensor | None:
-        """Labels of the explained rows, of labels for every row of the output (or one for all)."""
-        if not isinstance(label, Tensor) or label.dim() == 0:
-            return label
-        if len(label) != count:
-            raise InputError(f"there must be a class for each of the {count} rows of the output (got {len(label)})")
-        return label[self.readout.rows]
-
-    # The computation graph --------------------------------------------------------------------------------------
-
-    def _place(self) -> None:
-        """Cut out the computation graph and check F on it against F on the whole graph."""
-        if not self.readout.reads_whole_graph:
-            if self._try(self.num_hops):
-                return
-            # What is remembered may be out of date in a way that leaves no trace, such as a write to p.data.
-            self.graph.memory.pop(self.model, None)
-            if self._try(self.num_hops):
-                return
-            self._raise_if_reach_is_longer()
-        for loop_weight in self._loop_weights():
-            if self._fits(
-                ComputationGraph.whole(self.graph, self.readout.seeds, self.num_hops, loop_weight=loop_weight),
-                loop_weight,
-            ):
-                return
-        raise ModelError(
-            f"the model's output at {self.name} changes from one call to the next, or depends on the order of edges: "
-            "it cannot be explained"
-        )
-
-    def _try(self, num_hops: int) -> bool:
-        """Whether F on a computation graph of so many hops is F on the whole graph; it is kept if so."""
-        own = degrees_read(self.model)
-        options: tuple[Degrees, ...] = (own,) if own == "out" else (own, "out")
-        for degrees in options:
-            for loop_weight in self._loop_weights():
-                part = ComputationGraph.around(
-                    self.graph,
-                    self.readout.seeds,
-                    num_hops,
-                    degrees=degrees == "in",
-                    out_degrees=degrees == "out",
-                    loop_weight=loop_weight,
-                )
-                if self._fits(part, loop_weight):
-                    return True
-        return False
-
-    def _loop_weights(self) -> tuple[float | None, ...]:
-        layers = message_passing_layers(self.model)
-        added = [getattr(layer, "add_self_loops", False) for layer in layers]
-        # GCNConv(improved=True) gives its loops a 2, but without weights a 1 as to any other edge.
-        improved = self._weighted and any(getattr(layer, "improved", False) for layer in layers)
-        # A model whose layers disagree about self-loops is explained without implied ones.
-        return (2.0 if improved else 1.0, None) if added and all(added) else (None,)
-
-    def _fits(self, part: ComputationGraph, loop_weight: float | None) -> bool:
-        """Whether F on ``part`` is F on the whole graph; it is kept, fit or not."""
-        self.computation_graph = part
-        self.call = Call(self.model, self.task, self.readout, part, loop_weight, self._edges)
-        whole = self.remembered("output", self._whole_output)
-        self.scale = _largest(whole)
-        found, expected = self.call.output[self.call.rows], whole[self.readout.rows]
-        tolerance = _TOLERANCE.get(found.dtype, 1e-2)
-        return torch.allclose(found, expected, rtol=tolerance, atol=tolerance * self.scale, equal_nan=True)
+    def _labels(self, explained: Tensor, label: Any, count: int) -> Tensor | None:
+        """Labels of the explained rows, given those of every row of the output, or one for all, or none."""
+        predicted = self.task.labels(explained, None)
+        if label is None or predicted is None:
+            return predicted
+        given = torch.as_tensor(label)
+        if given.dim() == 0:
+            return self.task.labels(explained, given)
+        if len(given) != count:
+            raise InputError(f"there must be a class for each of the {count} rows of the output (got {len(given)})")
+        return self.task.labels(explained, given[self.readout.rows])
 
     @property
     def route(self) -> Route:
@@ -187,91 +126,6 @@ class Target:
     def adds_loops(self) -> bool:
         """Whether the model's layers add self-loops, which are then entries of A."""
         return self.call.loop_weight is not None
-
-    def _raise_if_reach_is_longer(self) -> None:
-        """Find out whether more hops would do, and say how many."""
-        nodes = self.computation_graph.num_nodes
-        for hops in range(self.num_hops + 1, self.num_hops + 1 + _SEARCHED):
-            if self._try(hops):
-                raise ModelError(
-                    f"messages of {type(self.model).__name__} go further than {self.num_hops} hops: its output at "
-                    f"{self.name} is the same as on the whole graph from {hops} hops on. Pass num_hops={hops}"
-                )
-            if self.computation_graph.num_nodes == nodes:
-                return  # there is nothing further out: the model looks at the whole graph
-            nodes = self.computation_graph.num_nodes
-
-    def _check_reach(self) -> None:
-        """Warn, once a model, if features of the outermost hop cannot matter: the reach is shorter than thought."""
-        part = self.computation_graph
-        ring = part.hop[: part.num_visible]
-        # A layer may divide what a node sends by its in-degree, and so by nothing if none goes in.
-        heard = torch.zeros(part.num_nodes, dtype=torch.bool)
-        heard[part.edge_index[1][part.felt]] = True
-        outermost = (ring == self.num_hops) & (heard[: part.num_visible] | (degrees_read(self.model) == "none"))
-        if _REACHES_SEEN.get(self.model) == self.num_hops or not bool(outermost.any()):
-            return
-        _REACHES_SEEN[self.model] = self.num_hops
-        generator = torch.Generator().manual_seed(0)
-        felt = 0
-        for _ in range(2):  # a feature that is 0 or a unit that is dead may hide a path; random features do not
-            with torch.enable_grad():
-                x = (
-                    torch.randn(part.x.shape, generator=generator, dtype=torch.float64)
-                    .to(part.x.dtype)
-                    .requires_grad_()
-                )
-                out = self.call(x, torch.ones_like(part.weight))[self.call.rows]
-                out = (out * torch.randn(out.shape, generator=generator).to(out.dtype)).sum()
-                if not out.requires_grad:
-                    return
-                (gradient,) = torch.autograd.grad(out, x, allow_unused=True)
-            if gradient is not None:
-                seen = (gradient[: part.num_visible] != 0).any(dim=1)
-                felt = max([felt, *ring[seen].tolist()])
-        if 0 < felt < self.num_hops:
-            warnings.warn(
-                f"messages of {type(self.model).__name__} seem to go {felt} hops, not {self.num_hops}: pass "
-                f"num_hops={felt} for a smaller computation graph and a better fit",
-                ReachWarning,
-                stacklevel=3,
-            )
-
-    # The whole graph --------------------------------------------------------------------------------------------
-
-    def remembered(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
-        """Something of the whole graph and this model, computed once while neither is written to."""
-        state = (*self.model.parameters(), *self.model.buffers())
-        stamp = (
-            *((id(t), t._version) for t in state),
-            *((k, id(v), getattr(v, "_version", 0)) for k, v in sorted(self._whole_kwargs.items())),
-        )
-        memory = self.graph.memory.setdefault(self.model, {})
-        if memory.get(name, (None,))[0] != stamp:
-            memory[name] = (stamp, compute())
-        found: Tensor = memory[name][1]
-        return found
-
-    def whole_arguments(self) -> tuple[tuple[Tensor, Tensor], dict[str, Any]]:
-        """What the model is called with on the whole graph."""
-        kwargs = dict(self._whole_kwargs)
-        if self._weighted and not takes_edge_weight(self.model):
-            raise ModelError(f"{type(self.model).__name__}.forward takes no edge_weight, but one was given")
-        if self.graph.edge_weight is not None:
-            kwargs["edge_weight"] = self.graph.edge_weight
-        return (self.graph.x, self.graph.edge_index), kwargs
-
-    def _whole_output(self) -> Tensor:
-        args, kwargs = self.whole_arguments()
-        try:
-            out = self.model(*args, **kwargs)
-        except Exception as error:  # whatever the user's own forward may raise
-            raise ModelError(
-                f"the model cannot be run on this graph: {type(error).__name__}: {' '.join(str(error).split())}"
-            ) from error
-        if not isinstance(out, Tensor):
-            raise UnsupportedError(f"the model must return one tensor (got {type(out).__name__})")
-        return as_rows(out, self.task)
 
     # Memory -----------------------------------------------------------------------------------------------------
 
@@ -306,13 +160,13 @@ class Target:
         with evaluating(self.model):
             if dims == (None, None):
                 return self._value(self.call(x, weight))
-            if self._can_batch:
+            if self.model not in _ONE_BY_ONE:
                 try:
                     with warnings.catch_warnings():
                         warnings.filterwarnings("ignore", message="There is a performance drop")
                         return torch.func.vmap(lambda a, b: self._value(self.call(a, b)), in_dims=dims)(x, weight)
-                except RuntimeError:  # the model does something that cannot be batched, such as reading a value
-                    self._can_batch = False
+                except RuntimeError:
+                    _ONE_BY_ONE.add(self.model)
             count = len(x) if dims[0] == 0 else len(weight)
             xs = x if dims[0] == 0 else x.expand(count, *x.shape)
             weights = weight if dims[1] == 0 else weight.expand(count, -1)
@@ -368,8 +222,8 @@ class Target:
         return given if every_loop or not self.adds_loops else given & ~part.is_loop
 
     def width(self) -> int:
-        """A guess at the widest layer, from the model's parameters; it only sizes chunks."""
-        return max([16, *(p.size(0) for p in self.model.parameters() if p.dim() == 1)])
+        """A guess at the width of the model's widest layer; it only sizes chunks."""
+        return widest_layer(self.model)
 
 
 def _checked_layers(model: torch.nn.Module, num_hops: int | None) -> list[Any]:
@@ -385,8 +239,3 @@ def _checked_layers(model: torch.nn.Module, num_hops: int | None) -> list[Any]:
             f"{type(model).__name__} has no MessagePassing layer to count: pass num_hops=, how far its messages go"
         )
     return layers
-
-
-def _largest(values: Tensor) -> float:
-    """The largest finite magnitude."""
-    return float(values.detach().nan_to_num(0.0, 0.0, 0.0).abs().max())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +19,7 @@ RETURN_TYPES = {
 }
 LEVELS = ("node", "edge", "graph")
 
-Index = int | Sequence[int] | Tensor | None
+Index = int | Sequence[int] | np.ndarray | Tensor | None
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Task:
         """Rows of the model's output that PyG's ``index`` names, [r], of ``count`` that there are; None is all."""
         if index is None:
             return torch.arange(count)
+        if isinstance(index, np.ndarray):
+            index = torch.from_numpy(index)
         if isinstance(index, Tensor) and index.dtype == torch.bool:
             if index.shape != (count,):
                 raise InputError(f"a mask for index must have {count} entries (got shape {list(index.shape)})")
@@ -84,6 +87,7 @@ class Task:
         if label is None:
             return predicted.long()
         given = torch.as_tensor(label)
+        given = given.long() if given.dtype == torch.bool else given
         if given.numel() == predicted.numel():
             given = given.reshape(shape)
         elif given.dim():

@@ -152,6 +152,8 @@ def difference_model_of(
     # Scores that were thresholded or edited are scored as they stand, not by the p they came from.
     if own is not None and explanation.get("scores_digest") == scores_digest(explanation, graph):
         p: DifferenceModel = own
+        if isinstance(own, SubgraphModel) and own.target is None:  # it was unpickled
+            p = SubgraphModel(target, own.node_mask, own.edge_mask)
         return p
     learnt = getattr(explainer.algorithm, "learns_mask", isinstance(explainer.algorithm, _MASK_LEARNERS))
     nodes = explanation.get("node_mask")

@@ -101,7 +101,7 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
     ) -> Target:
         """The F(X, A) that this method would explain; ``labels`` is PyG's target, the class of every row."""
         options = {"num_hops": self.num_hops, "edges": self.edges, "max_memory": self.max_memory}
-        return make_target(model, x, edge_index, index, labels, self.model_config, {**kwargs, **options})
+        return make_target(model, x, edge_index, index, labels, self.model_config, kwargs, **options)
 
     def unsupported(self, model: torch.nn.Module | None = None, x: Any = None, edge_index: Any = None) -> str | None:
         """Why the connected settings, or this model and graph, cannot be used; None if they can."""

@@ -218,8 +218,8 @@ def _see_as_target(algorithm: pyg.PGExplainer, target: Target) -> None:
     Embeddings of the computation graph alone are wrong for every node but the explained one, and PyG would compute
     them anew in each epoch. Hops it would count by layers, of which some have several.
     """
-    args, kwargs = target.whole_arguments()
-    whole = target.remembered("embeddings", lambda: get_embeddings(target.model, *args, **kwargs)[-1])
+    args, kwargs = target.whole.arguments()
+    whole = target.whole.remembered("embeddings", lambda: get_embeddings(target.model, *args, **kwargs)[-1])
     part = whole[target.computation_graph.nodes].float()  # the precision of PyG's network
 
     def within_reach(_: torch.nn.Module, index: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[None, Tensor]:
