@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.explain import Explainer, Explanation
@@ -49,10 +50,10 @@ def explain(
         explanation.node_mask = _node_mask(part, scores, node_mask_type, as_mask)
     dtype = part.weight.dtype
     if edge_mask_type is not None:
-        explanation.edge_mask = torch.zeros(num_edges, dtype=dtype)
+        explanation.edge_mask = _zeros((num_edges,), dtype)
         given = part.edge_id >= 0
         explanation.edge_mask[part.edge_id[given]] = edge_score[given].to(dtype)
-    loops = torch.zeros(num_nodes, dtype=dtype)
+    loops = _zeros((num_nodes,), dtype)
     loops[part.nodes] = edge_score[part.num_plain :].to(dtype)
     explanation.self_loop_score = loops
     explanation.difference_model = difference_model
@@ -72,9 +73,14 @@ def _node_mask(part: ComputationGraph, scores: Tensor, kind: MaskType, as_mask: 
     rows = scores[:seen]
     if kind == MaskType.object:
         rows = scores[:seen, :1] if as_mask else weighed[:seen].sum(dim=1, keepdim=True)
-    mask = torch.zeros(num_nodes, rows.size(1), dtype=rows.dtype)
+    mask = _zeros((num_nodes, rows.size(1)), rows.dtype)
     mask[part.nodes[:seen]] = rows
     return mask
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Zeros that take no time and no memory until they are written to: masks are as large as the whole graph."""
+    return torch.from_numpy(np.zeros(shape, dtype=torch.empty(0, dtype=dtype).numpy().dtype))
 
 
 def target_of(explainer: Explainer, explanation: Explanation) -> Target:

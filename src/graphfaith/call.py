@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_geometric.explain.algorithm.utils import set_masks
 
 from .computation_graph import ComputationGraph
+from .dense import as_dense_products, dense_convolutions, normalised
 from .errors import InputError, ModelError, UnsupportedError
 from .layers import message_passing_layers, takes_edge_weight, unmasked_afterwards
 from .readout import Readout
@@ -52,13 +53,28 @@ class Call:
         places = torch.arange(part.num_edges) if self._read is None else self._read
         self._edge_index = self.edges_at(places)
         self._kwargs, self.rows = self.arguments_at(places)
+        self._dense: list[Any] = []
         self.route: Route = self._find_route(edges)
+        if self.route == "weight" and self._read is None:  # every self-loop is given
+            self._dense = dense_convolutions(model, part.num_nodes)
         self.output = self(part.x, part.weight)
 
-    def __call__(self, x: Tensor, weight: Tensor) -> Tensor:
-        """The model's output with features ``x`` [n, d] and A's entries ``weight`` [e]."""
+    def matrix(self, weight: Tensor) -> Tensor | None:
+        """N(A) of A's entries [e] or [S, e], if layers can make use of it."""
+        return normalised(weight, self._edge_index, self.part.num_nodes) if self._dense else None
+
+    def __call__(self, x: Tensor, weight: Tensor, matrix: Tensor | None = None) -> Tensor:
+        """The model's output with features ``x`` [n, d] and A's entries ``weight`` [e].
+
+        ``matrix`` is what :meth:`matrix` gives for ``weight``, if it has been called already.
+        """
         if self._read is not None:
             weight = weight[self._read]
+        if self._dense:
+            matrix = self.matrix(weight) if matrix is None else matrix
+            assert matrix is not None
+            with as_dense_products(self._dense, self._edge_index, weight, matrix):
+                return as_rows(self.model(x, self._edge_index, edge_weight=weight, **self._kwargs), self.task)
         if self.route == "weight":
             return as_rows(self.model(x, self._edge_index, edge_weight=weight, **self._kwargs), self.task)
         with unmasked_afterwards(self.model):

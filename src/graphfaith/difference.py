@@ -7,6 +7,7 @@ to X [n, d] and to A [e], nodes and edges ordered as in the computation graph.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
@@ -121,25 +122,29 @@ class KHopModel:
         normalization: Normalization = "symmetric",
     ) -> None:
         self.graph, self.weights, self.in_sample_error = graph, weights.double(), in_sample_error
-        self.normalization = normalization
-        self._rows = khop_rows(graph, graph.weight.double().unsqueeze(0), len(weights), normalization)  # [M, 1, n]
+        self.normalization: Normalization = normalization
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """e^T N(A^k), [M, 1, n]; who has fitted the model has them, and may set them."""
+        return khop_rows(self.graph, self.graph.weight.double().unsqueeze(0), len(self.weights), self.normalization)
 
     def change(self, perturbations: Perturbations) -> Tensor:
         """The sum over k of tau_k . w_k, tau_k = e^T [N(A^k) X - N((A - eps_A)^k)(X - eps_X)]."""
         weight, x = perturbations.weight, perturbations.x
-        rows = self._rows
+        rows = self.rows
         if weight is not None:
             rows = khop_rows(self.graph, weight, len(self.weights), self.normalization)
         own = self.graph.x.double() @ self.weights.T  # [n, M]
         if x is None:
-            return torch.einsum("ksn,nk->s", self._rows - rows, own)
+            return torch.einsum("ksn,nk->s", self.rows - rows, own)
         moved = (x @ self.weights.T.to(x.dtype)).double()  # [S, n, M]
-        before = torch.einsum("ksn,nk->s", self._rows, own)
+        before = torch.einsum("ksn,nk->s", self.rows, own)
         return before - torch.einsum("ksn,snk->s", rows.expand(-1, len(x), -1), moved)
 
     def gradient(self) -> tuple[Tensor, Tensor]:
         """The derivatives of p: sum_k N(A^k)^T e w_k^T for X, and for A the chain rule through A^k and D_k."""
-        dx = self._rows[:, 0].T @ self.weights
+        dx = self.rows[:, 0].T @ self.weights
         own = self.graph.x.double() @ self.weights.T
         da = sum(
             (_row_gradient(self.graph, k + 1, own[:, k], self.normalization) for k in range(len(self.weights))),

@@ -122,6 +122,7 @@ def widest_layer(model: torch.nn.Module) -> int:
 # A model is changed while it is called (its mode, its masks), so one thread at a time may do so.
 _LOCKS: weakref.WeakKeyDictionary[torch.nn.Module, threading.RLock] = weakref.WeakKeyDictionary()
 _LOCKS_LOCK = threading.Lock()
+_EVALUATING: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
 
 @contextmanager
@@ -134,11 +135,16 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
     with _LOCKS_LOCK:
         lock = _LOCKS.setdefault(model, threading.RLock())
     with lock:
+        if model in _EVALUATING:  # by this thread, further out
+            yield
+            return
+        _EVALUATING.add(model)
         found = [(module, module.training, _tensors_on(module)) for module in model.modules()]
         model.eval()
         try:
             yield
         finally:
+            _EVALUATING.discard(model)
             for module, training, tensors in found:
                 module.training = training
                 for place, before in zip((vars(module), module._buffers), tensors, strict=True):

@@ -164,13 +164,21 @@ class Target:
                 try:
                     with warnings.catch_warnings():
                         warnings.filterwarnings("ignore", message="There is a performance drop")
-                        return torch.func.vmap(lambda a, b: self._value(self.call(a, b)), in_dims=dims)(x, weight)
+                        return self._batched(x, weight, dims)
                 except RuntimeError:
                     _ONE_BY_ONE.add(self.model)
             count = len(x) if dims[0] == 0 else len(weight)
             xs = x if dims[0] == 0 else x.expand(count, *x.shape)
             weights = weight if dims[1] == 0 else weight.expand(count, -1)
             return torch.stack([self._value(self.call(a, b)) for a, b in zip(xs, weights, strict=True)])
+
+    def _batched(self, x: Tensor, weight: Tensor, dims: tuple[int | None, int | None]) -> Tensor:
+        matrix = self.call.matrix(weight)
+        if matrix is None:
+            return torch.func.vmap(lambda a, b: self._value(self.call(a, b)), in_dims=dims)(x, weight)
+        return torch.func.vmap(lambda a, b, c: self._value(self.call(a, b, c)), in_dims=(*dims, dims[1]))(
+            x, weight, matrix
+        )
 
     def evaluate(self, x: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
         """F of S perturbed graphs, [S], checked to be finite and without a record for autograd."""

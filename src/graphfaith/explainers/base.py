@@ -18,7 +18,7 @@ from ..call import Edges, check_edges
 from ..checks import check_count, check_real, check_seed
 from ..difference import DifferenceModel
 from ..errors import UnsupportedError
-from ..layers import heterogeneous_part
+from ..layers import evaluating, heterogeneous_part
 from ..memory import parse_memory
 from ..neighborhood import Neighborhood, Perturbations, as_neighborhood
 from ..target import Target
@@ -74,7 +74,8 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         reason = self.unsupported(model, x, edge_index)
         if reason is not None:
             raise UnsupportedError(f"{type(self).__name__} {reason}")
-        with torch.inference_mode(False):  # scores are derivatives, and in that mode there are none
+        # Scores are derivatives, and in inference mode there are none.
+        with torch.inference_mode(False), evaluating(model):
             explained = self.target(model, x, edge_index, index, target, kwargs)
             p = self.fit(explained)
             node_score, edge_score = self.scores(p)

@@ -54,11 +54,12 @@ class KEC(FittedExplainer):
         graph, hops, near = target.computation_graph, target.num_hops, self.neighborhood
         x = graph.x.double()
         # Edges alone moved: phi = rows X, so phi lives in the span of X's rows. With X^T = Q R it has the same
-        # singular values in the coordinates of Q, of which there are as many as nodes, not as features.
-        basis: Tensor | None = None
+        # singular values in the coordinates of Q, of which there are as many as nodes, not as features. Q itself is
+        # kept as reflections: to multiply by it is cheaper than to write it down.
+        reflections: tuple[Tensor, Tensor] | None = None
         if not near.perturbs_features and x.size(1) > x.size(0):
-            basis, upper = torch.linalg.qr(x.T)
-            x = upper.T
+            reflections = torch.geqrf(x.T)
+            x = reflections[0][: x.size(0)].triu().T
         kinds: tuple[Normalization, ...] = (
             get_args(Normalization) if self.normalization == "auto" else (self.normalization,)
         )
@@ -82,7 +83,12 @@ class KEC(FittedExplainer):
         found = {kind: self._solve(torch.cat(features.pop(kind)), delta) for kind in kinds}
         best = min(kinds, key=lambda kind: found[kind].left_out)
         weights = found[best].weights.view(hops, -1)
-        return KHopModel(graph, weights if basis is None else weights @ basis.T, found[best].error, best)
+        if reflections is not None:
+            padded = torch.nn.functional.pad(weights, (0, graph.x.size(1) - weights.size(1)))
+            weights = torch.ormqr(*reflections, padded.T).T
+        p = KHopModel(graph, weights, found[best].error, best)
+        p.rows = before[best]
+        return p
 
     def _solve(self, features: Tensor, delta: Tensor) -> Solution:
         return truncated_svd(features, delta, self.threshold, relative=self.relative)
