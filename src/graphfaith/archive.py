@@ -17,7 +17,6 @@ import math
 import os
 import struct
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, get_args
 
 import safetensors.torch
@@ -31,7 +30,7 @@ from .computation_graph import ComputationGraph
 from .difference import KHopModel, LinearModel, Normalization, SubgraphModel
 from .errors import DataError, GraphfaithError, InputError, UnsupportedError
 from .explanation import SignedExplanation
-from .output import check_output, write_file
+from .output import check_output, read_file, write_file
 from .scores import check_fields, check_ids, edge_index_of, num_nodes_of
 from .unfaithfulness import Unfaithfulness
 
@@ -86,14 +85,7 @@ def save(explanation: Explanation, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str]) -> SignedExplanation:
     """Read an explanation that :func:`save` wrote. Nothing in the file is ever executed."""
-    source = Path(path)
-    if not source.is_file():
-        found = "it is a folder" if source.is_dir() else "it is no file" if source.exists() else "there is no such file"
-        raise DataError(f"cannot load '{path}': {found}")
-    try:
-        content = source.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot load '{path}': {error.strerror or error}") from error
+    content = read_file(path, "cannot load")
     try:
         return _read(content)
     except GraphfaithError as error:

@@ -33,3 +33,13 @@ class MemoryLimitError(GraphfaithError, MemoryError):
 
 class ReachWarning(UserWarning):
     """Messages of the model do not go as far as it was said, or counted, that they do."""
+
+
+def said(error: BaseException) -> str:
+    """What an error of somebody else's code says, in one line.
+
+    >>> said(ValueError("two\\n   lines"))
+    'ValueError: two lines'
+    """
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__

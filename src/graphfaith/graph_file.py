@@ -27,6 +27,7 @@ from torch_geometric.data.storage import GlobalStorage
 
 from .errors import DataError, GraphfaithError, InputError
 from .graph import Graph
+from .output import read_file
 from .scores import check_ids, give_names
 
 NAMES = ("node_names", "feature_names")
@@ -71,13 +72,7 @@ def read_graph(path: str | os.PathLike[str]) -> Data:
     reader = readers.get(source.suffix.lower())
     if reader is None:
         raise InputError(f"cannot read the graph '{path}': end its name in {', '.join(readers)}, and let it be one")
-    if not source.is_file():
-        found = "it is a folder" if source.is_dir() else "it is no file" if source.exists() else "there is no such file"
-        raise DataError(f"cannot read the graph '{path}': {found}")
-    try:
-        content = source.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read the graph '{path}': {error.strerror or error}") from error
+    content = read_file(path, "cannot read the graph")
     try:
         return _checked(reader(content))
     except GraphfaithError as error:

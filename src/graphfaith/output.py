@@ -1,4 +1,4 @@
-"""Writing results: say early that it cannot be done, and never leave half a file where a whole one was."""
+"""Files: say early that one cannot be written or read, and never leave half of one where a whole one was."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Collection
 from pathlib import Path
 
-from graphfaith.errors import InputError, OutputError
+from graphfaith.errors import DataError, InputError, OutputError
 
 
 def check_output(path: str | os.PathLike[str], suffixes: Collection[str]) -> Path:
@@ -37,3 +37,15 @@ def write_file(target: Path, content: bytes) -> None:
         raise OutputError(f"cannot write '{target}': {error.strerror or error}") from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+def read_file(path: str | os.PathLike[str], doing: str) -> bytes:
+    """All of a file; ``doing`` opens the message if it cannot be had, as in "cannot load"."""
+    source = Path(path)
+    if not source.is_file():
+        found = "it is a folder" if source.is_dir() else "it is no file" if source.exists() else "there is no such file"
+        raise DataError(f"{doing} '{path}': {found}")
+    try:
+        return source.read_bytes()
+    except OSError as error:
+        raise DataError(f"{doing} '{path}': {error.strerror or error}") from error

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from .errors import InputError, ModelError, UnsupportedError
+from .errors import InputError, ModelError, UnsupportedError, said
 from .layers import takes_edge_weight
 
 # Never opened: most of them are pickles, and the others hold numbers without the code that they belong to.
@@ -52,7 +52,7 @@ def load_model(name: str) -> torch.nn.Module:
     try:
         model = function()
     except (Exception, SystemExit) as error:
-        raise ModelError(f"{name}() raised {_said(error)}") from error
+        raise ModelError(f"{name}() raised {said(error)}") from error
     if not isinstance(model, torch.nn.Module):
         raise ModelError(f"{name}() must return a torch.nn.Module (got {type(model).__name__})")
     return model
@@ -69,12 +69,7 @@ def _import(name: str) -> Any:
         missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
         if missing and (name == missing or name.startswith(f"{missing}.")):
             raise InputError(f"there is no module '{missing}' in this folder, nor is one installed") from error
-        raise ModelError(f"importing '{name}' failed: {_said(error)}") from error
-
-
-def _said(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+        raise ModelError(f"importing '{name}' failed: {said(error)}") from error
 
 
 def in_precision_of(model: torch.nn.Module, data: Data) -> Data:

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from .call import Call, Edges
 from .computation_graph import ComputationGraph
-from .errors import GraphfaithError, ModelError, ReachWarning
+from .errors import GraphfaithError, ModelError, ReachWarning, said
 from .layers import Degrees, degrees_read, message_passing_layers
 from .readout import Readout
-from .whole import Whole, said
+from .whole import Whole
 
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}
 _SEARCHED = 16  # hops that are tried beyond a reach that is too short, to say which would be right

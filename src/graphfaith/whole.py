@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .call import as_rows
-from .errors import ModelError, UnsupportedError
+from .errors import ModelError, UnsupportedError, said
 from .graph import Graph
 from .layers import takes_edge_weight
 from .task import Task
@@ -62,8 +62,3 @@ class Whole:
     def forget(self) -> None:
         """Compute all anew: a write may have left no trace, such as one to ``parameter.data``."""
         self.graph.memory.pop(self.model, None)
-
-
-def said(error: Exception) -> str:
-    """What an error says, in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
