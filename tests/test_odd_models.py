@@ -71,6 +71,24 @@ def test_a_model_that_looks_at_a_connected_graph_as_a_whole(norm):
     assert model.calls - before < 5  # that it looks at all is known by now
 
 
+def test_a_reach_that_covers_a_small_graph_is_not_taken_for_a_look_at_all():
+    class Again(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = pyg.GCNConv(FEATURES, FEATURES)
+
+        def forward(self, x, edge_index, edge_weight=None):
+            for _ in range(3):
+                x = self.layer(x, edge_index, edge_weight).tanh()
+            return x
+
+    x, path = ring()[0][:5], torch.tensor([[0, 1, 2, 3, 1, 2, 3, 4], [1, 2, 3, 4, 0, 1, 2, 3]])
+    model = seeded(Again)
+    for node in (2, 0):  # three hops cover all nodes from the first, and not from the second
+        with pytest.raises(gf.ModelError, match=r"Pass num_hops=[23]$"):
+            Target(model, x, path, node)
+
+
 class RowForEveryNode(nn.Module):
     def __init__(self):
         super().__init__()

@@ -13,7 +13,7 @@ from .call import Call, Edges
 from .computation_graph import ComputationGraph
 from .errors import GraphfaithError, ModelError, ReachWarning, said
 from .layers import Degrees, degrees_read, message_passing_layers
-from .readout import Readout
+from .readout import Readout, is_pairs
 from .whole import Whole
 
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}
@@ -50,7 +50,6 @@ class Placement:
             part = ComputationGraph.whole(self.graph, self.readout.seeds, self.num_hops, loop_weight=loop_weight)
             call = self._call(part, loop_weight)
             if call is not None and self._fits(call):
-                self.whole.remembered("facts", dict)["looks at all"] = True  # for the next node
                 return call
         if self.edges == "auto" and not self.whole.weighted:
             # Some models do otherwise without weights than with weights of 1.
@@ -71,22 +70,38 @@ class Placement:
             call = self._try(self.num_hops)
         if call is not None:
             return call
-        nodes = 0
+        if self._looks_at_all():
+            self.whole.remembered("facts", dict)["looks at all"] = True  # for the next node
+            return None
         for hops in range(self.num_hops + 1, self.num_hops + 1 + _SEARCHED):
-            largest = 0
             for call in self._calls(hops):
-                largest = max(largest, call.part.num_nodes)
                 if self._fits(call) and self._fits_with_other_features(call):
-                    if call.part.num_nodes == self.graph.num_nodes:
-                        return None  # only all of the graph will do
                     raise ModelError(
                         f"messages of {type(self.model).__name__} go further than {self.num_hops} hops: its output at "
                         f"{self.name} is the same as on the whole graph from {hops} hops on. Pass num_hops={hops}"
                     )
-            if largest <= nodes:
-                return None  # there is nothing further out, so the model looks at what its messages do not reach
-            nodes = largest
         return None
+
+    def _looks_at_all(self) -> bool:
+        """Whether the output depends on what no message can bring: a copy of the graph beside it, not connected."""
+        if self.whole.task.level == "graph":
+            return True
+        (x, edge_index), kwargs = self.whole.arguments()
+        other = torch.randn(x.shape, generator=torch.Generator().manual_seed(1)).to(x.dtype)
+        sizes = (self.graph.num_nodes, self.graph.num_edges)
+        twice = {
+            name: torch.cat([value, value])
+            if isinstance(value, Tensor) and value.dim() and value.size(0) in sizes and not is_pairs(value)
+            else value
+            for name, value in kwargs.items()
+        }
+        try:
+            edges = torch.cat([edge_index, edge_index + self.graph.num_nodes], dim=1)
+            found = self.model(torch.cat([x, other]), edges, **twice)[self.readout.rows]
+        except Exception:  # a model that has something for every node cannot be given more of them
+            return True
+        expected = self.whole.output()
+        return not _close(found, expected[self.readout.rows], largest(expected))
 
     def _try(self, num_hops: int) -> Call | None:
         for call in self._calls(num_hops):
@@ -141,9 +156,7 @@ class Placement:
         return self._same(call.output, self.whole.output(), call)
 
     def _same(self, found: Tensor, expected: Tensor, call: Call) -> bool:
-        tolerance = _TOLERANCE.get(found.dtype, 1e-2)
-        a, b = found[call.rows], expected[self.readout.rows]
-        return torch.allclose(a, b, rtol=tolerance, atol=tolerance * largest(expected), equal_nan=True)
+        return _close(found[call.rows], expected[self.readout.rows], largest(expected))
 
     def _fits_with_other_features(self, call: Call) -> bool:
         """The same with random features; a model that has no use for those is taken at its word."""
@@ -199,6 +212,12 @@ def _reach(call: Call, ring: Tensor, generator: torch.Generator) -> int:
         return 0
     seen = (gradient[: part.num_visible] != 0).any(dim=1)
     return int(max([0, *ring[seen].tolist()]))
+
+
+def _close(found: Tensor, expected: Tensor, scale: float) -> bool:
+    """Whether two outputs differ by no more than rounding, if the largest output there is has this scale."""
+    tolerance = _TOLERANCE.get(found.dtype, 1e-2)
+    return torch.allclose(found, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
 
 
 def largest(values: Tensor) -> float:

@@ -44,7 +44,7 @@ class Readout:
             return "node", ""
         if level == "edge":
             for name, value in sorted(self.kwargs.items(), key=lambda item: item[0] != "edge_label_index"):
-                if _is_pairs(value) and value.size(1) == count:
+                if is_pairs(value) and value.size(1) == count:
                     return "pair", name
             if count == self.graph.num_edges:
                 return "edge", ""
@@ -106,7 +106,7 @@ class Readout:
             return value
         if self.kind == "pair" and name == self.pairs:
             return _places_of(value[:, self.rows].reshape(-1), part.nodes).view(2, -1)
-        if _is_pairs(value) and name.endswith("index"):
+        if is_pairs(value) and name.endswith("index"):
             return value
         nodes, edges = part.size
         if value.size(0) == edges and (name.startswith("edge") or edges != nodes):
@@ -123,7 +123,8 @@ class Readout:
         return value
 
 
-def _is_pairs(value: Any) -> bool:
+def is_pairs(value: Any) -> bool:
+    """Whether a value can be a list of pairs of nodes."""
     return isinstance(value, Tensor) and value.dim() == 2 and value.size(0) == 2 and value.dtype == torch.int64
 
 
