@@ -4,10 +4,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test nightly check format clean
+.PHONY: help demo test bench nightly check format clean
 help:
 	@echo "make demo    explain a dozen nodes of BA-Shapes with every method (no download)"
 	@echo "make test    linters, types and tests"
+	@echo "make bench   time every method and its peers (15 minutes; graphfaith bench --quick takes two)"
 	@echo "make nightly the same with 500 examples for every property instead of 25 to 50"
 	@echo "make check   linters and types only"
 	@echo "make format  let ruff rewrite the sources"
@@ -36,6 +37,10 @@ check: $(VENV)/.test
 test: check
 	$(BIN)/pytest
 
+bench: $(VENV)/.test
+	@mkdir -p results
+	$(BIN)/graphfaith bench --json results/bench.json
+
 nightly: check
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest
 
@@ -44,4 +49,4 @@ format: $(VENV)/.test
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo results/bench.json .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -466,3 +466,47 @@ def test_too_few_hops_are_noticed():
     Target(WeightedStack(3), x, path, 0)
     with pytest.raises(ModelError, match="num_hops"):
         Target(WeightedStack(3), x, path, 0, num_hops=2)
+
+
+# The walk, by brute force from several nodes
+
+
+@given(cases(), st.data(), st.booleans())
+def test_walks_from_several_nodes_that_read_degrees_of_any_kind(case, data, out_degrees):
+    seeds = data.draw(st.lists(st.integers(0, case.num_nodes - 1), min_size=1, max_size=4))
+    tensors = (case.x, case.edge_index, case.edge_weight)
+    part = ComputationGraph.around(
+        Graph(*tensors), seeds, case.layers, degrees=not out_degrees, out_degrees=out_degrees
+    )
+    distance = dict.fromkeys(seeds, 0)
+    for k in range(case.layers):
+        for a, b in case.edges:
+            if distance.get(b) == k:
+                distance.setdefault(a, k + 1)
+    kept = [i for i, (a, b) in enumerate(case.edges) if a != b and (b in distance or (out_degrees and a in distance))]
+    assert part.edge_id[: part.num_plain].tolist() == kept
+    visible = sorted(distance, key=lambda u: (distance[u], u))
+    outside = {u for i in kept for u in case.edges[i]} - set(visible)
+    assert part.nodes.tolist() == [*visible, *sorted(outside)[:1]]
+    assert part.hop.tolist() == [*(distance[u] for u in visible), *[case.layers + 1] * bool(outside)]
+    assert part.seeds.tolist() == list(range(len(set(seeds))))
+    assert part.e.tolist() == [seeds.count(u) for u in sorted(set(seeds))]
+    place = {u: i for i, u in enumerate(visible)}
+    expected = [[place.get(case.edges[i][end], len(visible)) for i in kept] for end in (0, 1)]
+    assert part.edge_index[:, : part.num_plain].tolist() == expected
+
+
+def test_features_that_are_not_contiguous():
+    x, path = torch.rand(3, 4).T, torch.tensor([[3, 2, 1], [2, 1, 0]])
+    part = ComputationGraph.around(Graph(x, path), 0, 2)
+    assert torch.equal(part.x, x[part.nodes])
+    assert part.x.stride() == x[part.nodes].stride()  # products add up alike
+
+
+def test_the_users_seeds_are_left_alone():
+    x, path, seeds = torch.eye(4), torch.tensor([[3, 2, 1], [2, 1, 0]]), np.array([2])
+    graph = Graph(x, path)
+    for part in (ComputationGraph.around(graph, seeds, 1), ComputationGraph.whole(graph, seeds, 1)):
+        part.nodes.fill_(0)
+        part.seeds.fill_(0)
+    assert seeds.tolist() == [2]

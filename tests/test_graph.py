@@ -1,5 +1,7 @@
 import gc
+import sys
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -278,9 +280,86 @@ def test_only_the_last_graphs_are_remembered():
     assert Graph.of(kept[0], RING).x is kept[0]
 
 
+def test_the_graph_that_was_not_used_for_longest_is_forgotten():
+    kept = [features() for _ in range(graph._REMEMBERED + 1)]
+    found = [Graph.of(x, RING) for x in kept[:-1]]
+    assert Graph.of(kept[0], RING) is found[0]  # used again, so the second is the next to go
+    last = Graph.of(kept[-1], RING)
+    assert list(graph._RECENT.values()) == [*found[2:], found[0], last]
+    assert Graph.of(kept[0], RING) is found[0]
+    assert all(Graph.of(x, RING) is one for x, one in zip(kept[2:], [*found[2:], last], strict=True))
+    assert Graph.of(kept[1], RING) is not found[1]
+    assert len(graph._RECENT) == graph._REMEMBERED
+
+
+def test_a_graph_that_is_used_all_the_time_stays():
+    often = features()
+    first = Graph.of(often, RING)
+    others = [features() for _ in range(5 * graph._REMEMBERED)]
+    for x in others:
+        Graph.of(x, RING)
+        assert Graph.of(often, RING) is first
+
+
+def test_graphs_can_be_asked_for_from_many_threads(monkeypatch):
+    monkeypatch.setattr(graph, "_REMEMBERED", 3)
+    kept = [torch.full((4, 1), float(value)) for value in range(8)]
+    for x in kept:
+        x[0] = 0
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+
+        def ask(place):
+            return [Graph.of(kept[(place * 7 + i) % 8], RING).feature_range == (place * 7 + i) % 8 for i in range(200)]
+
+        with ThreadPoolExecutor(8) as pool:
+            assert all(all(right) for right in pool.map(ask, range(16)))
+    finally:
+        sys.setswitchinterval(before)
+    assert len(graph._RECENT) <= 3
+
+
 def test_a_precision_numpy_lacks_is_refused():
     edges = torch.tensor([[0], [1]])
     with pytest.raises(InputError, match="bfloat16"):
         Graph(torch.ones(2, 2, dtype=torch.bfloat16), edges)
     with pytest.raises(InputError, match="bfloat16"):
         Graph(torch.ones(2, 2), edges, torch.ones(1, dtype=torch.bfloat16))
+
+
+# What large graphs and small ones do otherwise
+
+
+@given(multigraphs())
+def test_edges_are_sorted_alike_when_a_key_is_too_long(made):
+    n, edges = made
+    nodes = np.arange(n)
+    found = Graph(torch.ones(n, 1), tensor_of(edges))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graph, "_KEY_BITS", 0)
+        other = Graph(torch.ones(n, 1), tensor_of(edges))
+        assert other.in_edges(nodes).tolist() == found.in_edges(nodes).tolist()
+        assert other.out_edges(nodes).tolist() == found.out_edges(nodes).tolist()
+
+
+def test_the_index_is_small_and_its_answers_are_not():
+    found = Graph(features(), RING)
+    assert {part.dtype for part in found._in} == {np.dtype(np.int32)}
+    assert found.in_edges(np.array([1])).dtype == found.in_edges(np.array([1, 2])).dtype == np.int64
+
+
+@pytest.mark.parametrize("where", [(0, 1), (2, 0), (3, 1)])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_wrong_feature_is_found_in_any_chunk(monkeypatch, where, value):
+    monkeypatch.setattr(graph, "_ROWS", 2)
+    x = features(value, where)
+    with pytest.raises(InputError, match=rf"x\[{where[0]}, {where[1]}\] is {value:g}"):
+        Graph(x, RING)
+
+
+@pytest.mark.parametrize("flow", ["source_to_target", "target_to_source"])
+def test_ends_of_edges(flow):
+    pairs = torch.tensor([[0, 1], [1, 2], [2, 2], [3, 1]])
+    found = Graph(torch.ones(4, 1), pairs.T, flow=flow).ends(np.array([3, 0]))
+    assert found.tolist() == ([[3, 0], [1, 1]] if flow == "source_to_target" else [[1, 1], [3, 0]])

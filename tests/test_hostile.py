@@ -180,7 +180,7 @@ def test_the_estimate_is_of_the_work_asked_for():
     ) as caught:
         gf.KEC("U(A,0.5)", 50_000_000).fit(target)
     assert isinstance(caught.value, MemoryError)
-    with pytest.raises(gf.MemoryLimitError, match="running the model once on 9 nodes needs about"):
+    with pytest.raises(gf.MemoryLimitError, match="running the model once on 6 nodes needs about"):
         Target(case.model, case.x, case.edge_index, 0, 0, max_memory=100)
     small = Target(case.model, case.x, case.edge_index, 0, 0, max_memory="1 MB")
     with pytest.raises(gf.MemoryLimitError, match="scoring on"):

@@ -13,7 +13,10 @@ from torch_geometric.explain import Explainer
 from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
 
 import graphfaith as gf
+from graphfaith.computation_graph import ComputationGraph
+from graphfaith.coordinates import Coordinates
 from graphfaith.difference import KHopModel
+from graphfaith.graph import Graph
 from graphfaith.neighborhood import Neighborhood
 from graphfaith.target import Target
 from graphfaith.unfaithfulness import change_of, unfaithfulness_of
@@ -274,3 +277,180 @@ def test_the_relative_threshold_is_a_share_of_the_largest_singular_value():
     expected = DenseReference(case).solve(phi, delta, threshold=0.05 * sigma[0])
     np.testing.assert_allclose(p.weights.flatten().numpy(), expected, atol=1e-8)
     assert change_of(target, sample).numpy() == pytest.approx(delta, abs=1e-9)
+
+
+# Coordinates
+
+
+def features_of(kind, nodes, columns, seed=0):
+    """Features [n, d] of a kind, and which nodes' are no combinations of those of nodes before them."""
+    rng = np.random.default_rng(seed)
+    x, new = rng.normal(size=(nodes, columns)), np.arange(nodes) < columns
+    if kind == "copies":
+        x[3], x[5], x[6] = x[0], x[2], x[0]
+        new[[3, 5, 6]] = False
+    elif kind == "zero rows":
+        x[[0, 4]] = 0
+        new[[0, 4]] = False
+    elif kind == "scaled copies":
+        x[2], x[4], x[7] = -3 * x[1], 1e-6 * x[0], 1e6 * x[3]
+        new[[2, 4, 7]] = False
+    elif kind == "combinations":
+        x[4] = x[0] - 2 * x[3]
+        x[6] = 0.5 * x[1] + x[4]
+        new[[4, 6]] = False
+    elif kind == "binary":
+        x = (rng.random(size=x.shape) < 0.3).astype(float)
+        x[4] = x[1] + x[2]
+        new[4] = False
+    elif kind.startswith("apart"):
+        apart = float(kind.split()[1])
+        x[3] = x[1] + apart * rng.normal(size=columns)
+        x[6] = x[2] + apart * rng.normal(size=columns)
+        if apart < 1e-11:
+            new[[3, 6]] = False
+    elif kind == "sizes apart":
+        x *= 10.0 ** rng.integers(-6, 6, size=(nodes, 1))
+    elif kind == "copies and apart":
+        x[3], x[5] = x[0], x[1] + 1e-7 * rng.normal(size=columns)
+    elif kind == "all equal":
+        x[:] = x[0]
+        new[1:] = False
+    elif kind == "all zero":
+        x[:] = 0
+        new[:] = False
+    return torch.from_numpy(x), new
+
+
+KINDS = ["plain", "copies", "zero rows", "scaled copies", "combinations", "binary", "apart 1e-2", "apart 1e-5"]
+KINDS += ["apart 1e-9", "apart 1e-13", "sizes apart", "copies and apart", "all equal", "all zero"]
+INEXACT = ["apart 1e-5", "apart 1e-9", "copies and apart", "all zero"]  # left to Householder, who leaves nothing out
+
+
+def line_graph(x):
+    """Nodes at 0, 1, 1, 2, 2, 2, 3, 3, ... hops of node 0, in that order, and some edges back."""
+    sink = torch.tensor([0, 0, 1, 1, 2, 3, 4, *range(5, len(x) - 3)])[: len(x) - 1]
+    ends = torch.stack([torch.arange(1, len(x)), sink])
+    return torch.cat([ends, ends[:, ::2].flip(0)], dim=1)
+
+
+def framed(x, hops=3, **options):
+    edge_index = line_graph(x)
+    part = ComputationGraph.around(Graph.of(x, edge_index), 0, hops)
+    assert part.nodes.tolist() == list(range(part.num_nodes))
+    near = [int((part.hop <= k).sum()) for k in range(1, hops + 1)]
+    assert near[0] < near[1] < part.num_nodes
+    return Coordinates(part, hops, moved=False, **options), part, near
+
+
+def rows_within(near, nodes, samples, seed=1):
+    rows = torch.from_numpy(np.random.default_rng(seed).normal(size=(len(near), nodes, samples)))
+    for row, count in zip(rows, near, strict=True):
+        row[count:] = 0
+    return rows
+
+
+def in_full(rows, x):
+    return torch.cat([row.T @ x for row in rows], dim=1).numpy()
+
+
+@pytest.mark.parametrize("columns", [30, 11, 10, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_coordinates_keep_singular_values(kind, columns):
+    x, _ = features_of(kind, 10, columns)
+    frame, part, near = framed(x)
+    rows = rows_within(near, part.num_nodes, 40)
+    found, expected = frame.of_rows(rows), in_full(rows, part.x)
+    assert found.shape == (40, frame.size)
+    sigma, right = (np.linalg.svd(one, compute_uv=False) for one in (found.numpy(), expected))
+    size = max(len(sigma), len(right))
+    sigma, right = (np.pad(one, (0, size - len(one))) for one in (sigma, right))
+    np.testing.assert_allclose(sigma, right, rtol=1e-9, atol=1e-13 * right.max())
+    # and what samples have to do with each other, so any answer is the same
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-12 * max(right.max() ** 2, 1e-300))
+
+
+@pytest.mark.parametrize("columns", [30, 11, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_come_back_from_coordinates(kind, columns):
+    x, _ = features_of(kind, 10, columns)
+    frame, part, near = framed(x)
+    rows = rows_within(near, part.num_nodes, 40)
+    phi = frame.of_rows(rows)
+    change = torch.from_numpy(np.random.default_rng(2).normal(size=40))
+    u, sigma, vt = np.linalg.svd(phi.numpy(), full_matrices=False)
+    keep = sigma > 1e-12 * sigma.max()
+    solved = torch.from_numpy(vt[keep].T @ (u[:, keep].T @ change.numpy() / sigma[keep]))
+    w = frame.weights(solved)
+    assert w.shape == (3, columns)
+    size = max(1e-300, float(w.abs().max() * part.x.abs().max()))
+    np.testing.assert_allclose(in_full(rows, part.x) @ w.flatten().numpy(), phi @ solved, rtol=0, atol=1e-11 * size)
+    np.testing.assert_allclose(frame.own, part.x @ w.T, rtol=0, atol=1e-11 * size)
+    for one, count in zip(w.numpy(), near, strict=True):
+        span = scipy.linalg.orth(part.x[:count].numpy().T, rcond=1e-14)
+        np.testing.assert_allclose(span @ (span.T @ one), one, rtol=0, atol=1e-5 * max(np.abs(one).max(), 1e-300))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_unknowns_are_the_independent_nodes_within_each_hop(kind):
+    x, new = features_of(kind, 10, 30)
+    frame, part, near = framed(x)
+    widths = near if kind in INEXACT else [int(new[:count].sum()) for count in near]
+    assert frame.widths == widths
+    assert frame.size == sum(widths)
+    if kind not in INEXACT:
+        assert widths == [np.linalg.matrix_rank(part.x[:count].numpy(), tol=1e-10) for count in near]
+
+
+def test_where_coordinates_would_not_be_fewer_there_are_none():
+    x, _ = features_of("copies", 10, 8)
+    frame, part, near = framed(x)
+    assert frame.size == 3 * 8
+    rows = rows_within(near, part.num_nodes, 5)
+    np.testing.assert_allclose(frame.of_rows(rows), in_full(rows, part.x), rtol=1e-13, atol=1e-13)
+    assert Coordinates(part, 3, moved=True).size == 3 * 8
+    wide, part, _ = framed(features_of("plain", 10, 30)[0])
+    assert (wide.size, Coordinates(part, 3, moved=True).size) == (3 + 6 + 9, 3 * 30)
+
+
+@pytest.mark.parametrize("kind", ["plain", "copies", "apart 1e-5"])
+def test_products_of_features_may_be_given(kind):
+    x, _ = features_of(kind, 10, 30)
+    (frame, part, near), (given, *_) = framed(x), framed(x, gram=framed(x)[1].x @ framed(x)[1].x.T)
+    rows = rows_within(near, part.num_nodes, 5)
+    assert torch.equal(frame.of_rows(rows), given.of_rows(rows))
+
+
+def test_more_copies_than_are_looked_for():
+    x, _ = features_of("plain", 50, 80)
+    x[5:45] = x[:40] * 0 + x[0]
+    edge_index = torch.stack([torch.arange(1, 50), torch.zeros(49, dtype=torch.int64)])
+    part = ComputationGraph.around(Graph.of(x, edge_index), 0, 1)
+    frame = Coordinates(part, 1, moved=False)
+    rows = rows_within([50], 50, 60)
+    sigma = [np.linalg.svd(one, compute_uv=False)[:10] for one in (frame.of_rows(rows).numpy(), in_full(rows, part.x))]
+    np.testing.assert_allclose(sigma[0], sigma[1], rtol=1e-10)
+
+
+@pytest.mark.parametrize("text", ["U(A,0.5)", "B(A,0.3)"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("sizes apart", "scaled copies")])
+@pytest.mark.parametrize("features", [40, 3])
+def test_change_is_that_of_a_plain_dense_fit(kind, text, features):
+    case = make_case(seed=5, nodes=10, edges=22, features=features, layers=3)
+    x, _ = features_of(kind, 10, features)
+    case.x = x
+    target, dense, near = target_of(case), DenseReference(case), gf.parse_neighborhood(text)
+    part = target.computation_graph
+    assert part.num_nodes > 6
+    p = gf.KEC(near, 60, seed=3).fit(target)
+    phi, delta = dense.features_and_changes(near.sample(part, 60, seed=3))
+    sigma = np.linalg.svd(phi, compute_uv=False)
+    assert not (np.abs(sigma - 1e-4) < 1e-7).any()
+    weights = dense.solve(phi, delta)
+    tested = near.sample(part, 20, seed=4)
+    expected = dense.features_and_changes(tested)[0] @ weights
+    scale = max(1.0, np.abs(weights).max())
+    np.testing.assert_allclose(p.change(tested), expected, rtol=0, atol=1e-8 * scale)
+    np.testing.assert_allclose(p.weights.flatten() / scale, weights / scale, rtol=0, atol=1e-8)
+    if kind != "all zero":
+        assert np.abs(expected).max() > 1e-3

@@ -533,7 +533,7 @@ def test_the_numbers_of_a_seed_are_pinned():
         [-0.3905258175218478, -0.22960823320318013, -0.27781705383677036, -0.2258790765190497],
         [0.2877431098604575, 0.182225962751545, 0.3231225594645366, -0.21741556224878877],
     ]
-    features = [[0.0582433, -0.2649367, 0.457635], [-0.080248, -0.1429753, 0.0631562]]
+    features = [[0.3715437, -0.4619315, -0.3800105], [0.4849855, -0.4920873, -0.1067955]]
     np.testing.assert_allclose(drawn.edges[:, :4].numpy(), edges, rtol=0, atol=1e-12)
     assert part.edge_index.tolist() == [[1, 2, 0, 1, 2], [0, 1, 0, 1, 2]]
     assert drawn.edges[:, 4].tolist() == [0, 0]  # the loop of node 2 is not read
@@ -607,3 +607,10 @@ def test_wide_models_get_smaller_chunks(monkeypatch):
 def test_chunks_are_drawn_as_they_are_asked_for():
     chunks = UniformEdges(0.5).chunks(computation_graph(), 10**12, size=5)
     assert len(next(chunks)) == len(next(chunks)) == 5
+
+
+@pytest.mark.parametrize("size", [1e40, 1e-46])
+def test_features_in_double_precision_may_have_any_range(size):
+    x, path = torch.eye(3).double() * size, torch.tensor([[1, 2], [0, 1]])
+    drawn = UniformFeatures(0.5).sample(computation_graph(0, 1, (x, path)), 50).features[:, :2]
+    assert 0.4 * size < drawn.abs().max() < 0.5 * size

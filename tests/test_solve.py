@@ -261,6 +261,156 @@ def test_the_other_driver(monkeypatch):
     assert found.rank == expected.rank
 
 
+# Three ways to one answer
+
+
+@pytest.fixture
+def way(monkeypatch):
+    """Which way the last answer was found: "cholesky", "reflections" or "svd", and "reflections, svd" of a factor."""
+    taken = []
+    for name in ("_by_cholesky", "_by_reflections", "_svd"):
+        usual = getattr(solve, name)
+
+        def spied(*arguments, name=name, usual=usual):
+            found = usual(*arguments)
+            if found is not None:
+                taken.append(name.removeprefix("_").removeprefix("by_"))
+            return found
+
+        monkeypatch.setattr(solve, name, spied)
+
+    def last():
+        found = ", ".join(sorted(taken))
+        taken.clear()
+        return found
+
+    return last
+
+
+def by_decomposition(phi, change, threshold, relative):
+    """The answer, its rank and the right singular vectors that were kept, [P, rank], by numpy."""
+    u, sigma, vt = np.linalg.svd(phi.numpy(), full_matrices=False)
+    largest = sigma[0] if len(sigma) else 0.0
+    keep = sigma > max(threshold * largest if relative else threshold, 1e-14 * largest)
+    return vt[keep].T @ (u[:, keep].T @ change.numpy() / sigma[keep]), int(keep.sum()), vt[keep].T
+
+
+def spread(count, condition):
+    return np.geomspace(2.0, 2.0 / condition, count).tolist()
+
+
+TALL, WIDE, SQUARE = (30, 6), (6, 30), (8, 8)
+PROBLEMS = {
+    "tall": (spread(6, 50), TALL, 1e-4, "cholesky"),
+    "wide": (spread(6, 50), WIDE, 1e-4, "cholesky"),
+    "square": (spread(8, 50), SQUARE, 1e-4, "cholesky"),
+    "wider than a block": (spread(150, 5), (150, 170), 1e-4, "cholesky"),
+    "taller by one": (spread(6, 50), (7, 6), 1e-4, "cholesky"),
+    "tall, nearly singular": (spread(6, 1e5), TALL, 1e-7, "reflections"),
+    "wide, nearly singular": (spread(6, 1e5), WIDE, 1e-7, "svd"),
+    "square, nearly singular": (spread(8, 1e5), SQUARE, 1e-7, "svd"),
+    "taller by one, nearly singular": (spread(6, 1e5), (7, 6), 1e-7, "reflections"),
+    "tall, deficient": (spread(4, 5), TALL, 1e-4, "reflections, svd"),
+    "wide, deficient": (spread(4, 5), WIDE, 1e-4, "svd"),
+    "square, deficient": (spread(4, 5), SQUARE, 1e-4, "svd"),
+    "tall, just above": ([2.0, 1.0, 0.01 * (1 + 1e-6)], (30, 3), 0.01, "reflections, svd"),
+    "tall, just below": ([2.0, 1.0, 0.01 * (1 - 1e-6)], (30, 3), 0.01, "reflections, svd"),
+    "wide, just above": ([2.0, 1.0, 0.01 * (1 + 1e-6)], (3, 30), 0.01, "svd"),
+    "wide, just below": ([2.0, 1.0, 0.01 * (1 - 1e-6)], (3, 30), 0.01, "svd"),
+    "tall, well above": ([2.0, 1.0, 0.02], (30, 3), 0.01, "cholesky"),
+    "wide, well above": ([2.0, 1.0, 0.02], (3, 30), 0.01, "cholesky"),
+}
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_every_way_gives_the_truncated_decomposition(way, name, relative):
+    values, shape, threshold, expected_way = PROBLEMS[name]
+    phi, change = with_singular_values(values, *shape)
+    threshold = threshold / values[0] if relative else threshold
+    expected, rank, _ = by_decomposition(phi, change, threshold, relative)
+    found = truncated_svd(phi, change, threshold, relative=relative)
+    assert way() == expected_way
+    assert found.rank == rank == len(values) - ("below" in name)
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(found.weights, expected, rtol=0, atol=1e-9 * scale)
+    cut = threshold if relative else threshold / values[0]
+    np.testing.assert_allclose(
+        found.weights, np.linalg.pinv(phi.numpy(), rcond=cut) @ change.numpy(), atol=1e-9 * scale
+    )
+    by_scipy = scipy.linalg.lstsq(phi.numpy(), change.numpy(), cond=cut)[0]
+    np.testing.assert_allclose(found.weights, by_scipy, rtol=0, atol=1e-9 * scale)
+    np.testing.assert_allclose(found.residual, phi.numpy() @ expected - change.numpy(), rtol=0, atol=1e-9)
+    assert found.error == pytest.approx(mean_square(phi, torch.from_numpy(expected), change), abs=1e-10)
+
+
+@pytest.mark.parametrize("shape", [TALL, WIDE])
+@pytest.mark.parametrize("scale", [1e-200, 1e-8, 1e8, 1e200])
+def test_products_that_are_too_small_or_too_large_are_left_alone(shape, scale):
+    phi, change = with_singular_values(spread(6, 50), *shape)
+    expected, rank, _ = by_decomposition(phi, change, 1e-4, True)
+    found = truncated_svd(phi * scale, change, 1e-4, relative=True)
+    assert found.rank == rank == 6
+    np.testing.assert_allclose(found.weights * scale, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("threshold", [0, 1e-4])
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("shape", [TALL, WIDE, SQUARE, (1, 5), (5, 1), (1, 1)])
+def test_zeros_have_no_rank(shape, relative, threshold):
+    change = torch.arange(1.0, shape[0] + 1, dtype=torch.float64)
+    found = truncated_svd(torch.zeros(shape), change, threshold, relative=relative)
+    assert found.rank == 0
+    assert found.weights.tolist() == [0.0] * shape[1]
+    assert found.residual.tolist() == (-change).tolist()
+    assert found.left_out == pytest.approx(found.error)
+
+
+@pytest.mark.parametrize("samples", [1, 7])
+def test_no_column(samples):
+    change = torch.arange(1.0, samples + 1, dtype=torch.float64)
+    found = truncated_svd(torch.zeros(samples, 0), change)
+    assert (found.rank, found.weights.shape) == (0, (0,))
+    assert found.error == found.left_out == pytest.approx(float(change.square().mean()))
+
+
+def test_one_sample_and_one_column():
+    row, column = torch.tensor([[3.0, 0.0, 4.0]]), torch.tensor([[3.0], [4.0]])
+    found = truncated_svd(row, torch.tensor([10.0]))
+    assert found.rank == 1
+    np.testing.assert_allclose(found.weights, [1.2, 0.0, 1.6], rtol=1e-14)
+    assert found.left_out == math.inf
+    found = truncated_svd(column, torch.tensor([1.0, 3.0]))
+    assert found.rank == 1
+    np.testing.assert_allclose(found.weights, [15 / 25], rtol=1e-14)
+    assert found.left_out == pytest.approx(((1 - 3 * 3 / 4) ** 2 + (3 - 4 / 3) ** 2) / 2)
+
+
+@pytest.mark.parametrize("name", [name for name in PROBLEMS if "wide" not in name or "deficient" in name])
+def test_left_out_is_the_error_on_a_sample_that_was_left_out(way, name):
+    values, shape, threshold, expected_way = PROBLEMS[name]
+    phi, change = with_singular_values(values, *shape)
+    found = truncated_svd(phi, change, threshold)
+    assert way() == expected_way
+    kept = phi.numpy() @ by_decomposition(phi, change, threshold, False)[2]  # what is left out stays so
+    if found.rank == len(phi):
+        assert found.left_out == math.inf
+        return
+    errors = []
+    for left in range(len(phi)):
+        rest = np.arange(len(phi)) != left
+        weights = np.linalg.lstsq(kept[rest], change.numpy()[rest], rcond=None)[0]
+        errors.append((kept[left] @ weights - change[left].item()) ** 2)
+    assert found.left_out == pytest.approx(np.mean(errors), rel=1e-7)
+    assert found.left_out > found.error
+
+
+@pytest.mark.parametrize("name", ["wide", "wide, nearly singular", "square", "square, nearly singular"])
+def test_a_fit_that_passes_through_every_sample_has_learnt_nothing(name):
+    values, shape, threshold, _ = PROBLEMS[name]
+    assert truncated_svd(*with_singular_values(values, *shape), threshold).left_out == math.inf
+
+
 # NIST's Longley problem, a hard one: https://www.itl.nist.gov/div898/strd/lls/data/Longley.shtml
 
 LONGLEY = np.array(

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.explain.algorithm.utils import set_masks
 
 from .computation_graph import ComputationGraph
-from .dense import as_dense_products, dense_convolutions, normalised
 from .errors import InputError, ModelError, UnsupportedError
-from .layers import message_passing_layers, takes_edge_weight, unmasked_afterwards
+from .layers import Degrees, message_passing_layers, takes_edge_weight, unmasked_afterwards
+from .products import Products, convolutions
 from .readout import Readout
 from .task import Task
+from .threads import SMALL, one_thread
 
 Route = Literal["weight", "mask"]
 Edges = Literal["auto", "weight", "mask"]
@@ -31,7 +35,7 @@ def check_edges(edges: str) -> Edges:
 
 
 class Call:
-    """The model's output as a function of X and A on ``part``; ``output`` is that of the part as it is.
+    """The model's output as a function of X and A on ``part``.
 
     ``loop_weight`` is the weight of the self-loops that the model's layers add, None if they add none. ``rows`` are
     the explained rows of the output there.
@@ -53,27 +57,66 @@ class Call:
         places = torch.arange(part.num_edges) if self._read is None else self._read
         self._edge_index = self.edges_at(places)
         self._kwargs, self.rows = self.arguments_at(places)
-        self._dense: list[Any] = []
+        self.products: Products | None = None
+        self.degrees: Degrees | None = None  # those that the part was cut out for; None if nothing was left out
         self.route: Route = self._find_route(edges)
         if self.route == "weight" and self._read is None:  # every self-loop is given
-            self._dense = dense_convolutions(model, part.num_nodes)
-        self.output = self(part.x, part.weight)
+            layers = convolutions(model)
+            if layers:
+                self.products = Products(layers, self._edge_index, part.num_nodes, _near(part))
 
-    def matrix(self, weight: Tensor) -> Tensor | None:
-        """N(A) of A's entries [e] or [S, e], if layers can make use of it."""
-        return normalised(weight, self._edge_index, self.part.num_nodes) if self._dense else None
+    @cached_property
+    def output(self) -> Tensor:
+        """The model's output on the part as it is."""
+        with torch.no_grad(), one_thread(self.is_small):
+            return self(self.part.x, self.part.weight)
 
-    def __call__(self, x: Tensor, weight: Tensor, matrix: Tensor | None = None) -> Tensor:
+    def sees(self, test: Callable[[Tensor, dict[str, Any]], bool]) -> bool:
+        """``test`` of the ``edge_index`` and the keyword arguments that the model is called with on the part.
+
+        With masks there are no weights to pass: the part as it is has messages of weight 1.
+        """
+        weight = self.part.weight if self._read is None else self.part.weight[self._read]
+        own = {"edge_weight": weight} if self.route == "weight" else {}
+        return test(self._edge_index, {**self._kwargs, **own})
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one thread is enough for the part."""
+        return self.part.num_edges <= SMALL
+
+    @property
+    def may_batch(self) -> bool:
+        """Whether :meth:`batch` is worth trying: every message is part of a product, and rows are nodes."""
+        return (
+            self.products is not None
+            and (self.products.dense or not torch.is_grad_enabled())
+            and (self.products.dense or self.part.x.dtype in (torch.float32, torch.float64))
+            and self.task.level == "node"
+            and len(self.products.layers) == len(message_passing_layers(self.model))
+            and not any(isinstance(value, Tensor) for value in self._kwargs.values())
+        )
+
+    def batch(self, x: Tensor, weight: Tensor, *, trimmed: bool) -> Tensor:
+        """The output on S graphs, [S, n, ...], by one call with a leading dimension on what differs.
+
+        The model's forward was not written for that, so whether it does has to be tried. ``trimmed`` computes no more
+        than the explained rows need, and gives them alone, [S, rows, ...].
+        """
+        assert self.products is not None
+        with self.products.batch(weight, trimmed=trimmed):
+            out: Tensor = self.model(x, self._edge_index, edge_weight=weight, **self._kwargs)
+            return out
+
+    def __call__(self, x: Tensor, weight: Tensor, matrix: Tensor | None = None, *, plain: bool = False) -> Tensor:
         """The model's output with features ``x`` [n, d] and A's entries ``weight`` [e].
 
-        ``matrix`` is what :meth:`matrix` gives for ``weight``, if it has been called already.
+        ``matrix`` is N(A) of ``weight``, if that has been computed already. ``plain`` leaves all to PyG's layers.
         """
         if self._read is not None:
             weight = weight[self._read]
-        if self._dense:
-            matrix = self.matrix(weight) if matrix is None else matrix
-            assert matrix is not None
-            with as_dense_products(self._dense, self._edge_index, weight, matrix):
+        if not plain and self.products is not None and self.products.dense:
+            with self.products.alone(weight, self.products.matrix(weight) if matrix is None else matrix):
                 return as_rows(self.model(x, self._edge_index, edge_weight=weight, **self._kwargs), self.task)
         if self.route == "weight":
             return as_rows(self.model(x, self._edge_index, edge_weight=weight, **self._kwargs), self.task)
@@ -125,6 +168,15 @@ class Call:
         if forced != "mask":
             _ROUTES[self.model] = route
         return route
+
+
+def _near(part: ComputationGraph) -> list[int] | None:
+    """How many nodes there are within 0, 1, ..., M hops of the explained ones, if those come first."""
+    hop = part.hop.numpy()
+    if bool((hop[1:] < hop[:-1]).any()):
+        return None
+    near: list[int] = np.searchsorted(hop, np.arange(part.num_hops + 1), side="right").tolist()
+    return near
 
 
 def as_rows(out: Tensor, task: Task) -> Tensor:

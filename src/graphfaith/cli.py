@@ -1,4 +1,4 @@
-"""The command line: ``graphfaith demo | explain | score``."""
+"""The command line: ``graphfaith demo | explain | score | bench``."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from .arguments import (
     parse_nodes,
     source_of,
 )
+from .bench.command import bench as run_bench
+from .bench.run import TABLES
 from .comparison import METHODS, Row, compare
 from .datasets import DATASETS
 from .errors import GraphfaithError, InputError, OutputError, UnsupportedError
@@ -215,6 +217,29 @@ def score(
     if path is not None:
         write_json(path, [row.as_json() for row in rows])
         typer.echo(f"\nRows: {json_file}")
+
+
+@app.command()
+def bench(
+    dataset: Annotated[list[str], typer.Option(help=f"Repeat; all if left out: {', '.join(TABLES)}.")] = [],  # noqa: B006
+    quick: Annotated[bool, typer.Option("--quick", help="Every figure in two minutes, from fewer nodes.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Also say where KEC's time goes.")] = False,
+    growth: Annotated[bool, typer.Option("--growth", help="Instead: time and memory against every size.")] = False,
+    threads: Annotated[bool, typer.Option("--threads", help="Instead: two threads against two processes.")] = False,
+    figure_file: Annotated[
+        Path | None, typer.Option("--figure", help="Where to draw --growth (.png, .pdf or .svg).")
+    ] = None,
+    json_file: Json = None,
+) -> None:
+    """Time every method here and its peers in turns: medians, ratios, and the bars they have to reach.
+
+    \b
+    Examples:
+      graphfaith bench --quick --json bench.json
+      graphfaith bench --growth --figure growth.png
+    """
+    options = {"quick": quick, "profile": profile, "growth": growth, "threads": threads}
+    run_bench(out, dataset, **options, figure=figure_file, json_file=json_file)
 
 
 # Work -------------------------------------------------------------------------------------------------------------

@@ -102,18 +102,17 @@ class ComputationGraph:
         start, e = _checked_seeds(seeds, graph.num_nodes)
         num_hops = check_count(num_hops, "num_hops")
         depth = num_hops if degrees or out_degrees else num_hops - 1
-        rings, edges = _walk(graph, start, depth)
-        inner = np.concatenate(rings[: depth + 1])
-        visible = np.concatenate(rings[: num_hops + 1])
+        rings, edges = _walk(graph, start, depth, num_hops)
+        visible = np.concatenate(rings)
+        inner = sum(map(len, rings[: depth + 1]))
         if out_degrees:
-            edges = np.union1d(edges, graph.out_edges(inner))
-        beyond = np.setdiff1d(np.concatenate([graph.source[edges], graph.sink[edges]]), visible)[:1]
-        nodes = np.concatenate([visible, beyond])
-        hops = [np.full(len(ring), k) for k, ring in enumerate(rings[: num_hops + 1])]
-        hop = np.concatenate([*hops, np.full(len(beyond), num_hops + 1)])
+            edges = np.concatenate((edges, _unknown(graph.out_edges(visible[:inner]), edges)))
+            edges.sort()
+        ends, beyond = _places(visible, graph.ends(edges))
+        nodes = np.concatenate((visible, beyond))
+        hop = np.repeat([*range(len(rings)), num_hops + 1], [*map(len, rings), len(beyond)])
         # Every loop within depth is read; those of nodes whose messages go nowhere are not.
-        read = np.arange(len(nodes)) < len(inner)
-        return cls._of(graph, nodes, hop, len(visible), edges, read, num_hops, loop_weight, np.arange(len(start)), e)
+        return cls._of(graph, nodes, hop, len(visible), edges, ends, inner, num_hops, loop_weight, len(start), e)
 
     @classmethod
     def whole(
@@ -121,14 +120,14 @@ class ComputationGraph:
     ) -> ComputationGraph:
         """All of the graph, nodes in their order, for a model that looks at all of it."""
         start, e = _checked_seeds(seeds, graph.num_nodes)
-        everyone = np.arange(graph.num_nodes)
-        edges = np.flatnonzero(graph.source != graph.sink)
-        rings, _ = _walk(graph, start, num_hops)
-        hop = np.full(graph.num_nodes, num_hops + 1)
+        n = graph.num_nodes
+        rings, _ = _walk(graph, start, num_hops - 1, num_hops)
+        hop = np.full(n, num_hops + 1)
         for k, ring in enumerate(rings):
             hop[ring] = k
-        read = np.ones(graph.num_nodes, dtype=bool)
-        return cls._of(graph, everyone, hop, len(everyone), edges, read, num_hops, loop_weight, start, e)
+        edges = np.flatnonzero(graph.source != graph.sink)
+        ends = graph.ends(edges)
+        return cls._of(graph, np.arange(n), hop, n, edges, ends, n, num_hops, loop_weight, start, e)
 
     @classmethod
     def _of(
@@ -138,30 +137,40 @@ class ComputationGraph:
         hop: Int64,
         num_visible: int,
         edges: Int64,
-        read: NDArray[np.bool_],
+        ends: Int64,
+        num_read: int,
         num_hops: int,
         loop_weight: float | None,
-        seeds: Int64,
+        seeds: Int64 | int,
         e: NDArray[np.float64],
     ) -> ComputationGraph:
-        source, sink = _places(nodes, graph.source[edges]), _places(nodes, graph.sink[edges])
-        loops = graph.loop_edge[nodes]
-        felt = np.concatenate([np.ones(len(edges), dtype=bool), ((loops >= 0) | (loop_weight is not None)) & read])
-        edge_id = np.concatenate([edges, loops])
-        own = np.arange(len(nodes))
+        """From ``edges`` and their ``ends`` in places of ``nodes``; F reads the loops of the first ``num_read`` nodes.
+
+        ``seeds`` are places too, or the number of them if they come first.
+        """
+        plain, n = len(edges), len(nodes)
+        loops = graph.loop_edge.take(nodes)
+        felt = np.zeros(plain + n, dtype=bool)
+        felt[: plain + num_read] = True
+        if loop_weight is None:
+            felt[plain:] &= loops >= 0
+        edge_index = np.empty((2, plain + n), dtype=np.int64)
+        edge_index[:, :plain] = ends
+        edge_index[:, plain:] = np.arange(n)
+        own = torch.from_numpy(nodes)
         return cls(
-            nodes=torch.from_numpy(nodes),
+            nodes=own,
             hop=torch.from_numpy(hop),
             num_visible=num_visible,
-            edge_index=torch.from_numpy(np.stack([np.concatenate([source, own]), np.concatenate([sink, own])])),
-            edge_id=torch.from_numpy(edge_id),
-            weight=_weights(graph, edge_id, felt, 1.0 if loop_weight is None else loop_weight),
+            edge_index=torch.from_numpy(edge_index),
+            edge_id=torch.from_numpy(np.concatenate((edges, loops))),
+            weight=_weights(graph, edges, loops, felt[plain:], loop_weight),
             felt=torch.from_numpy(felt),
-            x=graph.x.detach()[torch.from_numpy(nodes)],
+            x=graph.x.detach().index_select(0, own),
             feature_range=graph.feature_range,
             num_hops=num_hops,
             size=(graph.num_nodes, graph.num_edges),
-            seeds=torch.from_numpy(seeds),
+            seeds=torch.arange(seeds) if isinstance(seeds, int) else torch.from_numpy(seeds),
             e=torch.from_numpy(e),
         )
 
@@ -171,6 +180,8 @@ def _checked_seeds(seeds: int | Sequence[int] | Int64, num_nodes: int) -> tuple[
     named = [seeds] if not isinstance(seeds, Sequence | np.ndarray) else seeds
     if not len(named):
         raise InputError("there is no node to explain: name at least one")
+    if len(named) == 1 and (isinstance(named, list) or (isinstance(named, np.ndarray) and named.ndim == 1)):
+        return np.array([check_node(named[0], num_nodes)], dtype=np.int64), np.ones(1)
     if isinstance(named, np.ndarray) and named.dtype == np.int64 and 0 <= named.min() <= named.max() < num_nodes:
         start = named
     else:
@@ -179,37 +190,62 @@ def _checked_seeds(seeds: int | Sequence[int] | Int64, num_nodes: int) -> tuple[
     return found, counts.astype(np.float64)
 
 
-def _walk(graph: Graph, start: Int64, depth: int) -> tuple[list[Int64], Int64]:
-    """Nodes by hop up to ``depth + 1``, and the edges into the nodes up to ``depth`` in whole-graph order."""
-    rings, edges = [start], []
-    seen = rings[0]
-    for _ in range(depth + 1):
-        entering = graph.in_edges(rings[-1])
-        edges.append(entering)
-        ring = np.setdiff1d(graph.source[entering], seen)
-        seen = np.concatenate([seen, ring])
-        rings.append(ring)
+def _walk(graph: Graph, start: Int64, depth: int, reach: int) -> tuple[list[Int64], Int64]:
+    """Nodes by hop up to ``reach``, and the edges into the nodes up to hop ``depth`` in whole-graph order."""
+    rings, edges, known = [start], [], start
+    for hop in range(1, depth + 2):
+        edges.append(graph.in_edges(rings[-1]))
+        if hop > reach:
+            break
+        ring = _unknown(graph.source[edges[-1]], known)
         if not len(ring):
             break
-    return rings, np.sort(np.concatenate(edges))
+        rings.append(ring)
+        known = np.concatenate((known, ring))
+        known.sort()
+    found = np.concatenate(edges) if edges else np.empty(0, dtype=np.int64)
+    found.sort()
+    return rings, found
 
 
-def _places(nodes: Int64, ids: Int64) -> Int64:
-    """Places of ``ids`` in ``nodes``; an id that is not there is an outermost node, which the last one stands for."""
-    order = np.argsort(nodes)
-    found: Int64 = order[np.searchsorted(nodes[order], ids).clip(max=len(nodes) - 1)]
-    found[nodes[found] != ids] = len(nodes) - 1
+def _unknown(ids: Int64, known: Int64) -> Int64:
+    """Those of ``ids`` that are not in the sorted ``known``, sorted and each once; ``ids`` is sorted in place.
+
+    ``np.setdiff1d`` does the same, and takes longer to set up than all the rest of a small graph.
+    """
+    ids.sort()
+    fresh = known.take(known.searchsorted(ids), mode="clip") != ids if len(known) else np.ones(len(ids), dtype=bool)
+    fresh[1:] &= ids[1:] != ids[:-1]
+    found: Int64 = ids[fresh]
     return found
 
 
-def _weights(graph: Graph, edge_id: Int64, felt: NDArray[np.bool_], loop_weight: float) -> Tensor:
-    given = graph.edge_weight
-    ids = torch.from_numpy(edge_id)
-    if given is None:
-        weight = torch.ones(len(ids), dtype=graph.x.dtype)
-    else:
-        weight = torch.ones(len(ids), dtype=given.dtype)
-        weight[ids >= 0] = given.detach()[ids[ids >= 0]]
-    weight[ids < 0] = loop_weight
-    weight[torch.from_numpy(~felt)] = 1.0
+def _places(nodes: Int64, ids: Int64) -> tuple[Int64, Int64]:
+    """Places of ``ids`` in ``nodes``; those not there are outermost nodes, for which the least of them, last, stands.
+
+    It is returned with the places, as a list of one node or of none.
+    """
+    order = nodes.argsort()
+    ordered = nodes.take(order)
+    found = ordered.searchsorted(ids)
+    places: Int64 = order.take(found, mode="clip")
+    missing = ordered.take(found, mode="clip") != ids
+    outside = ids[missing]
+    if len(outside):
+        places[missing] = len(nodes)
+        outside = outside.min(keepdims=True)
+    return places, outside
+
+
+def _weights(graph: Graph, edges: Int64, loops: Int64, read: NDArray[np.bool_], loop_weight: float | None) -> Tensor:
+    """The entries of A at ``edges`` and then at the self-loops ``loops``; one that is not read weighs 1."""
+    given, plain = graph.edge_weight, len(edges)
+    weight = torch.ones(plain + len(loops), dtype=graph.x.dtype if given is None else given.dtype)
+    if given is not None:
+        given = given.detach()
+        weight[:plain] = given[torch.from_numpy(edges)]
+        there = np.flatnonzero(read & (loops >= 0))
+        weight[torch.from_numpy(plain + there)] = given[torch.from_numpy(loops[there])]
+    if loop_weight not in (None, 1.0):
+        weight[torch.from_numpy(plain + np.flatnonzero(read & (loops < 0)))] = loop_weight
     return weight

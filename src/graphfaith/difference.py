@@ -8,7 +8,7 @@ to X [n, d] and to A [e], nodes and edges ordered as in the computation graph.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -16,8 +16,7 @@ from torch import Tensor
 from .computation_graph import ComputationGraph
 from .neighborhood import Perturbations
 from .target import Target
-
-Normalization = Literal["symmetric", "row", "none"]
+from .walks import Normalization, Walks, khop_rows
 
 
 @runtime_checkable
@@ -126,8 +125,12 @@ class KHopModel:
 
     @cached_property
     def rows(self) -> Tensor:
-        """e^T N(A^k), [M, 1, n]; who has fitted the model has them, and may set them."""
+        """e^T N(A^k), [M, 1, n]."""
         return khop_rows(self.graph, self.graph.weight.double().unsqueeze(0), len(self.weights), self.normalization)
+
+    def remember(self, rows: Tensor, own: Tensor) -> None:
+        """Take e^T N(A^k), [M, 1, n], from who has fitted the model, and X w_k, [n, M], for the next gradient."""
+        self.rows, self._own = rows, own
 
     def change(self, perturbations: Perturbations) -> Tensor:
         """The sum over k of tau_k . w_k, tau_k = e^T [N(A^k) X - N((A - eps_A)^k)(X - eps_X)]."""
@@ -144,95 +147,10 @@ class KHopModel:
 
     def gradient(self) -> tuple[Tensor, Tensor]:
         """The derivatives of p: sum_k N(A^k)^T e w_k^T for X, and for A the chain rule through A^k and D_k."""
-        dx = self.rows[:, 0].T @ self.weights
-        own = self.graph.x.double() @ self.weights.T
-        da = sum(
-            (_row_gradient(self.graph, k + 1, own[:, k], self.normalization) for k in range(len(self.weights))),
-            start=torch.zeros(self.graph.num_edges, dtype=torch.float64),
-        )
+        own = vars(self).pop("_own", None)
+        if own is None:
+            own = self.graph.x.double() @ self.weights.T
+        weight = self.graph.weight.double().numpy()
+        da = torch.from_numpy(Walks.on(self.graph).gradient(weight, own.numpy(), self.normalization))
         da[~self.graph.felt] = 0
-        return dx, da
-
-
-def khop_rows(
-    graph: ComputationGraph, weight: Tensor, num_hops: int, normalization: Normalization = "symmetric"
-) -> Tensor:
-    """e^T N(A^k) for k = 1 .. ``num_hops`` and each of S sets of weights [S, e]: [num_hops, S, n].
-
-    Only the row e^T L A^k and the vector A^k 1 are needed, where N(A^k) = L A^k R and L, R are made of A^k 1; A^k
-    itself never is. From one node L is a number, and a row follows from the last by one sparse product. A node from
-    which no walk of length k starts has a zero row and column.
-    """
-    values = weight.T.contiguous()  # [e, S]: rows of edges make gathers contiguous
-    source, sink = graph.edge_index
-    seeds, e = graph.seeds, graph.e.unsqueeze(1)
-    zeros = torch.zeros(graph.num_nodes, values.size(1), dtype=values.dtype)
-    sides = []
-    total = torch.ones_like(zeros)
-    for _ in range(num_hops if normalization != "none" else 0):
-        total = torch.zeros_like(zeros).index_add_(0, sink, total[source] * values)
-        sides.append(_sides(total, normalization))
-    one_chain = len(seeds) == 1 or normalization == "none"
-    walks = zeros.index_copy(0, seeds, e.expand(-1, values.size(1)))
-    rows = []
-    for k in range(num_hops):
-        left, right = sides[k] if sides else (None, None)
-        if one_chain:
-            walks = torch.zeros_like(zeros).index_add_(0, source, walks[sink] * values)
-            row = walks if left is None else walks * left[seeds]
-        else:
-            assert left is not None
-            row = zeros.index_copy(0, seeds, e * left[seeds])
-            for _ in range(k + 1):
-                row = torch.zeros_like(zeros).index_add_(0, source, row[sink] * values)
-        rows.append((row if right is None else row * right).T)
-    return torch.stack(rows)
-
-
-def _sides(total: Tensor, normalization: Normalization) -> tuple[Tensor, Tensor | None]:
-    """The diagonals of L and R in N(A^k) = L A^k R, given A^k 1; None is the identity."""
-    inverse = (total > 0) / torch.where(total > 0, total, 1.0)
-    if normalization == "row":
-        return inverse, None
-    return inverse.sqrt(), inverse.sqrt()
-
-
-def _row_gradient(graph: ComputationGraph, k: int, y: Tensor, normalization: Normalization) -> Tensor:
-    """The derivative of e^T N(A^k) y = e^T L A^k R y with respect to the entries of A, [e].
-
-    A^k and D = A^k 1, of which L and R are made, are chains of k products, so each entry of A collects one term for
-    each place it has in a chain. For D the derivatives of D^-1/2 and D^-1 are -D^-3/2 / 2 and -D^-2.
-    """
-    source, sink = graph.edge_index
-    weight, zero = graph.weight.double(), torch.zeros(graph.num_nodes, dtype=torch.float64)
-
-    def forth(vector: Tensor) -> Tensor:  # A vector
-        return zero.index_add(0, sink, vector[source] * weight)
-
-    def back(vector: Tensor) -> Tensor:  # A^T vector
-        return zero.index_add(0, source, vector[sink] * weight)
-
-    totals = [torch.ones_like(zero)]
-    for _ in range(k):
-        totals.append(forth(totals[-1]))
-    e = zero.index_copy(0, graph.seeds, graph.e)
-    left = right = torch.ones_like(zero)
-    if normalization != "none":
-        left, other = _sides(totals[k], normalization)
-        right = right if other is None else other
-    walks = [e * left]
-    for _ in range(k):
-        walks.append(back(walks[-1]))
-    ends = [right * y]
-    for _ in range(k):
-        ends.append(forth(ends[-1]))
-    gradient = torch.zeros_like(weight)
-    d_total = zero
-    if normalization == "symmetric":
-        d_total = -0.5 * left**3 * (e * ends[k] + walks[k] * y)
-    elif normalization == "row":
-        d_total = -(left**2) * e * ends[k]
-    for step in range(k, 0, -1):
-        gradient += walks[step - 1][sink] * ends[k - step][source] + d_total[sink] * totals[step - 1][source]
-        d_total = back(d_total)
-    return gradient
+        return self.rows[:, 0].T @ self.weights, da

@@ -35,6 +35,10 @@ class ReachWarning(UserWarning):
     """Messages of the model do not go as far as it was said, or counted, that they do."""
 
 
+class UnprovenError(ModelError):
+    """The model gives on a computation graph something else than on the whole graph, which was not looked at before."""
+
+
 def said(error: BaseException) -> str:
     """What an error of somebody else's code says, in one line.
 

@@ -14,7 +14,6 @@ The functions here read any PyG ``Explanation``, and those of one made here are 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
@@ -23,7 +22,6 @@ import torch
 from torch import Tensor
 from torch_geometric.explain import Explanation
 
-from .computation_graph import ComputationGraph
 from .errors import InputError
 from .scores import (
     Entries,
@@ -48,20 +46,6 @@ _N = TypeVar("_N", bound="_Named")
 
 # What counts in ids of the whole graph, or is F's: an excerpt has neither, and so cannot be scored by mistake.
 _WHOLE_ONLY = ("difference_model", "scores_digest", "prediction", "target")
-
-
-def scores_digest(explanation: Explanation, part: ComputationGraph) -> str:
-    """A digest of the scores on the computation graph, by which an edited explanation is told from a fresh one."""
-    digest = hashlib.blake2b(digest_size=16)
-    nodes, edges, loops = (explanation.get(key) for key in ("node_mask", "edge_mask", "self_loop_score"))
-    if nodes is not None:
-        rows = nodes if nodes.size(0) == 1 else nodes[part.nodes[: part.num_visible]]
-        digest.update(rows.detach().contiguous().numpy().tobytes())
-    if edges is not None:
-        digest.update(edges[part.edge_id[part.edge_id >= 0]].detach().contiguous().numpy().tobytes())
-    if loops is not None:
-        digest.update(loops[part.nodes].detach().contiguous().numpy().tobytes())
-    return digest.hexdigest()
 
 
 class ScoredEdge(NamedTuple):

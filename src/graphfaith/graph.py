@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import weakref
 from functools import cached_property
 from typing import Any
@@ -14,6 +16,7 @@ from torch import Tensor
 from .errors import InputError
 
 Int64 = npt.NDArray[np.int64]
+Ids = npt.NDArray[Any]  # int32 or int64
 
 
 class Graph:
@@ -35,42 +38,56 @@ class Graph:
     def __init__(
         self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, flow: str = "source_to_target"
     ) -> None:
-        _check(x, edge_index, edge_weight)
+        self.feature_range = _check(x, edge_index, edge_weight)
         self._x, self._edge_index = weakref.ref(x), weakref.ref(edge_index)
         self._edge_weight = None if edge_weight is None else weakref.ref(edge_weight)
         self.num_nodes, self.num_features = int(x.size(0)), int(x.size(1))
         self.num_edges = int(edge_index.size(1))
         self.flow = flow
-        self.feature_range = float(x.detach().max() - x.detach().min())
-        ends = edge_index.detach().cpu().numpy()
-        source, sink = (ends[0], ends[1]) if flow == "source_to_target" else (ends[1], ends[0])
-        self.source: Int64 = source.astype(np.int64, copy=False)
-        self.sink: Int64 = sink.astype(np.int64, copy=False)
+        ends: Int64 = edge_index.detach().cpu().numpy()
+        self.source, self.sink = (ends[0], ends[1]) if flow == "source_to_target" else (ends[1], ends[0])
         self._index_edges()
-        # What a model computed on this graph as a whole; see Target.remembered.
+        # What a model computed on this graph as a whole; see Whole.remembered.
         self.memory: weakref.WeakKeyDictionary[torch.nn.Module, dict[str, Any]] = weakref.WeakKeyDictionary()
 
     def _index_edges(self) -> None:
         loops = np.flatnonzero(self.source == self.sink)
         self.loop_edge: Int64 = np.full(self.num_nodes, -1, dtype=np.int64)
-        self.loop_edge[self.sink[loops]] = loops
-        if len(loops) != np.count_nonzero(self.loop_edge >= 0):
-            nodes, counts = np.unique(self.sink[loops], return_counts=True)
-            raise InputError(
-                f"node {nodes[counts > 1][0]} has {counts[counts > 1][0]} self-loops: A has one entry for it; merge "
-                "them first (torch_geometric.utils.coalesce)"
-            )
+        if len(loops):
+            self.loop_edge[self.sink[loops]] = loops
+            # The last of a node's loops is left standing there, so the first of several finds another.
+            if (self.loop_edge[self.sink[loops]] != loops).any():
+                nodes, counts = np.unique(self.sink[loops], return_counts=True)
+                raise InputError(
+                    f"node {nodes[counts > 1][0]} has {counts[counts > 1][0]} self-loops: A has one entry for it; "
+                    "merge them first (torch_geometric.utils.coalesce)"
+                )
+        self._has_loops = bool(len(loops))
         self._in = self._by_end(self.sink)
 
-    def _by_end(self, end: Int64) -> tuple[Int64, Int64]:
-        """Ids of the edges that are no loops, sorted by one end, and where each node's begin."""
-        others = np.flatnonzero(self.source != self.sink)
-        start = np.zeros(self.num_nodes + 1, dtype=np.int64)
-        np.cumsum(np.bincount(end[others], minlength=self.num_nodes), out=start[1:])
-        return others[np.argsort(end[others], kind="stable")], start
+    def _by_end(self, end: Int64) -> tuple[Ids, Ids]:
+        """Ids of the edges that are no loops, sorted by one end, and where each node's begin.
+
+        Both as 32-bit numbers where these suffice: for a large graph they are kept beside the user's own tensors.
+        """
+        small = np.int32 if self.num_edges < 1 << 31 else np.int64
+        others = np.flatnonzero(self.source != self.sink) if self._has_loops else np.arange(self.num_edges)
+        end = end[others] if self._has_loops else end.copy()
+        start = np.zeros(self.num_nodes + 1, dtype=small)
+        np.cumsum(np.bincount(end, minlength=self.num_nodes), out=start[1:])
+        shift = self.num_edges.bit_length()
+        if shift + self.num_nodes.bit_length() > _KEY_BITS:
+            return others[np.argsort(end, kind="stable")].astype(small), start
+        # (end, id) as one number, in place: argsort needs twice the memory and several times as long.
+        end <<= shift
+        end |= others
+        del others
+        end.sort()
+        end &= (1 << shift) - 1
+        return end.astype(small), start
 
     @cached_property
-    def _out(self) -> tuple[Int64, Int64]:
+    def _out(self) -> tuple[Ids, Ids]:
         return self._by_end(self.source)
 
     @property
@@ -87,6 +104,13 @@ class Graph:
     def edge_weight(self) -> Tensor | None:
         """The weights the user gave, [E]; None stands for ones."""
         return None if self._edge_weight is None else _alive(self._edge_weight)
+
+    def ends(self, edges: Int64) -> Int64:
+        """Source and sink of ``edges``, [2, e]."""
+        # By indexing: np.take would copy all of the graph's edges first if the user's tensor is not contiguous.
+        found = np.empty((2, len(edges)), dtype=np.int64)
+        found[0], found[1] = self.source[edges], self.sink[edges]
+        return found
 
     def in_edges(self, nodes: Int64) -> Int64:
         """Ids of the edges into ``nodes``, loops left out, in the order of the nodes."""
@@ -106,12 +130,12 @@ class Graph:
             return cls(x, edge_index, edge_weight, flow)  # writes to such a tensor leave no trace
         stamp = (flow, *(None if t is None else (id(t), t._version) for t in tensors if _is_tensor(t)))
         found = _RECENT.get(stamp)
-        if found is not None and found._is_of(tensors):
-            return found
-        graph = cls(x, edge_index, edge_weight, flow)
-        while len(_RECENT) >= _REMEMBERED:
-            _RECENT.pop(next(iter(_RECENT)))
-        _RECENT[stamp] = graph
+        graph = found if found is not None and found._is_of(tensors) else cls(x, edge_index, edge_weight, flow)
+        with _RECENT_LOCK:
+            _RECENT.pop(stamp, None)
+            _RECENT[stamp] = graph  # last, as the one that was used last
+            while len(_RECENT) > _REMEMBERED:
+                del _RECENT[next(iter(_RECENT))]
         return graph
 
     def _is_of(self, tensors: tuple[Tensor | None, ...]) -> bool:
@@ -121,14 +145,23 @@ class Graph:
 
 # Only weak references to the user's tensors are held, so remembering a graph does not keep its features alive.
 _RECENT: dict[Any, Graph] = {}
+_RECENT_LOCK = threading.Lock()
 _REMEMBERED = 8
+_ROWS = 1 << 16  # looked through at once for one that is not finite
+_KEY_BITS = 63  # of a number that an edge and a node share while edges are sorted
 _PRECISIONS = (torch.float16, torch.float32, torch.float64)
 
 
-def _edges_at(nodes: Int64, ids: Int64, start: Int64) -> Int64:
-    first, count = start[nodes], start[nodes + 1] - start[nodes]
-    offsets = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    found: Int64 = ids[np.repeat(first, count) + offsets]
+def _edges_at(nodes: Int64, ids: Ids, start: Ids) -> Int64:
+    if len(nodes) == 1:
+        return ids[start[nodes[0]] : start[nodes[0] + 1]].astype(np.int64)
+    last = start.take(nodes + 1)
+    count = last - start.take(nodes)
+    # The k-th of all edges found is k places after the first of its node, less those found before that node.
+    total = count.cumsum(dtype=np.int64)
+    places = (last - total).repeat(count)
+    places += np.arange(len(places))
+    found: Int64 = ids.take(places).astype(np.int64, copy=False)
     return found
 
 
@@ -143,8 +176,8 @@ def _alive(reference: weakref.ref[Tensor]) -> Tensor:
     return tensor
 
 
-def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> None:
-    """Raise an :class:`InputError` for anything (X, A) cannot be."""
+def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> float:
+    """Raise an :class:`InputError` for anything (X, A) cannot be; return max(X) - min(X)."""
     if not isinstance(x, Tensor) or x.dim() != 2:
         raise InputError(f"x must be a tensor of shape [nodes, features] (got {_shape(x)})")
     if x.dtype not in _PRECISIONS:
@@ -158,33 +191,40 @@ def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> None:
         raise InputError(f"edge_index must be a tensor of shape [2, edges] (got {_shape(edge_index)})")
     if edge_index.dtype != torch.int64:
         raise InputError(f"edge_index must hold int64 node ids (got {edge_index.dtype})")
-    if edge_index.numel() and not 0 <= int(edge_index.min()) <= int(edge_index.max()) < x.size(0):
-        worst = int(edge_index.min()) if int(edge_index.min()) < 0 else int(edge_index.max())
-        raise InputError(f"edge_index names node {worst}, but the graph has nodes 0 to {x.size(0) - 1}")
-    _check_finite(x, "x")
+    if edge_index.numel():
+        least, most = (int(end) for end in edge_index.aminmax())
+        if least < 0 or most >= x.size(0):
+            worst = least if least < 0 else most
+            raise InputError(f"edge_index names node {worst}, but the graph has nodes 0 to {x.size(0) - 1}")
+    lowest, highest = _finite_ends(x, "x")
+    feature_range = float(highest - lowest)
     if edge_weight is None:
-        return
+        return feature_range
     if not isinstance(edge_weight, Tensor) or edge_weight.shape != (edge_index.size(1),):
         raise InputError(
             f"edge_weight must have one number for each of the {edge_index.size(1)} edges (got {_shape(edge_weight)})"
         )
     if edge_weight.dtype not in _PRECISIONS:
         raise InputError(f"edge_weight must hold real numbers, e.g. edge_weight.float() (got {edge_weight.dtype})")
-    _check_finite(edge_weight, "edge_weight")
-    edge_weight = edge_weight.detach()
-    if edge_weight.numel() and float(edge_weight.min()) < 0:
-        where = int(edge_weight.argmin())
-        raise InputError(f"edge {where} has weight {float(edge_weight[where]):g}: weights must be 0 or more")
+    if edge_weight.numel() and float(_finite_ends(edge_weight, "edge_weight")[0]) < 0:
+        where = int(edge_weight.detach().argmin())
+        raise InputError(f"edge {where} has weight {float(edge_weight.detach()[where]):g}: weights must be 0 or more")
+    return feature_range
 
 
-def _check_finite(tensor: Tensor, name: str) -> None:
+def _finite_ends(tensor: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest entry, if all are finite: one that is not is among the two, NaN before any other."""
     tensor = tensor.detach()
-    # The sum of finite numbers can overflow, so a finite sum proves the point and another is looked into.
-    if torch.isfinite(tensor.sum()) or torch.isfinite(tensor).all():
-        return
-    where = tuple(int(i) for i in (~torch.isfinite(tensor)).nonzero()[0])
-    place = ", ".join(map(str, where))
-    raise InputError(f"{name}[{place}] is {float(tensor[where]):g}: every entry must be finite")
+    least, most = tensor.aminmax()
+    if math.isfinite(least) and math.isfinite(most):
+        return least, most
+    for start in range(0, len(tensor), _ROWS):  # as truth values all at once would be many
+        wrong = ~torch.isfinite(tensor[start : start + _ROWS])
+        if wrong.any():
+            row, *rest = wrong.nonzero()[0].tolist()
+            where = (start + row, *rest)
+            break
+    raise InputError(f"{name}[{', '.join(map(str, where))}] is {float(tensor[where]):g}: every entry must be finite")
 
 
 def _shape(value: object) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +20,9 @@ from torch import Tensor
 from . import memory
 from .checks import check_count, check_seed
 from .computation_graph import ComputationGraph
-from .draw import UInt64, keys, uniform, uniform32
+from .draw import UInt64, below, joined_keys, keys, remembered_keys, symmetric, symmetric32
 from .errors import InputError
+from .scratch import lending, lent
 
 
 @dataclass(frozen=True)
@@ -71,12 +73,19 @@ class Neighborhood:
     def check(self, graph: ComputationGraph) -> None:
         """Raise an :class:`InputError` if this neighbourhood means nothing on ``graph``."""
 
-    def sample(self, graph: ComputationGraph, num_samples: int, seed: int = 0, start: int = 0) -> Perturbations:
-        """Samples ``start`` to ``start + num_samples`` of the stream that ``seed`` names."""
+    def sample(
+        self, graph: ComputationGraph, num_samples: int, seed: int = 0, start: int = 0, *, passing: bool = False
+    ) -> Perturbations:
+        """Samples ``start`` to ``start + num_samples`` of the stream that ``seed`` names.
+
+        ``passing`` samples of features are in memory that the next ones will be written to.
+        """
         check_seed(seed)
         self.check(graph)
         samples = np.arange(start, start + check_count(num_samples, "num_samples"))
-        return Perturbations(graph, self.features(graph, samples, seed), self.edges(graph, samples, seed))
+        with lending() if passing else nullcontext():
+            features = self.features(graph, samples, seed)
+        return Perturbations(graph, features, self.edges(graph, samples, seed))
 
     def sample_bytes(self, graph: ComputationGraph, width: int) -> int:
         """What drawing a sample and evaluating F and p on it takes, about."""
@@ -93,10 +102,12 @@ class Neighborhood:
         width: int = 16,
         room: int | None = None,
         size: int | None = None,
+        passing: bool = False,
     ) -> Iterator[Perturbations]:
         """The same samples a chunk at a time, so that they fit in ``room`` bytes (64 MB if None).
 
-        ``width`` is that of the model's widest layer; ``size`` forces the number of samples in a chunk.
+        ``width`` is that of the model's widest layer; ``size`` forces the number of samples in a chunk. ``passing``
+        is for who does not look at a chunk any more when the next one comes.
         """
         check_count(num_samples, "num_samples")
         if size is None:
@@ -105,7 +116,7 @@ class Neighborhood:
         if size < 1:
             raise InputError(f"size must be at least 1 (got {size!r})")
         for start in range(0, num_samples, size):
-            yield self.sample(graph, min(size, num_samples - start), seed, start)
+            yield self.sample(graph, min(size, num_samples - start), seed, start, passing=passing)
 
     def __mul__(self, other: Neighborhood) -> Neighborhood:
         """The product of a neighbourhood of features and one of edges."""
@@ -127,8 +138,9 @@ class UniformEdges(Neighborhood):
 
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
         """eps = min(sigma (2 u - 1), A), so that A - eps >= 0."""
-        moved = torch.from_numpy(_edge_draws(graph, samples, seed)).mul_(2).sub_(1).mul_(self.sigma)
-        return _only_felt(torch.minimum(moved, graph.weight.double()), graph)
+        moved = torch.from_numpy(symmetric(*_edge_draws(graph, samples, seed), float(self.sigma)))
+        moved = torch.minimum(moved, graph.weight.double())
+        return moved if bool(graph.felt.all()) else moved.mul_(graph.felt)
 
     def __str__(self) -> str:
         """The paper's notation."""
@@ -148,8 +160,8 @@ class BernoulliEdges(Neighborhood):
 
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
         """eps = A where u < sigma, 0 elsewhere."""
-        dropped = torch.from_numpy(_edge_draws(graph, samples, seed) < self.sigma)
-        return _only_felt(dropped * graph.weight.double(), graph)
+        dropped = below(*_edge_draws(graph, samples, seed), float(self.sigma))
+        return torch.from_numpy(dropped) * (graph.weight.double() * graph.felt)
 
     def __str__(self) -> str:
         """The paper's notation."""
@@ -179,14 +191,19 @@ class UniformFeatures(Neighborhood):
 
     def features(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
         """eps = sigma r (2 u - 1) for the nodes whose features F can see, 0 for the outermost one."""
-        seen, columns = graph.num_visible, graph.x.size(1)
-        rows = keys(seed, "feature", samples[:, None], graph.nodes[:seen].numpy()[None, :]).reshape(-1)
-        drawn = torch.from_numpy(uniform32(rows, keys(seed, "column", np.arange(columns))))
-        drawn = drawn.to(graph.x.dtype).view(len(samples), seen, columns)
-        drawn.mul_(2 * self.sigma * graph.feature_range).sub_(self.sigma * graph.feature_range)
-        if seen == graph.num_nodes:
-            return drawn
-        return torch.nn.functional.pad(drawn, (0, 0, 0, graph.num_nodes - seen))
+        nodes, columns = graph.x.shape
+        rows = keys(seed, "feature", samples[:, None], graph.nodes.numpy()[None, :]).reshape(-1)
+        names = remembered_keys(seed, "column", np.arange(columns))
+        held = lent("features", len(rows), columns)
+        out = None if held is None else held.numpy()
+        # The outermost node is drawn too, and put back: leaving a gap for it costs more.
+        scale, wide = self.sigma * graph.feature_range, graph.x.dtype == torch.float64
+        drawn = torch.from_numpy(symmetric32(rows, names, 1.0 if wide else scale, out)).to(graph.x.dtype)
+        if wide:  # the range may be one that single precision has not
+            drawn.mul_(scale)
+        drawn = drawn.view(len(samples), nodes, columns)
+        drawn[:, graph.num_visible :] = 0
+        return drawn
 
     def __str__(self) -> str:
         """The paper's notation."""
@@ -282,16 +299,12 @@ def _check_sigma(sigma: float, largest: float, name: str) -> None:
 
 def edge_keys(graph: ComputationGraph, seed: int) -> UInt64:
     """Names of the entries of A for draws, [e]: edges by their place in the whole graph, self-loops by their node."""
-    edges = keys(seed, "edge", graph.edge_id[: graph.num_plain].numpy())
-    return np.concatenate([edges, keys(seed, "loop", graph.nodes.numpy())])
+    return joined_keys(seed, edge=graph.edge_id[: graph.num_plain].numpy(), loop=graph.nodes.numpy())
 
 
-def _edge_draws(graph: ComputationGraph, samples: np.ndarray, seed: int) -> np.ndarray:
-    return uniform(keys(seed, "sample", samples), edge_keys(graph, seed))
-
-
-def _only_felt(perturbation: Tensor, graph: ComputationGraph) -> Tensor:
-    return perturbation if bool(graph.felt.all()) else perturbation * graph.felt
+def _edge_draws(graph: ComputationGraph, samples: np.ndarray, seed: int) -> tuple[UInt64, UInt64]:
+    """Keys of the samples and of the entries of A, whose pairs name the draws."""
+    return remembered_keys(seed, "sample", samples), edge_keys(graph, seed)
 
 
 def _text(sigma: float) -> str:

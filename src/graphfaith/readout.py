@@ -23,7 +23,15 @@ Kind = Literal["node", "pair", "edge", "graph", "other"]
 class Readout:
     """The explained rows of a model's output: where on the graph they are read, and where they are on a part of it."""
 
-    def __init__(self, task: Task, graph: Graph, kwargs: dict[str, Any], count: int, index: Index) -> None:
+    def __init__(
+        self,
+        task: Task,
+        graph: Graph,
+        kwargs: dict[str, Any],
+        count: int,
+        index: Index,
+        rows: Tensor | None = None,
+    ) -> None:
         self.graph, self.kwargs = graph, kwargs
         self.kind, self.pairs = self._kind(task.level, count)
         if self.kind == "other" and index is not None:
@@ -36,7 +44,7 @@ class Readout:
                 f"the model must return a row for {wanted[task.level]} (got {count} rows), or be explained as a whole, "
                 "without index="
             )
-        self.rows = task.rows(index, count)
+        self.rows = task.rows(index, count) if rows is None or self.kind != "node" else rows
         self.seeds: Int64 = self._seeds()
 
     def _kind(self, level: str, count: int) -> tuple[Kind, str]:
@@ -130,5 +138,9 @@ def is_pairs(value: Any) -> bool:
 
 def _places_of(ids: Tensor, among: Tensor) -> Tensor:
     """Places of ``ids`` in ``among``, which has each of them once or more."""
+    if len(ids) == 1:  # one node, mostly: nothing to be sorted for
+        found = (among == ids.to(among.device)).nonzero().view(-1)[:1]
+        if len(found):
+            return found
     order = among.argsort(stable=True)
     return order[torch.searchsorted(among[order].contiguous(), ids.to(among.device).contiguous())]

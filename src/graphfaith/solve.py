@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import scipy.linalg
 import torch
@@ -19,8 +22,25 @@ class Solution:
 
     weights: Tensor  # [P]
     rank: int  # singular values that were kept
-    error: float  # the mean of squares that is left
-    left_out: float  # the same where each sample is predicted by a fit to the others
+    residual: Tensor  # [S] what is left of the change, with the opposite sign
+    _directions: Callable[[], Tensor]  # the kept left singular vectors, [S, rank]; not everyone asks for them
+
+    @cached_property
+    def error(self) -> float:
+        """The mean of squares that is left."""
+        return float(self.residual.square().mean())
+
+    @cached_property
+    def left_out(self) -> float:
+        """The leave-one-out error, mean_s (r_s / (1 - h_s))^2 with h_s = |u_s|^2 the leverage of a sample.
+
+        It holds for the kept singular vectors as they are. A fit that passes through a sample whatever its value has
+        learnt nothing about it, which is an error without bound.
+        """
+        free = 1 - self._directions().square().sum(dim=1)
+        if bool((free < len(free) * _EPS).any()):
+            return float("inf")
+        return float((self.residual / free).square().mean())
 
 
 def truncated_svd(features: Tensor, change: Tensor, threshold: float = 1e-4, *, relative: bool = False) -> Solution:
@@ -37,11 +57,78 @@ def truncated_svd(features: Tensor, change: Tensor, threshold: float = 1e-4, *, 
     [3.0, -1.0]
     """
     phi, delta = _checked(features, change, threshold)
+    found = _by_cholesky(phi, delta, threshold, relative)
+    if found is None and len(phi) > phi.size(1) > 0:
+        found = _by_reflections(phi, delta, threshold, relative)
+    if found is not None:
+        return found
     u, sigma, vt = _svd(phi)
     rank = _rank(sigma, threshold, relative, len(sigma) * _EPS)
     weights = vt[:rank].T @ ((u[:, :rank].T @ delta) / sigma[:rank])
-    residual = phi @ weights - delta
-    return Solution(weights, rank, float(residual.square().mean()), _left_out(residual, u[:, :rank]))
+    return Solution(weights, rank, phi @ weights - delta, lambda: u[:, :rank])
+
+
+# A triangular factor R or L of phi has its singular values. Of those the smallest is at least 1 / |R^-1| in Frobenius'
+# norm and the largest at most |R|. If that says that none is to be left out, a triangular system has the solution of
+# the decomposition, several times sooner.
+
+
+def _by_cholesky(phi: Tensor, delta: Tensor, threshold: float, relative: bool) -> Solution | None:
+    """W = (phi^T phi)^-1 phi^T delta or phi^T (phi phi^T)^-1 delta, whichever is smaller, if phi is far from singular.
+
+    To multiply phi with itself squares how far it is: of 16 digits at most 6 are lost.
+    """
+    tall = len(phi) > phi.size(1)
+    factor, info = torch.linalg.cholesky_ex(phi.T @ phi if tall else _products(phi))
+    if int(info) or not len(factor):
+        return None
+    identity = torch.eye(len(factor), dtype=phi.dtype)
+    inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
+    if not _keeps_all(factor, inverse, threshold, relative, _FAR):
+        return None
+    if tall:
+        weights = inverse.T @ (inverse @ (phi.T @ delta))
+        return Solution(weights, len(factor), phi @ weights - delta, lambda: phi @ inverse.T)
+    weights = phi.T @ (inverse.T @ (inverse @ delta))
+    return Solution(weights, len(factor), phi @ weights - delta, lambda: identity)
+
+
+_FAR = 1e-3
+_ROWS = 64
+
+
+def _products(phi: Tensor) -> Tensor:
+    """phi phi^T, or the half of it below and on the diagonal, which is all that Cholesky looks at."""
+    gram = phi.new_zeros(len(phi), len(phi))
+    for start in range(0, len(phi), _ROWS):
+        stop = start + _ROWS
+        gram[start:stop, :stop] = phi[start:stop] @ phi[:stop].T
+    return gram
+
+
+def _by_reflections(phi: Tensor, delta: Tensor, threshold: float, relative: bool) -> Solution:
+    """More samples than parameters: phi = Q R, where R is small."""
+    width = phi.size(1)
+    # The last column of the factor of [phi delta] holds Q^T delta.
+    r = torch.geqrf(torch.cat([phi, delta.unsqueeze(1)], dim=1))[0][:width].triu()
+    r, projected = r[:, :width], r[:, width:]
+    identity = torch.eye(width, dtype=r.dtype)
+    solved = torch.linalg.solve_triangular(r, torch.cat([identity, projected], dim=1), upper=True)
+    if _keeps_all(r, solved[:, :width], threshold, relative, width * _EPS):
+        weights, left = solved[:, width], identity
+    else:
+        u, sigma, vt = _svd(r)
+        rank = _rank(sigma, threshold, relative, width * _EPS)
+        left = u[:, :rank]
+        weights = vt[:rank].T @ ((left.T @ projected[:, 0]) / sigma[:rank])
+    return Solution(weights, left.size(1), phi @ weights - delta, lambda: torch.linalg.qr(phi)[0] @ left)
+
+
+def _keeps_all(factor: Tensor, inverse: Tensor, threshold: float, relative: bool, rounding: float) -> bool:
+    """Whether no singular value of a triangular factor is to be left out, nor below ``rounding`` times the largest."""
+    largest = float(torch.linalg.vector_norm(factor))
+    smallest = max(threshold * largest if relative else threshold, rounding * largest)
+    return float(torch.linalg.vector_norm(inverse)) * smallest < 1
 
 
 def truncated_svd_dual(gram: Tensor, change: Tensor, threshold: float = 1e-4, *, relative: bool = False) -> Solution:
@@ -62,20 +149,7 @@ def truncated_svd_dual(gram: Tensor, change: Tensor, threshold: float = 1e-4, *,
     sigma, u = values.clamp(min=0).sqrt().flip(0), vectors.flip(1)
     rank = _rank(sigma, threshold, relative, (len(sigma) * _EPS) ** 0.5)  # a square root of rounding
     alpha = u[:, :rank] @ ((u[:, :rank].T @ delta) / sigma[:rank].square())
-    residual = matrix @ alpha - delta
-    return Solution(alpha, rank, float(residual.square().mean()), _left_out(residual, u[:, :rank]))
-
-
-def _left_out(residual: Tensor, u: Tensor) -> float:
-    """The leave-one-out error, mean_s (r_s / (1 - h_s))^2 with h_s = |u_s|^2 the leverage of a sample.
-
-    It holds for the kept singular vectors as they are. A fit that passes through a sample whatever its value has
-    learnt nothing about it, which is an error without bound.
-    """
-    free = 1 - u.square().sum(dim=1)
-    if bool((free < len(residual) * _EPS).any()):
-        return float("inf")
-    return float((residual / free).square().mean())
+    return Solution(alpha, rank, matrix @ alpha - delta, lambda: u[:, :rank])
 
 
 def _checked(matrix: Tensor, change: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
@@ -86,9 +160,9 @@ def _checked(matrix: Tensor, change: Tensor, threshold: float) -> tuple[Tensor, 
         raise InputError("nothing to fit: there are no samples")
     if not threshold >= 0:
         raise InputError(f"threshold must be 0 or more (got {threshold!r})")
-    # LAPACK answers a matrix that holds an infinity with finite numbers that mean nothing.
+    # LAPACK answers a matrix that holds an infinity with finite numbers that mean nothing. A sum has all of them.
     for name, tensor in (("features", phi), ("change", delta)):
-        if not torch.isfinite(tensor).all():
+        if not math.isfinite(float(tensor.sum())) and not torch.isfinite(tensor).all():
             where = int((~torch.isfinite(tensor)).nonzero()[0, 0])
             raise InputError(f"{name} to be fitted are not finite (first in sample {where})")
     return phi, delta

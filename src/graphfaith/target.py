@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from .batching import batching_of, distrust
 from .call import Edges, Route, check_edges
 from .checks import check_count
-from .errors import InputError, ModelError
+from .errors import InputError, ModelError, UnprovenError
 from .graph import Graph
 from .layers import counted_hops, evaluating, message_passing_layers, widest_layer
 from .memory import parse_memory, room_for_chunks
-from .placement import Placement, largest
+from .placement import Placement
 from .readout import Readout
 from .task import Index, Task
 from .whole import Whole
+
+_LOG = logging.getLogger(__name__)
+
+LARGE = 256 * 2**20  # bytes; a graph on which to run the model takes more is looked at in parts alone
 
 # Models that do something which cannot be batched, such as reading a value.
 _ONE_BY_ONE: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
@@ -64,10 +71,12 @@ class Target:
         edges: Edges = "auto",
         max_memory: int | str | None = None,
         inputs: Mapping[str, Any] | None = None,
+        prove_later: bool = False,
         **kwargs: Any,
     ) -> None:
         self.model, self.task = model, Task(mode, return_type, level)
         self.max_memory = parse_memory(max_memory)
+        self._width: int | None = None
         layers = _checked_layers(model, num_hops)
         self.num_hops = max(1, counted_hops(model)) if num_hops is None else check_count(num_hops, "num_hops")
         arguments = {**(inputs or {}), **kwargs}
@@ -76,21 +85,47 @@ class Target:
             arguments["edge_weight"], weight = weight, None
         self.graph = Graph.of(x, edge_index, weight, layers[0].flow if layers else "source_to_target")
         self.whole = Whole(model, self.graph, arguments, self.task)
-        if level == "node" and index is not None:
-            self.task.rows(index, self.graph.num_nodes)  # a node that is not there is found before the model runs
-        self._check_whole_fits()
+        rows = None
+        if level == "node" and index is not None:  # a node that is not there is found before the model runs
+            rows = self.task.rows(index, self.graph.num_nodes)
+        size = self.graph.num_nodes, self.graph.num_edges
+        large = level == "node" and index is not None and self._bytes_on(*size) > min(LARGE, self.max_memory or LARGE)
+        if not large:
+            self._check_size(*size)
         with evaluating(model), torch.no_grad():
-            out = self.whole.output()
-            self.readout = Readout(self.task, self.graph, arguments, len(out), index)
-            placement = Placement(self.whole, self.readout, self.num_hops, edges, self.name)
+            count = self.graph.num_nodes if large else len(self.whole.output())
+            self.readout = Readout(self.task, self.graph, arguments, count, index, rows)
+            where = self.whole, self.readout, self.num_hops, edges, self.name
+            placement = Placement(*where, large=large, check_size=self._check_size, later=prove_later)
             self.call = placement.find()
-            self.computation_graph, self.scale = self.call.part, largest(self.whole.output())
-            explained = self.call.output[self.call.rows]
-            self.labels = self._labels(explained, label, len(out))
+            self.computation_graph, self.scale, self._placement = self.call.part, placement.scale(self.call), placement
+            explained = self.call.output[self.call.rows] if placement.proven else placement.expected[self.readout.rows]
+            self.labels, self._explained = self._labels(explained, label, count), explained
             self.value = float(self.task.value(explained, self.labels))
             placement.check_reach(self.call)
-        if not torch.isfinite(torch.tensor(self.value)):
+        if not math.isfinite(self.value):
             raise ModelError(f"the model's output at {self.name} is {self.value}: it must be finite")
+
+    def prove(self, rows: Tensor | None = None) -> None:
+        """See that the model gives on the computation graph what it gives on the whole graph, if that was put off.
+
+        ``rows`` are the explained rows of its output there, if they have been computed. Whoever makes a target with
+        ``prove_later`` calls this, and on an :class:`UnprovenError` makes it again without.
+        """
+        if self._placement.proven:
+            return
+        rows = self.call.output[self.call.rows] if rows is None else rows
+        if not self.is_right(rows):
+            raise UnprovenError(f"the model's output at {self.name} is another one on its computation graph")
+        self.value, self._placement.proven = float(self.task.value(rows, self.labels)), True
+
+    def is_right(self, rows: Tensor) -> bool:
+        """Whether these are the explained rows of the model's output on the graph as it is, up to rounding."""
+        return self._placement.same(rows, self._explained, self.scale)
+
+    def is_right_at(self, place: int, rows: Tensor) -> bool:
+        """The same for one of the explained rows."""
+        return self._placement.same(rows, self._explained[place : place + 1], self.scale)
 
     @property
     def name(self) -> str:
@@ -107,13 +142,13 @@ class Target:
 
     def _labels(self, explained: Tensor, label: Any, count: int) -> Tensor | None:
         """Labels of the explained rows, given those of every row of the output, or one for all, or none."""
-        predicted = self.task.labels(explained, None)
-        if label is None or predicted is None:
-            return predicted
+        if label is None or self.task.mode == "regression":
+            return self.task.labels(explained, None)
         given = torch.as_tensor(label)
         if given.dim() == 0:
             return self.task.labels(explained, given)
         if len(given) != count:
+            self.task.labels(explained, None)  # which may be what is really wrong
             raise InputError(f"there must be a class for each of the {count} rows of the output (got {len(given)})")
         return self.task.labels(explained, given[self.readout.rows])
 
@@ -129,11 +164,14 @@ class Target:
 
     # Memory -----------------------------------------------------------------------------------------------------
 
-    def _check_whole_fits(self) -> None:
-        """The model runs on the whole graph once: see that this, and the index of its edges, is allowed."""
-        graph = self.graph
-        numbers = 8 * graph.num_edges + 4 * graph.num_nodes + 3 * self.width() * (graph.num_edges + graph.num_nodes)
-        room_for_chunks(self.max_memory, 8 * numbers, 0, f"running the model once on {graph.num_nodes} nodes")
+    def _bytes_on(self, nodes: int, edges: int) -> int:
+        """What it takes to run the model on so many nodes and edges, about, and to have an index of the graph's."""
+        messages = 3 * self.width() * (edges + nodes)
+        return 8 * (8 * self.graph.num_edges + 4 * self.graph.num_nodes + messages)
+
+    def _check_size(self, nodes: int, edges: int) -> None:
+        """See that the model may be run on so many nodes and edges."""
+        room_for_chunks(self.max_memory, self._bytes_on(nodes, edges), 0, f"running the model once on {nodes} nodes")
 
     def room(self, fixed: int, per_sample: int, what: str) -> int:
         """Bytes that a chunk of samples may take beside ``fixed`` ones; see ``max_memory``."""
@@ -162,28 +200,104 @@ class Target:
                 return self._value(self.call(x, weight))
             if self.model not in _ONE_BY_ONE:
                 try:
-                    with warnings.catch_warnings():
-                        warnings.filterwarnings("ignore", message="There is a performance drop")
-                        return self._batched(x, weight, dims)
-                except RuntimeError:
-                    _ONE_BY_ONE.add(self.model)
+                    return self._batched(x, weight, dims)
+                except RuntimeError as error:
+                    self._one_by_one(error)
             count = len(x) if dims[0] == 0 else len(weight)
             xs = x if dims[0] == 0 else x.expand(count, *x.shape)
             weights = weight if dims[1] == 0 else weight.expand(count, -1)
             return torch.stack([self._value(self.call(a, b)) for a, b in zip(xs, weights, strict=True)])
 
     def _batched(self, x: Tensor, weight: Tensor, dims: tuple[int | None, int | None]) -> Tensor:
-        matrix = self.call.matrix(weight)
-        if matrix is None:
-            return torch.func.vmap(lambda a, b: self._value(self.call(a, b)), in_dims=dims)(x, weight)
-        return torch.func.vmap(lambda a, b, c: self._value(self.call(a, b, c)), in_dims=(*dims, dims[1]))(
-            x, weight, matrix
-        )
+        way = batching_of(self.call)
+        if way != "vmap":
+            # The graph as it is goes with the samples: what a model gives in a batch is believed if that is right.
+            part, trimmed = self.computation_graph, way == "trimmed"
+            if x is part.x:
+                found = self._at_once(x, torch.cat([part.weight.unsqueeze(0), weight]), trimmed=trimmed)
+                right, found = self.is_right(found[0]), found[1:]
+            else:
+                right = self.is_right(self._at_once(part.x, part.weight.unsqueeze(0), trimmed=trimmed)[0])
+                found = self._at_once(x, weight, trimmed=trimmed)
+            if right:
+                return self._values(found)
+            distrust(self.call)
+        return self._by_vmap(x, weight, dims)
+
+    def with_own(self, weight: Tensor) -> tuple[float, Tensor]:
+        """F on the graph as it is, and on S graphs; ``weight`` [S + 1, e] has the entries of A as they are first.
+
+        Both come from one call, so that they are rounded alike; it also proves what was put off.
+        """
+        with torch.no_grad(), evaluating(self.model):
+            way, part = batching_of(self.call), self.computation_graph
+            if way != "vmap":
+                try:
+                    rows = self._at_once(part.x, weight.to(part.weight.dtype), trimmed=way == "trimmed")
+                except RuntimeError:
+                    rows = torch.full((1, *self._explained.shape), math.nan)
+                self.prove(rows[0].detach())  # if it fails, what is wrong is looked for without a batch
+                if self.is_right(rows[0]):
+                    found = self._values(rows)
+                    return float(found[0]), self._finite(found[1:])
+                distrust(self.call)
+            self.prove()
+            found = self.evaluate(None, weight)
+            return float(found[0]), found[1:]
+
+    def _by_vmap(self, x: Tensor, weight: Tensor, dims: tuple[int | None, int | None]) -> Tensor:
+        if self.call.products is None or not self.call.products.dense:
+            return _vmap(lambda a, b: self._value(self.call(a, b)), dims)(x, weight)
+        matrix = self.call.products.matrix(weight)
+        return _vmap(lambda a, b, c: self._value(self.call(a, b, c)), (*dims, dims[1]))(x, weight, matrix)
+
+    def _at_once(self, x: Tensor, weight: Tensor, *, trimmed: bool) -> Tensor:
+        """The explained rows on S graphs by one call of the model's own forward, [S, r, ...]."""
+        return self.call.batch(x, weight, trimmed=trimmed)[:, self.call.rows]
+
+    def _values(self, rows: Tensor) -> Tensor:
+        """F of S sets of explained rows, [S]."""
+        if self.labels is None or self.task.mode != "multiclass_classification":
+            return torch.stack([self.task.value(row, self.labels) for row in rows])
+        labels = self.labels.expand(len(rows), *self.labels.shape)
+        return rows.gather(-1, labels.unsqueeze(-1)).flatten(1).sum(dim=1)
 
     def evaluate(self, x: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
         """F of S perturbed graphs, [S], checked to be finite and without a record for autograd."""
         with torch.no_grad():
             return self._finite(self(x, weight))
+
+    def each(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """F of every explained row by itself: on the graph as it is, [r], and with S sets of entries of A, [S, r]."""
+        part = self.computation_graph
+        weight = torch.cat([part.weight.unsqueeze(0), weight.to(part.weight.dtype)])
+
+        def values(entries: Tensor) -> Tensor:
+            return self.task.values(self.call(part.x, entries)[self.call.rows], self.labels)
+
+        with torch.no_grad(), evaluating(self.model):
+            way = batching_of(self.call)
+            if way != "vmap":
+                try:
+                    rows = self._at_once(part.x, weight, trimmed=way == "trimmed")
+                except RuntimeError:
+                    rows = torch.full((1, *self._explained.shape), math.nan)
+                if self.is_right(rows[0]):
+                    found = torch.stack([self.task.values(row, self.labels) for row in rows])
+                    return found[0], self._finite(found[1:])
+                distrust(self.call)
+            if self.model not in _ONE_BY_ONE:
+                try:
+                    found = _vmap(values, 0)(weight)
+                    return found[0], self._finite(found[1:])
+                except RuntimeError as error:
+                    self._one_by_one(error)
+            found = torch.stack([values(entries) for entries in weight])
+            return found[0], self._finite(found[1:])
+
+    def _one_by_one(self, error: RuntimeError) -> None:
+        _LOG.debug("%s cannot be batched: %s", type(self.model).__name__, error)
+        _ONE_BY_ONE.add(self.model)
 
     def gradient(self, x: Tensor | None = None, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The gradients of F with respect to X [n, d] and to A [e], at (X, A) or at another point.
@@ -231,7 +345,21 @@ class Target:
 
     def width(self) -> int:
         """A guess at the width of the model's widest layer; it only sizes chunks."""
-        return widest_layer(self.model)
+        if self._width is None:
+            self._width = widest_layer(self.model)
+        return self._width
+
+
+def _vmap(function: Callable[..., Tensor], dims: int | tuple[int | None, ...]) -> Callable[..., Tensor]:
+    """``function`` for a batch of arguments, without the remark that some operation is slow in a batch."""
+
+    def batched(*arguments: Tensor) -> Tensor:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="There is a performance drop")
+            found: Tensor = torch.func.vmap(function, in_dims=dims)(*arguments)
+            return found
+
+    return batched
 
 
 def _checked_layers(model: torch.nn.Module, num_hops: int | None) -> list[Any]:

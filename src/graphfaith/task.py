@@ -51,6 +51,8 @@ class Task:
         """Rows of the model's output that PyG's ``index`` names, [r], of ``count`` that there are; None is all."""
         if index is None:
             return torch.arange(count)
+        if type(index) is int and 0 <= index < count:
+            return torch.tensor([index])
         if isinstance(index, np.ndarray):
             index = torch.from_numpy(index)
         if isinstance(index, Tensor) and index.dtype == torch.bool:
@@ -58,6 +60,8 @@ class Task:
                 raise InputError(f"a mask for index must have {count} entries (got shape {list(index.shape)})")
             index = index.nonzero().view(-1)
         named = index.reshape(-1).tolist() if isinstance(index, Tensor) and index.dim() < 2 else index
+        if isinstance(named, list) and len(named) == 1 and type(named[0]) is int and 0 <= named[0] < count:
+            return torch.tensor(named)
         if is_whole(named):
             named = [named]
         if not isinstance(named, Sequence) or isinstance(named, str) or not all(map(is_whole, named)):
@@ -74,6 +78,10 @@ class Task:
         """The class of each of the rows ``out`` [r, ...]: the one given, or the one the model predicts."""
         if self.mode == "regression":
             return None
+        if isinstance(label, Tensor) and label.dtype == torch.int64 and label.shape == out.shape[:-1] == (1,):
+            classes = out.size(-1) if self.mode == "multiclass_classification" else 0
+            if 0 <= int(label) < classes:  # as nearly always; what follows takes ten times as long
+                return label
         if self.mode == "binary_classification":
             if out.numel() != len(out):
                 raise UnsupportedError(f"a {self.mode} model must return one number a row (got {list(out.shape)})")
@@ -110,3 +118,12 @@ class Task:
         sign = 2 * labels - 1
         total = (out.reshape(-1) * sign).sum()
         return total + (labels == 0).sum() if self.return_type == "probs" else total
+
+    def values(self, out: Tensor, labels: Tensor | None) -> Tensor:
+        """:meth:`value` of each of the rows by itself, [r]."""
+        if labels is None:
+            return out.reshape(len(out), -1).sum(dim=1)
+        if self.mode == "multiclass_classification":
+            return out.gather(-1, labels.unsqueeze(-1)).reshape(len(out), -1).sum(dim=1)
+        own = out.reshape(-1) * (2 * labels - 1)
+        return own + (labels == 0) if self.return_type == "probs" else own

@@ -19,10 +19,11 @@ from torch_geometric.explain.algorithm import (
 from .adapter import target_of
 from .checks import check_count
 from .difference import DifferenceModel, LinearModel, SubgraphModel
+from .digest import scores_digest
 from .errors import InputError, UnsupportedError
-from .explanation import scores_digest
 from .neighborhood import Neighborhood, Perturbations, as_neighborhood
 from .target import Target
+from .threads import one_thread
 
 # Explainers of PyG whose result is a mask in [0, 1] that multiplies the graph: p(X, A) = F(X_s, A_s).
 _MASK_LEARNERS = (GNNExplainer, PGExplainer, GraphMaskExplainer, AttentionExplainer)
@@ -93,10 +94,11 @@ def unfaithfulness_of(
     check_count(num_samples, "num_samples")
     changes: list[Tensor] = []
     predicted: list[list[Tensor]] = [[] for _ in models]
-    for chunk in _chunks(target, near, num_samples, seed):
-        changes.append(change_of(target, chunk))
-        for p, found in zip(models, predicted, strict=True):
-            found.append(_checked(p.change(chunk), len(chunk)))
+    with one_thread(target.call.is_small):
+        for chunk in _chunks(target, near, num_samples, seed):
+            changes.append(change_of(target, chunk))
+            for p, found in zip(models, predicted, strict=True):
+                found.append(_checked(p.change(chunk), len(chunk)))
     delta = torch.cat(changes)
     # A change of F no larger than its rounding is no change.
     noise = 4 * torch.finfo(target.computation_graph.x.dtype).eps * target.scale

@@ -11,7 +11,7 @@ from torch import Tensor
 from .call import as_rows
 from .errors import ModelError, UnsupportedError, said
 from .graph import Graph
-from .layers import takes_edge_weight
+from .layers import state_of, takes_edge_weight
 from .task import Task
 
 
@@ -49,11 +49,9 @@ class Whole:
 
     def remembered(self, name: str, compute: Callable[[], Any]) -> Any:
         """Something of the graph and the model, computed once while neither is written to."""
-        state = (*self.model.parameters(), *self.model.buffers())
-        stamp = (
-            *((id(t), t._version) for t in state),
-            *((k, id(v), getattr(v, "_version", 0)) for k, v in sorted(self.kwargs.items())),
-        )
+        stamp: list[tuple[Any, ...]] = [(id(t), t._version) for t in state_of(self.model)]
+        if self.kwargs:
+            stamp.extend((k, id(v), getattr(v, "_version", 0)) for k, v in sorted(self.kwargs.items()))
         memory = self.graph.memory.setdefault(self.model, {})
         if memory.get(name, (None,))[0] != stamp:
             memory[name] = (stamp, compute())

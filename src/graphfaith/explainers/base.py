@@ -13,15 +13,17 @@ from torch_geometric.explain import Explanation
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import ExplainerConfig, ModelConfig
 
-from ..adapter import explain, make_target
+from ..adapter import Explained, explain, make_target
 from ..call import Edges, check_edges
 from ..checks import check_count, check_real, check_seed
 from ..difference import DifferenceModel
-from ..errors import UnsupportedError
+from ..errors import UnprovenError, UnsupportedError
 from ..layers import evaluating, heterogeneous_part
 from ..memory import parse_memory
 from ..neighborhood import Neighborhood, Perturbations, as_neighborhood
+from ..stages import stage
 from ..target import Target
+from ..threads import one_thread
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,6 +42,7 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
 
     method: ClassVar[str]
     learns_mask: ClassVar[bool] = False  # whether scores are masks on the graph rather than derivatives of p
+    proves: ClassVar[bool] = False  # whether fit calls Target.prove, so that it can be left to it
 
     def __init__(
         self, num_hops: int | None = None, *, edges: Edges = "auto", max_memory: int | str | None = None
@@ -76,9 +79,36 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
             raise UnsupportedError(f"{type(self).__name__} {reason}")
         # Scores are derivatives, and in inference mode there are none.
         with torch.inference_mode(False), evaluating(model):
-            explained = self.target(model, x, edge_index, index, target, kwargs)
+            try:
+                return self._explained(model, x, edge_index, index, target, kwargs, later=self.proves)
+            except UnprovenError:
+                return self._explained(model, x, edge_index, index, target, kwargs, later=False)
+
+    def _explained(
+        self,
+        model: Any,
+        x: Tensor,
+        edge_index: Tensor,
+        index: int | Tensor | None,
+        labels: Tensor,
+        kwargs: dict[str, Any],
+        *,
+        later: bool,
+    ) -> Explanation:
+        with stage("subgraph"):
+            explained = self.target(model, x, edge_index, index, labels, kwargs, prove_later=later)
+        with one_thread(explained.call.is_small):
             p = self.fit(explained)
-            node_score, edge_score = self.scores(p)
+            explained.prove()
+            return self.explanation(explained, p)
+
+    def explanation(
+        self, explained: Explained, p: DifferenceModel, scores: tuple[Tensor | None, Tensor] | None = None
+    ) -> Explanation:
+        """The scores of ``p``, in PyG's masks; ``scores`` are :meth:`scores` if they have been computed already."""
+        with stage("gradient"):
+            node_score, edge_score = self.scores(p) if scores is None else scores
+        with stage("layout"):
             return explain(
                 explained,
                 p,
@@ -99,9 +129,10 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         index: int | Tensor | None,
         labels: Tensor | None,
         kwargs: dict[str, Any],
+        **options: Any,
     ) -> Target:
         """The F(X, A) that this method would explain; ``labels`` is PyG's target, the class of every row."""
-        options = {"num_hops": self.num_hops, "edges": self.edges, "max_memory": self.max_memory}
+        options |= {"num_hops": self.num_hops, "edges": self.edges, "max_memory": self.max_memory}
         return make_target(model, x, edge_index, index, labels, self.model_config, kwargs, **options)
 
     def unsupported(self, model: torch.nn.Module | None = None, x: Any = None, edge_index: Any = None) -> str | None:
@@ -161,11 +192,14 @@ class FittedExplainer(FaithfulExplainer):
         self.threshold, self.relative = check_real(threshold, "threshold", least=0.0), relative
 
     def chunks(self, target: Target, fixed: int) -> Iterator[Perturbations]:
-        """The samples of the fit, a chunk at a time, if they fit in memory beside ``fixed`` bytes."""
+        """The samples of the fit, a chunk at a time, if they fit in memory beside ``fixed`` bytes.
+
+        The features of a chunk are gone when the next one comes.
+        """
         graph, near, width = target.computation_graph, self.neighborhood, target.width()
         what = f"{self.method} on {self.num_samples} samples"
         room = target.room(fixed, near.sample_bytes(graph, width), what)
-        return near.chunks(graph, self.num_samples, self.seed, width=width, room=room)
+        return near.chunks(graph, self.num_samples, self.seed, width=width, room=room, passing=True)
 
     def details(self, p: DifferenceModel) -> dict[str, Any]:
         """The neighbourhood, and the error on the samples of the fit."""

@@ -7,12 +7,15 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from ..difference import DifferenceModel, KHopModel, Normalization, khop_rows
+from ..coordinates import Coordinates
+from ..difference import DifferenceModel, KHopModel
 from ..errors import InputError
 from ..neighborhood import Neighborhood
-from ..solve import Solution, truncated_svd
+from ..scratch import scratch
+from ..solve import truncated_svd
+from ..stages import stage, timed
 from ..target import Target
-from ..unfaithfulness import change_of
+from ..walks import Normalization, khop_rows
 from .base import FittedExplainer
 
 
@@ -31,6 +34,7 @@ class KEC(FittedExplainer):
     """
 
     method = "KEC"
+    proves = True
 
     def __init__(
         self,
@@ -51,48 +55,73 @@ class KEC(FittedExplainer):
 
     def fit(self, target: Target) -> KHopModel:
         """Proposition 3's optimum on ``num_samples`` samples."""
-        graph, hops, near = target.computation_graph, target.num_hops, self.neighborhood
-        x = graph.x.double()
-        # Edges alone moved: phi = rows X, so phi lives in the span of X's rows. With X^T = Q R it has the same
-        # singular values in the coordinates of Q, of which there are as many as nodes, not as features. Q itself is
-        # kept as reflections: to multiply by it is cheaper than to write it down.
-        reflections: tuple[Tensor, Tensor] | None = None
-        if not near.perturbs_features and x.size(1) > x.size(0):
-            reflections = torch.geqrf(x.T)
-            x = reflections[0][: x.size(0)].triu().T
-        kinds: tuple[Normalization, ...] = (
-            get_args(Normalization) if self.normalization == "auto" else (self.normalization,)
-        )
-        before = {kind: khop_rows(graph, graph.weight.double().unsqueeze(0), hops, kind) for kind in kinds}
-        features: dict[Normalization, list[Tensor]] = {kind: [] for kind in kinds}
-        changes = []
-        unknowns = hops * x.size(1)
-        fixed = 8 * (3 * len(kinds) * self.num_samples * unknowns + 3 * graph.x.numel())
-        for chunk in self.chunks(target, fixed):
-            weight, moved = chunk.weight, chunk.x
-            for kind in kinds:
-                after = before[kind] if weight is None else khop_rows(graph, weight, hops, kind)
-                if moved is None:
-                    tau = (before[kind] - after) @ x
-                else:
-                    seen = torch.einsum("ksn,snd->ksd", after.to(moved.dtype).expand(-1, len(chunk), -1), moved)
-                    tau = before[kind] @ x - seen.double()
-                features[kind].append(tau.transpose(0, 1).flatten(1))  # [S, M d]
-            changes.append(change_of(target, chunk))
-        delta = torch.cat(changes)
-        found = {kind: self._solve(torch.cat(features.pop(kind)), delta) for kind in kinds}
-        best = min(kinds, key=lambda kind: found[kind].left_out)
-        weights = found[best].weights.view(hops, -1)
-        if reflections is not None:
-            padded = torch.nn.functional.pad(weights, (0, graph.x.size(1) - weights.size(1)))
-            weights = torch.ormqr(*reflections, padded.T).T
-        p = KHopModel(graph, weights, found[best].error, best)
-        p.rows = before[best]
-        return p
+        graph, hops = target.computation_graph, target.num_hops
+        with stage("features"):
+            coordinates = Coordinates(graph, hops, moved=self.neighborhood.perturbs_features)
+            own = graph.weight.double()
+        before: dict[Normalization, Tensor] = {}
+        changes, value, at = [], None, 0
+        fixed = 8 * (3 * len(self.kinds) * self.num_samples * coordinates.size + 3 * graph.x.numel())
+        chunks = self.chunks(target, fixed)
+        shape = self.num_samples, coordinates.size
+        features = {kind: scratch(f"fit {kind}", *shape, dtype=torch.float64) for kind in self.kinds}
+        for chunk in timed(chunks, "sampling"):
+            start = int(value is None)
+            # The graph as it is goes with the first samples of it.
+            weight = _with_first(own, chunk.edges) if start else chunk.weight
+            with stage("features"):
+                for kind in self.kinds:
+                    after = before.get(kind) if weight is None else khop_rows(graph, weight, hops, kind)
+                    assert after is not None
+                    before.setdefault(kind, after[:, :1])
+                    after = None if chunk.edges is None else after[:, start:]
+                    features[kind][at : at + len(chunk)] = coordinates.features(before[kind], after, chunk)
+            with stage("F"):
+                if value is None and chunk.features is None and weight is not None:
+                    value, outputs = target.with_own(weight)
+                elif value is None:
+                    target.prove()
+                    value = target.value
+                if start == 0 or chunk.features is not None:
+                    # Features have been looked at: X - eps_X can be written over eps_X.
+                    eps = chunk.features
+                    moved = None if eps is None else torch.sub(graph.x, eps, out=eps)
+                    outputs = target.evaluate(moved, chunk.weight)
+                changes.append(value - outputs.double())
+            at += len(chunk)
+        with stage("solve"):
+            return self.solve(coordinates, before, features, torch.cat(changes))
 
-    def _solve(self, features: Tensor, delta: Tensor) -> Solution:
-        return truncated_svd(features, delta, self.threshold, relative=self.relative)
+    @property
+    def kinds(self) -> tuple[Normalization, ...]:
+        """The normalisations that are tried."""
+        return get_args(Normalization) if self.normalization == "auto" else (self.normalization,)
+
+    def solve(
+        self,
+        coordinates: Coordinates,
+        before: dict[Normalization, Tensor],
+        features: dict[Normalization, Tensor],
+        change: Tensor,
+    ) -> KHopModel:
+        """The optimum for each N, and of several the best; ``before`` has the rows e^T N(A^k) of the graph as it is."""
+        found = {
+            kind: truncated_svd(phi, change, self.threshold, relative=self.relative) for kind, phi in features.items()
+        }
+        best = next(iter(found)) if len(found) == 1 else min(found, key=lambda kind: found[kind].left_out)
+        p = KHopModel(coordinates.graph, coordinates.weights(found[best].weights), found[best].error, best)
+        p.remember(before[best], coordinates.own)
+        return p
 
     def details(self, p: DifferenceModel) -> dict[str, Any]:
         """What N is, beside what every fit says of itself."""
         return {**super().details(p), "normalization": getattr(p, "normalization", None)}
+
+
+def _with_first(own: Tensor, eps: Tensor | None) -> Tensor:
+    """Entries of A as they are and of the samples, [S + 1, e], laid out entry after entry, as they are gathered."""
+    both = torch.empty(len(own), 1 if eps is None else len(eps) + 1, dtype=own.dtype)
+    both[:, 0] = own
+    if eps is not None:
+        torch.sub(own.unsqueeze(1), eps.T, out=both[:, 1:])
+    return both.T

@@ -1,0 +1,43 @@
+"""Where the time of an explanation goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ..explainers import KEC
+from ..neighborhood import Neighborhood
+from ..stages import measured
+from .case import Case
+from .contenders import EDGES, FEATURES
+from .plan import Plan
+
+
+def profiles(cases: Mapping[str, Case], plan: Plan) -> list[dict[str, Any]]:
+    """Milliseconds a node of each stage of KEC, one node at a time, for every case and kind of perturbation."""
+    found = []
+    for name, case in cases.items():
+        # Constant features cannot be moved.
+        kinds: list[Neighborhood] = [EDGES] if case.data.x.min() == case.data.x.max() else [EDGES, FEATURES]
+        found += [{"dataset": name, "neighborhood": str(near), **_profile(case, near, plan)} for near in kinds]
+    return found
+
+
+def _profile(case: Case, near: Neighborhood, plan: Plan) -> dict[str, Any]:
+    algorithm = KEC(near, plan.samples)
+    for _ in case.explanations(algorithm, case.nodes):
+        pass
+    total, stages = 0.0, dict[str, float]()
+    for _ in range(plan.repetitions):
+        explanations = case.explanations(algorithm, case.nodes)
+        with measured() as seconds:
+            started = time.perf_counter()
+            for _explanation in explanations:
+                pass
+            total += time.perf_counter() - started
+        for stage, taken in seconds.items():
+            stages[stage] = stages.get(stage, 0.0) + taken
+    each = 1e3 / (plan.repetitions * len(case.nodes))
+    stages["other"] = total - sum(stages.values())
+    return {"nodes": len(case.nodes), "total_ms": each * total, "ms": {name: each * t for name, t in stages.items()}}

@@ -1,0 +1,51 @@
+"""The ten figures that the bench is run for, and the bar that each has to reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .timing import Ratio
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What a figure must be at most, or at least."""
+
+    what: str
+    bound: float
+    at_most: bool = True
+
+    def reached(self, value: float) -> bool:
+        """Whether a figure is on the right side."""
+        return value <= self.bound if self.at_most else value >= self.bound
+
+    def __str__(self) -> str:
+        """As it stands in the table."""
+        return f"{'<=' if self.at_most else '>='} {self.bound:g}"
+
+
+BARS = {
+    "kec_over_captum_saliency": Bar("KEC / Captum saliency on the same computation graph", 1.5),
+    "gnnexplainer_over_kec": Bar("GNNExplainer on the computation graph / KEC", 60, at_most=False),
+    "gnnexplainer_whole_graph_over_kec": Bar("GNNExplainer on the whole graph / KEC", 1000, at_most=False),
+    "straightforward_over_kec": Bar("straightforward KEC / KEC", 30, at_most=False),
+    "kec1500_over_kec200": Bar("KEC with 1500 samples / KEC with 200", 5),
+    "whole_graph_over_one_node": Bar("all nodes of Cora, time a node / one-node KEC", 0.35),
+    "citeseer_over_cora": Bar("CiteSeer (3,703 features) / Cora", 1.5),
+    "million_over_ten_thousand": Bar("time a node in a graph of 10^6 nodes / in 10^4", 1.3),
+    "million_peak_mb": Bar("peak memory above the loaded graph, 10^6 nodes, one node (MB)", 500),
+    "features_over_straightforward": Bar("U(X,0.2r): KEC / straightforward KEC", 0.1),
+}
+
+
+def in_order(found: Mapping[str, Ratio | float | None]) -> dict[str, float | None]:
+    """Every figure in the order of ``BARS``; None for those that were not measured."""
+    unknown = set(found) - set(BARS)
+    if unknown:
+        raise ValueError(f"no bar is known for {', '.join(sorted(unknown))}")
+    return {key: _value(found.get(key)) for key in BARS}
+
+
+def _value(figure: Ratio | float | None) -> float | None:
+    return figure.value if isinstance(figure, Ratio) else figure
