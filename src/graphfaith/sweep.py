@@ -12,6 +12,7 @@ small as Cora there is one block, and the joint graph is the whole one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,33 +135,51 @@ class Sweep:
         if block.joint.call.degrees not in (None, self.first.call.degrees):
             yield from (None for _ in nodes)  # it was cut out otherwise than nodes alone are
             return
-        batch: list[ComputationGraph | None] = []
+        batch: list[ComputationGraph] = []
         for place, node in enumerate(nodes):
-            with stage("subgraph"), torch.no_grad(), evaluating(self.first.model), one_thread():
-                batch.append(self._proven(node, block.joint))
-            size = sum(part.num_edges for part in batch if part is not None)
-            if size >= _TOGETHER or place == len(nodes) - 1:
-                with torch.inference_mode(False), one_thread():
-                    found = self._fitted(block, batch, place + 1 - len(batch))
+            with stage("subgraph"):
+                batch.append(self._around(node))
+            if sum(part.num_edges for part in batch) >= _TOGETHER or place == len(nodes) - 1:
+                first = place + 1 - len(batch)
+                with torch.inference_mode(False), evaluating(self.first.model), one_thread():
+                    found = self._fitted(block, dict(enumerate(batch, first)), nodes)
                 yield from found
                 batch = []
 
-    def _fitted(self, block: Block, batch: Sequence[ComputationGraph | None], first: int) -> list[Explanation | None]:
-        parts = {first + place: part for place, part in enumerate(batch) if part is not None}
-        fits = dict(zip(parts, block.fit(parts) if parts else [], strict=True))
-        return [self._explanation(fits[place]) if place in fits else None for place in range(first, first + len(batch))]
+    def _fitted(
+        self, block: Block, parts: dict[int, ComputationGraph], nodes: Sequence[int]
+    ) -> list[Explanation | None]:
+        """Explanations of some nodes of a block, given their computation graphs by their place in it."""
+        with stage("subgraph"), torch.no_grad():
+            rows = self._rows_of(parts, nodes)
+            proven = {place: parts[place] for place, row in rows.items() if block.joint.is_right_at(place, row)}
+        fits = dict(zip(proven, block.fit(proven) if proven else [], strict=True))
+        return [self._explanation(fits[place]) if place in fits else None for place in parts]
 
-    def _proven(self, node: int, joint: Target) -> ComputationGraph | None:
-        """The computation graph of a node, if the model gives on it what it gives on that of all of them."""
-        part, like = self._around(node), self.first
-        readout = Readout(like.task, like.graph, like.readout.kwargs, like.graph.num_nodes, node)
-        try:
-            call = Call(like.model, like.task, readout, part, like.call.loop_weight, like.route)
-            found = call.output[call.rows]
-        except Exception:  # whatever the user's own forward may raise
-            return None
-        place = joint.readout.rows.tolist().index(node)
-        return part if joint.is_right_at(place, found) else None
+    def _rows_of(self, parts: dict[int, ComputationGraph], nodes: Sequence[int]) -> dict[int, Tensor]:
+        """The model's output at each node on its own computation graph, where it can be run there."""
+        like, found = self.first, {}
+        kwargs = like.readout.kwargs
+        if (
+            like.route == "weight"
+            and like.call.loop_weight is not None
+            and not any(map(torch.is_tensor, kwargs.values()))
+        ):
+            # Side by side, not connected, they are one graph.
+            walks = Walks.beside(list(parts.values()))
+            ends = torch.from_numpy(np.stack([walks.source, walks.sink]))
+            x, weight = (torch.cat([getattr(part, name) for part in parts.values()]) for name in ("x", "weight"))
+            edges = ends if like.graph.flow == "source_to_target" else ends.flip(0)
+            with suppress(Exception):  # whatever the user's own forward may raise
+                out = like.model(x, edges, edge_weight=weight, **kwargs)[torch.from_numpy(walks.seeds)]
+                return {place: out[at : at + 1] for at, place in enumerate(parts)}
+        for place, part in parts.items():
+            own = torch.tensor([nodes[place]])
+            readout = Readout(like.task, like.graph, kwargs, like.graph.num_nodes, nodes[place], own)
+            with suppress(Exception):
+                call = Call(like.model, like.task, readout, part, like.call.loop_weight, like.route)
+                found[place] = call.output[call.rows]
+        return found
 
     def _target(self, nodes: Sequence[int]) -> Target:
         x, edge_index, labels, kwargs = self._arguments
