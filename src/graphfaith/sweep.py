@@ -201,12 +201,12 @@ class Block:
         self.algorithm, self.joint, self.num_hops, part = algorithm, joint, joint.num_hops, joint.computation_graph
         count, near = algorithm.num_samples, algorithm.neighborhood
         held = 8 * (count + 1) * (part.num_edges + 1 + len(nodes))
-        room = joint.room(held, near.sample_bytes(part, joint.width()), f"{algorithm.method} on {count} samples")
+        room = joint.room(held, near.sample_bytes(part, joint.unit_width()), f"{algorithm.method} on {count} samples")
         # One column for the graph as it is, one for each sample; one row of ones for the loops that F does not read.
         self.values = torch.ones(part.num_edges + 1, count + 1, dtype=torch.float64)
         self.values[:-1, 0] = part.weight.double()
         changes, stop = [], 1
-        for chunk in timed(near.chunks(part, count, algorithm.seed, width=joint.width(), room=room), "sampling"):
+        for chunk in timed(near.chunks(part, count, algorithm.seed, width=joint.unit_width(), room=room), "sampling"):
             weight = chunk.weight
             assert weight is not None
             start, stop = stop, stop + len(chunk)

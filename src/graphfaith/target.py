@@ -173,6 +173,17 @@ class Target:
         """See that the model may be run on so many nodes and edges."""
         room_for_chunks(self.max_memory, self._bytes_on(nodes, edges), 0, f"running the model once on {nodes} nodes")
 
+    def unit_width(self) -> int:
+        """How many numbers an entry of A takes when F is evaluated on a sample: as many as the widest layer has units.
+
+        As products with a matrix, entries stay numbers, and units are a matter of nodes.
+        """
+        with torch.no_grad():
+            if batching_of(self.call) == "vmap":
+                return self.width()
+        part = self.computation_graph
+        return min(self.width(), 3 + 2 * self.width() * part.num_nodes // part.num_edges)
+
     def room(self, fixed: int, per_sample: int, what: str) -> int:
         """Bytes that a chunk of samples may take beside ``fixed`` ones; see ``max_memory``."""
         part = self.computation_graph

@@ -196,7 +196,7 @@ class FittedExplainer(FaithfulExplainer):
 
         The features of a chunk are gone when the next one comes.
         """
-        graph, near, width = target.computation_graph, self.neighborhood, target.width()
+        graph, near, width = target.computation_graph, self.neighborhood, target.unit_width()
         what = f"{self.method} on {self.num_samples} samples"
         room = target.room(fixed, near.sample_bytes(graph, width), what)
         return near.chunks(graph, self.num_samples, self.seed, width=width, room=room, passing=True)
