@@ -247,8 +247,9 @@ class Target:
                     rows = self._at_once(part.x, weight.to(part.weight.dtype), trimmed=way == "trimmed")
                 except RuntimeError:
                     rows = torch.full((1, *self._explained.shape), math.nan)
-                self.prove(rows[0].detach())  # if it fails, what is wrong is looked for without a batch
-                if self.is_right(rows[0]):
+                right = self.is_right(rows[0]) if self._placement.proven else True
+                self.prove(rows[0])  # if it fails, what is wrong is looked for without a batch
+                if right:
                     found = self._values(rows)
                     return float(found[0]), self._finite(found[1:])
                 distrust(self.call)
