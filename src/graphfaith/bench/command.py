@@ -18,7 +18,7 @@ from . import plan as plans
 from .contenders import check_peers
 from .machine import machine
 from .picture import draw
-from .profile import profiles
+from .profile import profile_of_all, profiles
 from .run import TABLES, cases_for, run
 from .tables import print_growth, print_run, print_threads
 from .threads import threads as compare_threads
@@ -62,6 +62,8 @@ def bench(
         result = {**run(cases, plan, show=True), **result}
         if profile:
             result["profile"] = profiles({name: cases[name] for name in names}, plan)
+            if "cora" in names:
+                result["profile"].append(profile_of_all("cora", cases["cora"], plan))
         print_run(console, result)
     if path is not None:
         write_file(path, (json.dumps(_plain(result), indent=2, allow_nan=False) + "\n").encode())

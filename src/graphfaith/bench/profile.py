@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..explainers import KEC
@@ -24,13 +24,29 @@ def profiles(cases: Mapping[str, Case], plan: Plan) -> list[dict[str, Any]]:
     return found
 
 
-def _profile(case: Case, near: Neighborhood, plan: Plan) -> dict[str, Any]:
+def profile_of_all(name: str, case: Case, plan: Plan) -> dict[str, Any]:
+    """The same for every node of a graph, explained together."""
+    found = _profile(case, EDGES, plan, range(int(case.data.num_nodes)), plan.all_nodes_repetitions, together=True)
+    return {"dataset": f"all of {name}", "neighborhood": str(EDGES), **found}
+
+
+def _profile(
+    case: Case,
+    near: Neighborhood,
+    plan: Plan,
+    nodes: Sequence[int] | None = None,
+    repetitions: int | None = None,
+    *,
+    together: bool = False,
+) -> dict[str, Any]:
     algorithm = KEC(near, plan.samples)
-    for _ in case.explanations(algorithm, case.nodes):
+    nodes = case.nodes if nodes is None else nodes
+    repetitions = plan.repetitions if repetitions is None else repetitions
+    for _ in case.explanations(algorithm, nodes[: len(case.nodes)], together=together):
         pass
     total, stages = 0.0, dict[str, float]()
-    for _ in range(plan.repetitions):
-        explanations = case.explanations(algorithm, case.nodes)
+    for _ in range(repetitions):
+        explanations = case.explanations(algorithm, nodes, together=together)
         with measured() as seconds:
             started = time.perf_counter()
             for _explanation in explanations:
@@ -38,6 +54,6 @@ def _profile(case: Case, near: Neighborhood, plan: Plan) -> dict[str, Any]:
             total += time.perf_counter() - started
         for stage, taken in seconds.items():
             stages[stage] = stages.get(stage, 0.0) + taken
-    each = 1e3 / (plan.repetitions * len(case.nodes))
+    each = 1e3 / (repetitions * len(nodes))
     stages["other"] = total - sum(stages.values())
-    return {"nodes": len(case.nodes), "total_ms": each * total, "ms": {name: each * t for name, t in stages.items()}}
+    return {"nodes": len(nodes), "total_ms": each * total, "ms": {name: each * t for name, t in stages.items()}}
