@@ -3,7 +3,7 @@
 from .archive import load, save
 from .computation_graph import ComputationGraph
 from .conformance import CheckFailure, CheckResult, check_explainer
-from .difference import DifferenceModel, KHopModel, LinearModel, SubgraphModel
+from .difference import AnchoredModel, DifferenceModel, KHopModel, LinearModel, SubgraphModel
 from .errors import (
     DataError,
     GraphfaithError,
@@ -14,7 +14,8 @@ from .errors import (
     ReachWarning,
     UnsupportedError,
 )
-from .explainers import KEC, GNNExplainer, IntegratedGradients, Linear, PGExplainer, Saliency
+from .estimate import Unfaithfulness
+from .explainers import KEC, AnchoredKEC, GNNExplainer, IntegratedGradients, Linear, PGExplainer, Saliency
 from .explanation import SignedExplanation, signed_subgraph, to_networkx, top_edges, top_features, top_nodes
 from .many import explain_nodes
 from .neighborhood import (
@@ -28,7 +29,6 @@ from .neighborhood import (
 from .scores import node_scores
 from .target import Target
 from .unfaithfulness import (
-    Unfaithfulness,
     general_unfaithfulness,
     subgraph_lower_bound,
     unfaithfulness_of,
@@ -39,6 +39,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "KEC",
+    "AnchoredKEC",
+    "AnchoredModel",
     "BernoulliEdges",
     "CheckFailure",
     "CheckResult",

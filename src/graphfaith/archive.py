@@ -29,10 +29,10 @@ from torch_geometric.explain.config import ModelConfig
 from .computation_graph import ComputationGraph
 from .difference import KHopModel, LinearModel, SubgraphModel
 from .errors import DataError, GraphfaithError, InputError, UnsupportedError
+from .estimate import Unfaithfulness
 from .explanation import SignedExplanation
 from .output import check_output, read_file, write_file
 from .scores import check_fields, check_ids, edge_index_of, num_nodes_of
-from .unfaithfulness import Unfaithfulness
 from .walks import Normalization
 
 FORMAT = 1

@@ -15,15 +15,26 @@ from torch_geometric.explain import Explainer
 from .checks import check_node
 from .difference import DifferenceModel
 from .errors import InputError
-from .explainers import KEC, FaithfulExplainer, GNNExplainer, IntegratedGradients, Linear, PGExplainer, Saliency
+from .estimate import Unfaithfulness
+from .explainers import (
+    KEC,
+    AnchoredKEC,
+    FaithfulExplainer,
+    GNNExplainer,
+    IntegratedGradients,
+    Linear,
+    PGExplainer,
+    Saliency,
+)
 from .neighborhood import Neighborhood, as_neighborhood
 from .target import Target
-from .unfaithfulness import Unfaithfulness, unfaithfulness_of
+from .unfaithfulness import unfaithfulness_of
 
 MODEL_CONFIG = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
 
 # From (neighbourhood, samples, seed) to the method. Only those in FITTED look at the neighbourhood.
 METHODS: dict[str, Callable[[Neighborhood, int, int], FaithfulExplainer]] = {
+    "anchored-kec": lambda near, samples, seed: AnchoredKEC(near, samples, seed=seed),
     "kec": lambda near, samples, seed: KEC(near, samples, seed=seed),
     "linear": lambda near, samples, seed: Linear(near, samples, seed=seed),
     "saliency": lambda _near, _samples, _seed: Saliency(),
@@ -34,7 +45,7 @@ METHODS: dict[str, Callable[[Neighborhood, int, int], FaithfulExplainer]] = {
     "gnnexplainer-soft": lambda _near, _samples, seed: GNNExplainer(seed=seed),
     "pgexplainer": lambda _near, _samples, seed: PGExplainer(seed=seed),
 }
-FITTED = ("kec", "linear")
+FITTED = ("anchored-kec", "kec", "linear")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 from .computation_graph import ComputationGraph
+from .estimate import Unfaithfulness
 from .neighborhood import Perturbations
+from .propagation import Propagation
 from .target import Target
 from .walks import Normalization, Walks, khop_rows
 
@@ -154,3 +156,129 @@ class KHopModel:
         da = torch.from_numpy(Walks.on(self.graph).gradient(weight, own.numpy(), self.normalization))
         da[~self.graph.felt] = 0
         return self.rows[:, 0].T @ self.weights, da
+
+
+class AnchoredModel:
+    r"""The k-hop model anchored to F's own gradients, of :class:`~graphfaith.explainers.AnchoredKEC`.
+
+    .. math:: p(X, A) = \sum_{k=0}^{M} e^\top N(A)^k X w_k + \sum_{k=0}^{M-1} \sum_{j=2}^{3} v_{kj}\, e^\top N(A)^k c^j
+              + \Phi_X \cdot X + \Phi_A \cdot A - q(X_0 - X, A_0 - A)
+
+    with :math:`c = N(A) 1` and the curvature
+    :math:`q(\epsilon) = \kappa_X |\epsilon_X|^2 + \kappa_A |\epsilon_A|^2 + \frac12 z^\top B z`, z the products of
+    :math:`\epsilon` with ``along_x`` and ``along_a``, around the graph :math:`(X_0, A_0)` as it is. There the
+    curvature is flat, so that the gradient is that of the other terms.
+
+    Args:
+        graph: the computation graph.
+        weights: the w_k, [M + 1, d].
+        degree_weights: the v_kj, [M, 2].
+        phi_x: Phi_X, [n, d].
+        phi_a: Phi_A, [e].
+        stiffness: kappa_X and kappa_A, [2].
+        along_x: directions of X, [r, n, d]; None where the curvature does not depend on X.
+        along_a: directions of A, [r, e]; None where it does not depend on A.
+        bend: B, [r, r].
+        normalization: what N is, as in :class:`KHopModel`.
+        in_sample_error: Delta on the samples of the fit.
+    """
+
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        weights: Tensor,
+        degree_weights: Tensor,
+        phi_x: Tensor,
+        phi_a: Tensor,
+        stiffness: Tensor,
+        along_x: Tensor | None,
+        along_a: Tensor | None,
+        bend: Tensor,
+        normalization: Normalization = "symmetric",
+        in_sample_error: float | None = None,
+    ) -> None:
+        self.graph, self.weights, self.degree_weights = graph, weights.double(), degree_weights.double()
+        self.phi_x, self.phi_a, self.stiffness = phi_x, phi_a, stiffness.double()
+        self.along_x, self.along_a, self.bend = along_x, along_a, bend.double()
+        self.normalization: Normalization = normalization
+        self.in_sample_error = in_sample_error
+        # What the fit says of itself, if p was fitted.
+        self.estimate: Unfaithfulness | None = None
+        self.fit_samples: int | None = None
+        self.fallback: str | None = None
+
+    @property
+    def num_hops(self) -> int:
+        """M."""
+        return len(self.weights) - 1
+
+    @cached_property
+    def propagation(self) -> Propagation:
+        """Of the computation graph."""
+        return Propagation(self.graph, self.num_hops)
+
+    def change(self, perturbations: Perturbations) -> Tensor:
+        """The change of each term, added up."""
+        eps, moved = perturbations.features, perturbations.weight
+        own = self.graph.weight.double().unsqueeze(0)
+        values = own if moved is None else torch.cat([own, moved])
+        found = self.propagation.of(values.T.contiguous(), self.normalization)
+        change = LinearModel(self.graph, self.phi_x, self.phi_a).change(perturbations) + self._bent(perturbations)
+        lost = found.change()
+        if moved is not None:
+            y = self.graph.x.double() @ self.weights[1:].T  # [n, M]
+            change += torch.einsum("kns,nk->s", lost.rows, y)
+            change += torch.einsum("kjs,kj->s", lost.moments, self.degree_weights)
+        if eps is not None:
+            after = found.rows[..., :1] if moved is None else found.rows[..., 1:]
+            change += torch.einsum(
+                "sku,ku->s", carried(self.propagation, after, eps), self.weights.to(eps.dtype)
+            ).double()
+        return change
+
+    def _bent(self, perturbations: Perturbations) -> Tensor:
+        bent = torch.zeros(len(perturbations), dtype=torch.float64)
+        z = torch.zeros(len(perturbations), len(self.bend), dtype=torch.float64)
+        parts = ((perturbations.features, self.along_x), (perturbations.edges, self.along_a))
+        for kappa, (eps, along) in zip(self.stiffness.tolist(), parts, strict=True):
+            if eps is not None:
+                flat = eps.flatten(1)
+                bent += kappa * energy(eps)
+                if along is not None:
+                    z += (flat @ along.flatten(1).T.to(flat.dtype)).double()
+        return bent + bending(z, self.bend)
+
+    def gradient(self) -> tuple[Tensor, Tensor]:
+        """The derivatives of p: N(A)^k^T e w_k^T for X, and for A the chain rule through N; Phi added to both."""
+        weight = self.graph.weight.double()
+        x = self.graph.x.double()
+        da = self.propagation.gradient(
+            weight.numpy(), (x @ self.weights[1:].T).numpy(), self.degree_weights.numpy(), self.normalization
+        )
+        found = torch.from_numpy(da)
+        found[~self.graph.felt] = 0
+        return self._gradient_x(weight), found + self.phi_a.double()
+
+    def _gradient_x(self, weight: Tensor) -> Tensor:
+        rows = self.propagation.of(weight.unsqueeze(1), self.normalization).rows[..., 0]  # [M, n]
+        dx = torch.cat([self.propagation.e.T, rows]).T @ self.weights
+        dx[self.graph.num_visible :] = 0
+        return dx.add_(self.phi_x)
+
+
+def carried(propagation: Propagation, rows: Tensor, eps: Tensor) -> Tensor:
+    """e^T N(A)^k eps_X for k = 0 .. M, [S, M + 1, d], given the rows [M, n, S] (or [M, n, 1] for all samples)."""
+    first = propagation.e.T.expand(rows.size(2), 1, -1)
+    stacked = torch.cat([first, rows.permute(2, 0, 1)], dim=1).to(eps.dtype)  # [S, M + 1, n]
+    return torch.matmul(stacked, eps)
+
+
+def energy(eps: Tensor) -> Tensor:
+    """|eps|^2 of each sample, [S]."""
+    flat = eps.flatten(1)
+    return torch.linalg.vecdot(flat, flat).double()
+
+
+def bending(z: Tensor, bend: Tensor) -> Tensor:
+    """z^T B z / 2 of each sample, [S]."""
+    return 0.5 * torch.linalg.vecdot(z @ bend, z)

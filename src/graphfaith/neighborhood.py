@@ -80,9 +80,16 @@ class Neighborhood:
 
         ``passing`` samples of features are in memory that the next ones will be written to.
         """
+        return self.numbered(
+            graph, np.arange(start, start + check_count(num_samples, "num_samples")), seed, passing=passing
+        )
+
+    def numbered(
+        self, graph: ComputationGraph, samples: np.ndarray, seed: int = 0, *, passing: bool = False
+    ) -> Perturbations:
+        """Samples of these numbers of the stream that ``seed`` names."""
         check_seed(seed)
         self.check(graph)
-        samples = np.arange(start, start + check_count(num_samples, "num_samples"))
         with lending() if passing else nullcontext():
             features = self.features(graph, samples, seed)
         return Perturbations(graph, features, self.edges(graph, samples, seed))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Literal, TypeVar, get_args
 
-Stage = Literal["subgraph", "sampling", "F", "features", "solve", "gradient", "layout"]
+Stage = Literal["subgraph", "sensitivity", "sampling", "F", "features", "solve", "gradient", "layout"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
 Item = TypeVar("Item")
@@ -19,9 +19,9 @@ _seconds: dict[Stage, float] | None = None
 class stage:
     """Count the time inside ``with stage(name):`` to a stage. Stages do not nest.
 
-    ``subgraph`` is finding the computation graph, and proving it against the whole one; ``sampling`` drawing the
-    perturbations; ``F`` the model on them; ``features`` the k-hop features; ``solve`` the least squares;
-    ``gradient`` the scores; ``layout`` writing them into PyG's masks.
+    ``subgraph`` is finding the computation graph, and proving it against the whole one; ``sensitivity`` F's gradients
+    at samples; ``sampling`` drawing the perturbations; ``F`` the model on them; ``features`` the terms of p;
+    ``solve`` the least squares; ``gradient`` the scores; ``layout`` writing them into PyG's masks.
     """
 
     __slots__ = ("counted", "name", "started")

@@ -224,7 +224,10 @@ class Target:
         if way != "vmap":
             # The graph as it is goes with the samples: what a model gives in a batch is believed if that is right.
             part, trimmed = self.computation_graph, way == "trimmed"
-            if x is part.x:
+            if _is_first(part.x, x) and _is_first(part.weight, weight):
+                found = self._at_once(x, weight, trimmed=trimmed)
+                right = self.is_right(found[0])
+            elif x is part.x:
                 found = self._at_once(x, torch.cat([part.weight.unsqueeze(0), weight]), trimmed=trimmed)
                 right, found = self.is_right(found[0]), found[1:]
             else:
@@ -317,18 +320,22 @@ class Target:
         With a leading dimension S on either argument they are the means over the S points. Where a node has no
         weight left on its in-edges N(A) is not differentiable; there it is taken as constant.
         """
+        dx, da = self.gradients(x, weight)
+        count = next((len(given) for given, own in ((x, 2), (weight, 1)) if given is not None and given.dim() > own), 1)
+        return (dx.sum(dim=0) if dx.dim() == 3 else dx) / count, (da.sum(dim=0) if da.dim() == 2 else da) / count
+
+    def gradients(self, x: Tensor | None = None, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The gradients of F at each of S points, [S, n, d] or [S, e]; of what the points share, their sum."""
         part = self.computation_graph
         with torch.inference_mode(False), torch.enable_grad():
             a = (part.x if x is None else x.to(part.x.dtype)).detach().clone().requires_grad_()
             b = (part.weight if weight is None else weight.to(part.weight.dtype)).detach().clone().requires_grad_()
-            found = torch.autograd.grad(self(a, b).mean(), (a, b), allow_unused=True)
+            found = torch.autograd.grad(self(a, b).sum(), (a, b), allow_unused=True)
         dx, da = (torch.zeros_like(t) if g is None else g.detach() for t, g in zip((a, b), found, strict=True))
-        dx = dx.sum(dim=0) if dx.dim() == 3 else dx
         da = self._defined(da, b.detach())
-        da = da.sum(dim=0) if da.dim() == 2 else da
         # The outermost node only stands for others, and F does not read every loop.
-        dx[part.num_visible :] = 0
-        da[~part.felt] = 0
+        dx[..., part.num_visible :, :] = 0
+        da[..., ~part.felt] = 0
         return self._finite(dx), self._finite(da)
 
     def _defined(self, da: Tensor, weight: Tensor) -> Tensor:
@@ -360,6 +367,11 @@ class Target:
         if self._width is None:
             self._width = widest_layer(self.model)
         return self._width
+
+
+def _is_first(own: Tensor, points: Tensor) -> bool:
+    """Whether ``own`` is the first of some points, or the only one."""
+    return torch.equal(own, points if points.dim() == own.dim() else points[0])
 
 
 def _vmap(function: Callable[..., Tensor], dims: int | tuple[int | None, ...]) -> Callable[..., Tensor]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -21,38 +19,13 @@ from .checks import check_count
 from .difference import DifferenceModel, LinearModel, SubgraphModel
 from .digest import scores_digest
 from .errors import InputError, UnsupportedError
+from .estimate import Unfaithfulness, estimated
 from .neighborhood import Neighborhood, Perturbations, as_neighborhood
 from .target import Target
 from .threads import one_thread
 
 # Explainers of PyG whose result is a mask in [0, 1] that multiplies the graph: p(X, A) = F(X_s, A_s).
 _MASK_LEARNERS = (GNNExplainer, PGExplainer, GraphMaskExplainer, AttentionExplainer)
-
-
-@dataclass(frozen=True)
-class Unfaithfulness:
-    """Delta(p) in a neighbourhood, estimated from samples.
-
-    ``change`` is Delta(0), the mean square of F's own change, and ``relative`` is Delta(p) / Delta(0), the share of it
-    that p leaves unexplained: 0 is perfect, 1 is no better than saying that nothing changes. Standard errors are over
-    samples.
-    """
-
-    value: float
-    stderr: float
-    relative: float
-    relative_stderr: float
-    change: float
-    num_samples: int
-    neighborhood: str
-    seed: int
-
-    def __str__(self) -> str:
-        """One line to print."""
-        return (
-            f"Delta(p) = {self.value:.3g} ± {self.stderr:.1g} in {self.neighborhood}: {100 * self.relative:.3g} % "
-            f"± {100 * self.relative_stderr:.1g} % of F's change is left unexplained ({self.num_samples} samples)"
-        )
 
 
 def general_unfaithfulness(
@@ -102,7 +75,7 @@ def unfaithfulness_of(
     delta = torch.cat(changes)
     # A change of F no larger than its rounding is no change.
     noise = 4 * torch.finfo(target.computation_graph.x.dtype).eps * target.scale
-    return [_summary(torch.cat(found) - delta, delta, noise**2, str(near), seed) for found in predicted]
+    return [estimated(torch.cat(found) - delta, delta, noise**2, str(near), seed) for found in predicted]
 
 
 def _chunks(target: Target, near: Neighborhood, num_samples: int, seed: int) -> Iterator[Perturbations]:
@@ -202,19 +175,3 @@ def _checked(change: Tensor, num_samples: int) -> Tensor:
         where = int((~torch.isfinite(change)).nonzero()[0])
         raise InputError(f"the difference model's change is not finite (sample {where} of its chunk)")
     return change.detach().double()
-
-
-def _summary(residual: Tensor, delta: Tensor, noise: float, neighborhood: str, seed: int) -> Unfaithfulness:
-    """Means over samples; the error of a ratio of means is that of its linearisation (delta method)."""
-    errors, changes, count = residual.square(), delta.square(), len(delta)
-    value, zero = float(errors.mean()), float(changes.mean())
-    if zero > noise:
-        relative = value / zero
-        spread = _stderr(errors - relative * changes) / zero
-    else:
-        relative, spread = (0.0 if value <= noise else math.inf), 0.0
-    return Unfaithfulness(value, _stderr(errors), relative, spread, zero, count, neighborhood, seed)
-
-
-def _stderr(values: Tensor) -> float:
-    return float(values.std() / math.sqrt(len(values))) if len(values) > 1 else 0.0

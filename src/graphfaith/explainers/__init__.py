@@ -1,5 +1,6 @@
 """The methods of the paper, one file each, all usable as ``torch_geometric.explain.Explainer(algorithm=...)``."""
 
+from .anchored_kec import AnchoredKEC
 from .base import FaithfulExplainer, FittedExplainer
 from .integrated_gradients import IntegratedGradients
 from .kec import KEC
@@ -9,6 +10,7 @@ from .subgraph import GNNExplainer, PGExplainer, SubgraphExplainer
 
 __all__ = [
     "KEC",
+    "AnchoredKEC",
     "FaithfulExplainer",
     "FittedExplainer",
     "GNNExplainer",

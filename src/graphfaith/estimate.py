@@ -1,0 +1,50 @@
+"""An estimate of Delta(p) from samples, with its error bar."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Unfaithfulness:
+    """Delta(p) in a neighbourhood, estimated from samples.
+
+    ``change`` is Delta(0), the mean square of F's own change, and ``relative`` is Delta(p) / Delta(0), the share of it
+    that p leaves unexplained: 0 is perfect, 1 is no better than saying that nothing changes. Standard errors are over
+    samples.
+    """
+
+    value: float
+    stderr: float
+    relative: float
+    relative_stderr: float
+    change: float
+    num_samples: int
+    neighborhood: str
+    seed: int
+
+    def __str__(self) -> str:
+        """One line to print."""
+        return (
+            f"Delta(p) = {self.value:.3g} ± {self.stderr:.1g} in {self.neighborhood}: {100 * self.relative:.3g} % "
+            f"± {100 * self.relative_stderr:.1g} % of F's change is left unexplained ({self.num_samples} samples)"
+        )
+
+
+def estimated(residual: Tensor, delta: Tensor, noise: float, neighborhood: str, seed: int) -> Unfaithfulness:
+    """Means over samples; the error of a ratio of means is that of its linearisation (delta method)."""
+    errors, changes, count = residual.square(), delta.square(), len(delta)
+    value, zero = float(errors.mean()), float(changes.mean())
+    if zero > noise:
+        relative = value / zero
+        spread = _stderr(errors - relative * changes) / zero
+    else:
+        relative, spread = (0.0 if value <= noise else math.inf), 0.0
+    return Unfaithfulness(value, _stderr(errors), relative, spread, zero, count, neighborhood, seed)
+
+
+def _stderr(values: Tensor) -> float:
+    return float(values.std() / math.sqrt(len(values))) if len(values) > 1 else 0.0
