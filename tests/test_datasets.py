@@ -1,4 +1,4 @@
-"""BA-Shapes has the structure of the literature; Cora and CiteSeer are read only from the published bytes."""
+"""Generated graphs have the structure of the literature; Cora and CiteSeer are read only from published bytes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,31 @@ import random
 import ssl
 import sys
 import urllib.error
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import networkx as nx
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
+from typer.testing import CliRunner
 
-from graphfaith.datasets import DATASETS, ba_shapes, load_dataset, planetoid
+from graphfaith import cli
+from graphfaith.arguments import EDGE_NEIGHBORHOODS, neighborhoods_of, parse_nodes
+from graphfaith.datasets import (
+    DATASETS,
+    MOTIF_DATASETS,
+    ba_shapes,
+    load_dataset,
+    planetoid,
+    tree_cycles,
+    tree_grid,
+)
 from graphfaith.datasets.planetoid import FOLDERS, SHA256, SOURCE
 from graphfaith.errors import DataError, InputError
+from graphfaith.models import BAShapesGCN, Trained
 
 DATA = os.environ.get("GRAPHFAITH_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="needs the Cora and CiteSeer files; set GRAPHFAITH_DATA")
@@ -95,38 +110,141 @@ class TestBAShapes:
         assert bool((masks.sum(dim=0) == 1).all())
         assert data.y[data.test_mask].unique().tolist() == [0, 1, 2, 3]
 
-    def test_seed_decides_every_bit(self):
-        one, again, other = ba_shapes(seed=3), ba_shapes(seed=3), ba_shapes(seed=4)
+
+TREE = nx.balanced_tree(2, 8)
+
+
+@dataclass(frozen=True)
+class OnTree:
+    """What to expect of a motif on the tree."""
+
+    make: Callable[..., Data]
+    motif: nx.Graph
+    num_random: int
+    split: list[int]
+
+    @property
+    def size(self) -> int:
+        return len(self.motif)
+
+    @property
+    def firsts(self) -> range:
+        return range(511, 511 + 80 * self.size, self.size)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        OnTree(tree_cycles, nx.cycle_graph(6), 99, [792, 99, 100]),
+        OnTree(tree_grid, nx.grid_2d_graph(3, 3), 123, [984, 123, 124]),
+    ],
+    ids=["cycles", "grid"],
+)
+class TestTrees:
+    def test_counts(self, case):
+        data = case.make()
+        num_nodes = 511 + 80 * case.size
+        assert data.x.shape == (num_nodes, 10)
+        assert bool((data.x == 1).all())
+        assert data.y.tolist() == [0] * 511 + [1] * 80 * case.size
+        # 510 of the tree, the motifs, 80 that hang them, and those at random; each in both directions, once.
+        assert data.num_edges == 2 * (510 + 80 * case.motif.number_of_edges() + 80 + case.num_random)
+        assert data.is_coalesced()
+        assert data.is_undirected()
+        assert not data.has_self_loops()
+
+    def test_labelled_edges_are_the_motifs(self, case):
+        data = case.make()
+        graph = nx.Graph(undirected(data.edge_index[:, data.edge_label == 1]))
+        motifs = sorted(sorted(motif) for motif in nx.connected_components(graph))
+        assert motifs == [list(range(first, first + case.size)) for first in case.firsts]
+        assert all(nx.is_isomorphic(graph.subgraph(motif), case.motif) for motif in motifs)
+        # A ring has no ends, and a grid hangs by a corner.
+        assert {graph.degree[first] for first in case.firsts} == {2}
+        assert data.edge_label.dtype == torch.float
+        assert data.edge_label.sum() == 2 * 80 * case.motif.number_of_edges()
+
+    def test_other_edges_are_tree_hangers_and_random(self, case):
+        data = case.make()
+        others = undirected(data.edge_index[:, data.edge_label == 0])
+        tree = set(TREE.edges)
+        assert tree <= others
+        hangers = {edge for edge in others if edge[0] < 511 and edge[1] in case.firsts}
+        # Random edges may end at the first node of a motif too, but every motif has one that holds it.
+        assert {edge[1] for edge in hangers} == set(case.firsts)
+        assert len(others) == len(tree) + 80 + case.num_random
+        assert any(edge not in tree and edge[1] < 511 for edge in others)
+        assert any(edge[0] >= 511 for edge in others)
+
+    def test_motifs_hang_at_different_nodes_drawn_at_random(self, case, monkeypatch):
+        monkeypatch.setattr("graphfaith.datasets.motifs._join_random_pairs", lambda graph, count, rng: None)
+        hosts = []
+        for seed in (0, 1):
+            data = case.make(seed=seed)
+            hangers = undirected(data.edge_index[:, data.edge_label == 0]) - set(TREE.edges)
+            assert sorted(first for _, first in hangers) == list(case.firsts)
+            hosts.append({host for host, _ in hangers})
+            assert len(hosts[-1]) == 80
+            assert max(hosts[-1]) < 511
+        # Two draws of 80 out of 511 share 12 or 13.
+        assert len(hosts[0] & hosts[1]) < 40
+
+    def test_degrees(self, case):
+        graph = nx.Graph(undirected(case.make().edge_index))
+        base = [graph.degree[node] for node in range(511)]
+        motif = [graph.degree[node] for node in range(511, len(graph))]
+        assert min(base) == 1
+        assert min(motif) == 2
+        # There are no hubs: a node of the tree has at most 3 neighbours there, one in a grid 4, and few others.
+        assert max(base + motif) <= 9
+        assert sum(base) + sum(motif) == 2 * graph.number_of_edges()
+        assert nx.is_connected(graph)
+
+    def test_split(self, case):
+        data = case.make()
+        masks = torch.stack([data.train_mask, data.val_mask, data.test_mask])
+        assert masks.sum(dim=1).tolist() == case.split
+        assert bool((masks.sum(dim=0) == 1).all())
+        assert all(data.y[mask].unique().tolist() == [0, 1] for mask in masks)
+
+
+@pytest.mark.parametrize("make", MOTIF_DATASETS.values(), ids=MOTIF_DATASETS)
+class TestSeeds:
+    def test_seed_decides_every_bit(self, make):
+        one, again, other = make(seed=3), make(seed=3), make(seed=4)
         assert one.keys() == again.keys()
         assert all(torch.equal(one[key], again[key]) for key in one.keys())  # noqa: SIM118
         assert not torch.equal(one.edge_index, other.edge_index)
         assert not torch.equal(one.test_mask, other.test_mask)
 
-    def test_global_random_state_is_neither_read_nor_changed(self):
+    def test_global_random_state_is_neither_read_nor_changed(self, make):
         results = []
         for global_seed in (0, 1):
             random.seed(global_seed)
             np.random.seed(global_seed)  # noqa: NPY002
             torch.manual_seed(global_seed)
             before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # noqa: NPY002
-            results.append(ba_shapes(seed=0))
+            results.append(make(seed=0))
             after = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # noqa: NPY002
             assert before == after
         assert torch.equal(results[0].edge_index, results[1].edge_index)
         assert torch.equal(results[0].train_mask, results[1].train_mask)
 
-    def test_negative_seed_is_refused(self):
+    def test_negative_seed_is_refused(self, make):
         # Python's generator takes -1 for 1, which would be a second name for the same graph.
         with pytest.raises(InputError, match="-1"):
-            ba_shapes(seed=-1)
+            make(seed=-1)
 
 
 class TestLoadDataset:
-    def test_passes_the_seed_on(self):
-        assert torch.equal(load_dataset("ba-shapes", seed=5).edge_index, ba_shapes(5).edge_index)
+    @pytest.mark.parametrize(
+        ("name", "make"), [("ba-shapes", ba_shapes), ("tree-cycles", tree_cycles), ("tree-grid", tree_grid)]
+    )
+    def test_passes_the_seed_on(self, name, make):
+        assert torch.equal(load_dataset(name, seed=5).edge_index, make(5).edge_index)
 
     def test_unknown_name_lists_the_known(self):
-        with pytest.raises(InputError, match=r"'pubmed'.*ba-shapes, cora, citeseer"):
+        with pytest.raises(InputError, match=r"'pubmed'.*ba-shapes, tree-cycles, tree-grid, cora, citeseer"):
             load_dataset("pubmed")
         with pytest.raises(InputError, match=r"'ba-shapes'.*cora, citeseer"):
             planetoid("ba-shapes")
@@ -137,6 +255,56 @@ class TestLoadDataset:
         data = load_dataset(name)
         assert {"x", "edge_index", "y", "train_mask", "val_mask", "test_mask"} <= set(data.keys())
         assert data.validate()
+
+    @needs_data
+    @pytest.mark.parametrize("name", DATASETS)
+    def test_features_are_constant_where_motifs_are_all_there_is(self, name):
+        data = load_dataset(name)
+        assert (data.x.min() == data.x.max()) == (name in MOTIF_DATASETS)
+
+
+class TestCommand:
+    """The command line knows every data set, and how the ones with motifs differ."""
+
+    @pytest.mark.parametrize("command", ["score", "explain"])
+    def test_help_lists_them(self, command):
+        text = CliRunner().invoke(cli.app, [command, "--help"]).output
+        assert "Oneofba-shapes,tree-cycles,tree-grid,cora,citeseer" in "".join(text.split())
+
+    @pytest.mark.parametrize("name", MOTIF_DATASETS)
+    def test_features_are_not_perturbed_where_they_are_constant(self, name):
+        assert neighborhoods_of(["all"], name) == list(EDGE_NEIGHBORHOODS)
+        with pytest.raises(InputError, match=f"the features of {name} are constant"):
+            neighborhoods_of(["U(X,0.2r)"], name)
+
+    def test_features_are_perturbed_elsewhere(self):
+        assert neighborhoods_of(["U(X,0.2r)"], "cora") == ["U(X,0.2r)"]
+
+    def test_every_one_has_nodes_to_score(self):
+        assert set(cli.PAPER_NODES) == set(DATASETS)
+
+    @pytest.mark.parametrize("name", MOTIF_DATASETS)
+    def test_scores_60_nodes_of_motifs_and_trains_pgexplainer_jointly(self, name, monkeypatch):
+        calls = []
+
+        def untrained(dataset, **options):
+            data = load_dataset(dataset)
+            return Trained(BAShapesGCN(), data, 0.5, dataset, options["seed"])
+
+        def compare(model, data, nodes, *others, **options):
+            calls.append((data, nodes, options))
+            return []
+
+        monkeypatch.setattr(cli, "trained", untrained)
+        monkeypatch.setattr(cli, "compare", compare)
+        result = CliRunner().invoke(cli.app, ["score", "--dataset", name])
+        assert result.exit_code == 0
+        ((data, nodes, options),) = calls
+        assert nodes == parse_nodes(cli.PAPER_NODES[name])
+        assert len(nodes) == 60
+        assert bool((data.y[nodes] > 0).all())
+        assert options["train_jointly"]
+        assert options["dataset"] == name
 
 
 @needs_data

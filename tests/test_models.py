@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch_geometric.data import Data
 
 import graphfaith.models
-from graphfaith.datasets import ba_shapes
+from graphfaith.datasets import MOTIF_DATASETS, ba_shapes
 from graphfaith.errors import InputError
 from graphfaith.models import BAShapesGCN, CitationGCN, train, trained
 
@@ -172,10 +172,21 @@ class TestTrain:
 
 
 class TestAccuracy:
-    """At or above what the paper reports for its own models."""
+    """At or above what the paper reports for its own models, where it does."""
 
     def test_ba_shapes(self):
         assert trained("ba-shapes", cache=False).test_accuracy >= 0.94
+
+    # There is no figure of the paper for these; seeds 0 to 2 reach 0.88 to 0.90, and 0.88 to 0.93.
+    @pytest.mark.parametrize("name", ["tree-cycles", "tree-grid"])
+    def test_trees(self, name):
+        result = trained(name, cache=False)
+        assert result.test_accuracy >= 0.85
+        # About 60 % of the nodes are of motifs: neither class may be given up for the other.
+        logits = result.model(result.data.x, result.data.edge_index)
+        right = logits.argmax(dim=1) == result.data.y
+        assert logits.shape == (result.data.num_nodes, 2)
+        assert all(right[result.data.test_mask & (result.data.y == label)].double().mean() > 0.8 for label in (0, 1))
 
     @needs_data
     @pytest.mark.parametrize(("name", "paper"), [("cora", 0.804), ("citeseer", 0.641)])
@@ -233,10 +244,17 @@ class TestCache:
         trained("ba-shapes")
         assert len(cached_files(tmp_path)) == 2
 
-    def test_data_seed_is_the_graph(self, runs):
-        result = trained("ba-shapes", seed=1, data_seed=2)
-        assert torch.equal(result.data.edge_index, ba_shapes(2).edge_index)
-        assert torch.equal(trained("ba-shapes", seed=1).data.edge_index, ba_shapes().edge_index)
+    @pytest.mark.parametrize(("name", "make"), MOTIF_DATASETS.items())
+    def test_data_seed_is_the_graph(self, runs, name, make):
+        result = trained(name, seed=1, data_seed=2)
+        assert torch.equal(result.data.edge_index, make(2).edge_index)
+        assert torch.equal(trained(name, seed=1).data.edge_index, make(0).edge_index)
+
+    def test_data_sets_do_not_share_a_file(self, runs, tmp_path):
+        # Their models have the same shapes, so nothing else would tell.
+        cycles, grid = trained("tree-cycles"), trained("tree-grid")
+        assert not same_weights(cycles.model, grid.model)
+        assert [path.name.split("-seed0-")[0] for path in cached_files(tmp_path)] == ["tree-cycles", "tree-grid"]
 
     @needs_data
     def test_normalize_is_passed_on(self, runs, tmp_path):

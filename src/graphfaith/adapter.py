@@ -27,6 +27,7 @@ OWN_FIELDS = (
     *("x", "edge_index", "target", "prediction", "index", "node_mask", "edge_mask"),
     *("self_loop_score", "difference_model", "edge_route", "num_hops", "scores_digest"),
     *("method", "neighborhood", "in_sample_error", "normalization", "node_names", "feature_names"),
+    *("estimate", "fit_samples", "chosen"),
 )
 _MAPPED = 1 << 20  # bytes from which on a mask has pages of its own
 

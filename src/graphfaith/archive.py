@@ -27,11 +27,12 @@ from torch_geometric.explain import Explanation
 from torch_geometric.explain.config import ModelConfig
 
 from .computation_graph import ComputationGraph
-from .difference import KHopModel, LinearModel, SubgraphModel
+from .difference import AnchoredModel, KHopModel, LinearModel, SubgraphModel
 from .errors import DataError, GraphfaithError, InputError, UnsupportedError
 from .estimate import Unfaithfulness
 from .explanation import SignedExplanation
 from .output import check_output, read_file, write_file
+from .propagation import MOMENTS
 from .scores import check_fields, check_ids, edge_index_of, num_nodes_of
 from .walks import Normalization
 
@@ -45,7 +46,7 @@ _REAL = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.comp
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 _DTYPES = (*_REAL, *_WHOLE, torch.bool)  # those that safetensors has
 _RECORDS = {cls.__name__: cls for cls in (Unfaithfulness, ComputationGraph)}
-_MODELS = {cls.__name__: cls for cls in (LinearModel, KHopModel)}
+_MODELS = {cls.__name__: cls for cls in (LinearModel, KHopModel, AnchoredModel)}
 
 
 def save(explanation: Explanation, path: str | os.PathLike[str]) -> None:
@@ -100,7 +101,7 @@ def _check(explanation: Explanation) -> None:
     if not isinstance(config, ModelConfig | None) or not isinstance(arguments, list | None):
         raise InputError("_model_config and _model_args are not those that PyG sets")
     model = explanation.get("difference_model")
-    if isinstance(model, LinearModel | KHopModel):
+    if isinstance(model, LinearModel | KHopModel | AnchoredModel):
         if tuple(model.graph.size) != (num_nodes_of(explanation), edge_index_of(explanation).size(1)):
             raise InputError(f"the computation graph is one of {model.graph.size} nodes and edges, not of this graph")
         _check_model(model)
@@ -126,10 +127,27 @@ def _check_graph(part: ComputationGraph) -> None:
     check_ids(part.edge_id, num_edges, "edge_id of the computation graph", least=-1)
 
 
-def _check_model(model: LinearModel | KHopModel) -> None:
+def _check_model(model: LinearModel | KHopModel | AnchoredModel) -> None:
     part = model.graph
     if isinstance(model, LinearModel):
         fits = model.phi_x.shape == part.x.shape and model.phi_a.shape == part.weight.shape
+    elif isinstance(model, AnchoredModel):
+        (n, d), e, rank, hops = part.x.shape, len(part.weight), len(model.bend), len(model.weights) - 1
+        shapes = {
+            (model.weights.shape, (hops + 1, d)),
+            (model.degree_weights.shape, (hops, len(MOMENTS))),
+            (model.phi_x.shape, (n, d)),
+            (model.phi_a.shape, (e,)),
+            (model.stiffness.shape, (2,)),
+            (model.bend.shape, (rank, rank)),
+            *(
+                (part.shape, shape)
+                for part, shape in ((model.along_x, (rank, n, d)), (model.along_a, (rank, e)))
+                if part is not None
+            ),
+        }
+        fits = hops >= 1 and all(tuple(found) == shape for found, shape in shapes)
+        fits = fits and model.normalization in get_args(Normalization)
     else:
         fits = model.weights.dim() == 2 and model.weights.size(1) == part.x.size(1)
         fits = fits and model.normalization in get_args(Normalization)

@@ -8,8 +8,8 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from .checks import check_count, check_node, check_seed
-from .comparison import METHODS
-from .datasets import DATASETS, load_dataset
+from .comparison import FITTED, METHODS, Samples
+from .datasets import DATASETS, MOTIF_DATASETS, load_dataset
 from .errors import InputError
 from .neighborhood import Neighborhood, parse_neighborhood
 from .task import Task
@@ -57,6 +57,24 @@ def source_of(dataset: str | None, model: str | None, data: Path | None, task: T
     return data.name
 
 
+def samples_of(text: str, methods: Sequence[str]) -> Samples:
+    """How many samples to fit on: a number, or "auto" if every one of ``methods`` that is fitted knows when to stop.
+
+    >>> samples_of("200", ["kec"]), samples_of("auto", ["anchored-kec", "saliency"])
+    (200, 'auto')
+    """
+    if text == "auto":
+        others = [name for name in FITTED if name in methods and name != "anchored-kec"]
+        if others:
+            raise InputError(f"--samples auto is for anchored-kec: {others[0]} needs a number")
+        return "auto"
+    try:
+        count = int(text)
+    except ValueError:
+        raise InputError(f"--samples must be a number, or auto (got {text!r})") from None
+    return check_count(count, "samples")
+
+
 def methods_of(names: Sequence[str]) -> list[str]:
     """Names of methods, each once; "all" is every one."""
     chosen = list(METHODS) if "all" in names else list(dict.fromkeys(names))
@@ -70,8 +88,8 @@ def neighborhoods_of(texts: Sequence[str], dataset: str, graph: Data | None = No
     """Neighbourhoods in the paper's notation, each once; "all" is every one that makes sense on the graph."""
     if graph is None and dataset not in DATASETS:
         raise InputError(f"unknown dataset {dataset!r}: known are {', '.join(DATASETS)}")
-    # The features of BA-Shapes are all ones, so there is no range to perturb them in.
-    constant = dataset == "ba-shapes" if graph is None else bool(graph.x.min() == graph.x.max())
+    # Where the features are all ones, there is no range to perturb them in.
+    constant = dataset in MOTIF_DATASETS if graph is None else bool(graph.x.min() == graph.x.max())
     if "all" in texts:
         return list(
             EDGE_NEIGHBORHOODS
@@ -103,9 +121,8 @@ def free_path(stem: str, suffix: str) -> Path:
     return path
 
 
-def check_numbers(samples: int, test_samples: int, seed: int, model_seed: int) -> None:
+def check_numbers(test_samples: int, seed: int, model_seed: int) -> None:
     """See that numbers of samples and seeds can be such."""
-    check_count(samples, "samples")
     check_count(test_samples, "test_samples")
     check_seed(seed)
     check_seed(seed + 1)

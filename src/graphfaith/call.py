@@ -90,7 +90,6 @@ class Call:
         """Whether :meth:`batch` is worth trying: every message is part of a product, and rows are nodes."""
         return (
             self.products is not None
-            and (self.products.dense or not torch.is_grad_enabled())
             and (self.products.dense or self.part.x.dtype in (torch.float32, torch.float64))
             and self.task.level == "node"
             and len(self.products.layers) == len(message_passing_layers(self.model))

@@ -22,12 +22,13 @@ from .arguments import (
     methods_of,
     neighborhoods_of,
     parse_nodes,
+    samples_of,
     source_of,
 )
 from .bench.command import bench as run_bench
 from .bench.run import TABLES
-from .comparison import METHODS, Row, compare
-from .datasets import DATASETS
+from .comparison import METHODS, Row, Samples, compare
+from .datasets import DATASETS, MOTIF_DATASETS
 from .errors import GraphfaithError, InputError, OutputError, UnsupportedError
 from .graph_file import NAMES, read_graph
 from .models import Trained, trained
@@ -43,9 +44,15 @@ from .view import figure
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer brings its own click from 0.26 on, and does not name this one
 
-PAPER_NODES = {"ba-shapes": "400:700:5", "cora": "0:1000:5", "citeseer": "0:1000:5"}
+PAPER_NODES = {
+    "ba-shapes": "400:700:5",
+    "tree-cycles": "511:871:6",
+    "tree-grid": "511:1231:12",
+    "cora": "0:1000:5",
+    "citeseer": "0:1000:5",
+}
 SHOWN = 40  # nodes in a picture: more of BA-Shapes than that is a tangle
-PICTURED = ("kec", "saliency", "gnnexplainer-soft")
+PICTURED = ("anchored-kec", "kec", "saliency", "gnnexplainer-soft")
 
 out = Console()
 err = Console(stderr=True)
@@ -61,7 +68,9 @@ Methods = Annotated[list[str], typer.Option("--method", help=f"Repeat, or 'all':
 Neighborhoods = Annotated[
     list[str], typer.Option("--neighborhood", help="Repeat, or 'all': e.g. U(A,0.5), B(A,0.5), U(X,0.2r)xU(A,0.2).")
 ]
-Samples = Annotated[int, typer.Option(help="Samples that KEC and Linear are fitted on.")]
+FitSamples = Annotated[
+    str, typer.Option("--samples", help="Samples that KEC and Linear are fitted on; auto, for anchored-kec.")
+]
 TestSamples = Annotated[int, typer.Option(help="Samples to score with, drawn apart from the fit.")]
 Seed = Annotated[int, typer.Option(help="Names the samples; scores are drawn with the next seed.")]
 ModelSeed = Annotated[int, typer.Option(help="Seed the model is trained with.")]
@@ -93,7 +102,7 @@ def demo(
     Example:
       graphfaith demo --out demo
     """
-    check_numbers(1, 1, seed, 0)
+    check_numbers(1, seed, 0)
     outputs = [] if json_file is None else [check_output(json_file, (".json",))]
     _make_folder(folder)
     results, picture = folder / "results.json", folder / "explanations.png"
@@ -121,7 +130,7 @@ def explain(
     dataset: Annotated[str | None, typer.Option(help=f"One of {', '.join(DATASETS)}; cora if left out.")] = None,
     model: Annotated[str | None, typer.Option(help="Your own model: module:function, which returns it.")] = None,
     data: Annotated[Path | None, typer.Option(help="The graph for it: a .pt, .safetensors or .npz file.")] = None,
-    method: Methods = ["kec"],  # noqa: B006
+    method: Methods = ["anchored-kec"],  # noqa: B006
     neighborhood: Neighborhoods = ["U(A,0.5)"],  # noqa: B006
     level: Annotated[str, typer.Option(help="What a row of your model's output is: node, edge or graph.")] = "node",
     mode: Annotated[str, typer.Option(help=f"Of your model: {', '.join(RETURN_TYPES)}.")] = Task.mode,
@@ -130,7 +139,7 @@ def explain(
     edges: Annotated[str, typer.Option(help="What A is: weight, mask (of messages), or auto.")] = "auto",
     max_memory: Annotated[str | None, typer.Option(help="Refuse work that takes more, e.g. '2 GB'.")] = None,
     top: Annotated[int, typer.Option(help="How many edges and features to print.")] = 10,
-    samples: Samples = 200,
+    samples: FitSamples = "200",
     test_samples: TestSamples = 500,
     seed: Seed = 0,
     model_seed: ModelSeed = 0,
@@ -148,7 +157,8 @@ def explain(
     task, options = Task(mode, return_type, level), Options(num_hops, edges, max_memory)
     dataset = source_of(dataset, model, data, task, model_seed)
     methods = methods_of(method)
-    check_numbers(samples, test_samples, seed, model_seed)
+    count = samples_of(samples, methods)
+    check_numbers(test_samples, seed, model_seed)
     if top < 1:
         raise InputError(f"--top must be at least 1 (got {top})")
     graph = None if data is None else read_graph(data)
@@ -173,10 +183,10 @@ def explain(
         methods = _supported(subject, methods)
     for text in near:
         for name in methods:
-            explanation = subject.explain(node, name, text, samples, test_samples, seed)
+            explanation = subject.explain(node, name, text, count, test_samples, seed)
             explanations.append(explanation)
             print_explanation(out, explanation, dataset, top)
-            how = {"method": name, "neighborhood": text, "seed": seed, "fit_samples": samples}
+            how = {"method": name, "neighborhood": text, "seed": seed, "fit_samples": count}
             rows.append(explanation_row(explanation, top, **settings, **how))
     write_json(json_path, rows)
     figure(explanations, figure_path, max_nodes=SHOWN)
@@ -194,7 +204,7 @@ def score(
     ] = None,
     method: Methods = ["all"],  # noqa: B006
     neighborhood: Neighborhoods = ["U(A,0.5)"],  # noqa: B006
-    samples: Samples = 200,
+    samples: FitSamples = "200",
     test_samples: TestSamples = 500,
     seed: Seed = 0,
     model_seed: ModelSeed = 0,
@@ -207,12 +217,13 @@ def score(
       graphfaith score --dataset cora --nodes 0:1000:50 --method kec --method saliency --neighborhood all
     """
     methods, near = methods_of(method), neighborhoods_of(neighborhood, dataset)
-    check_numbers(samples, test_samples, seed, model_seed)
+    count = samples_of(samples, methods)
+    check_numbers(test_samples, seed, model_seed)
     chosen = parse_nodes(PAPER_NODES[dataset] if nodes is None else nodes)
     path = None if json_file is None else check_output(json_file, (".json",))
     check_nodes(dataset, chosen)
     fit = _train(dataset, model_seed)
-    rows = _compare(fit, chosen, methods, near, samples, test_samples, seed)
+    rows = _compare(fit, chosen, methods, near, count, test_samples, seed)
     print_rows(out, rows)
     if path is not None:
         write_json(path, [row.as_json() for row in rows])
@@ -256,7 +267,7 @@ def _compare(
     nodes: Sequence[int],
     methods: Sequence[str],
     near: Sequence[str],
-    samples: int = 200,
+    samples: Samples = 200,
     test_samples: int = 500,
     seed: int = 0,
 ) -> list[Row]:
@@ -271,7 +282,7 @@ def _compare(
         num_samples=test_samples,
         seed=seed,
         model_seed=fit.seed,
-        train_jointly=fit.name == "ba-shapes",
+        train_jointly=fit.name in MOTIF_DATASETS,
         progress=lambda items: track(list(items), "explaining", "nodes", show=True),
     )
 

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch_geometric.data import Data
@@ -32,8 +32,10 @@ from .unfaithfulness import unfaithfulness_of
 
 MODEL_CONFIG = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
 
+Samples = int | Literal["auto"]
+
 # From (neighbourhood, samples, seed) to the method. Only those in FITTED look at the neighbourhood.
-METHODS: dict[str, Callable[[Neighborhood, int, int], FaithfulExplainer]] = {
+METHODS: dict[str, Callable[[Neighborhood, Any, int], FaithfulExplainer]] = {
     "anchored-kec": lambda near, samples, seed: AnchoredKEC(near, samples, seed=seed),
     "kec": lambda near, samples, seed: KEC(near, samples, seed=seed),
     "linear": lambda near, samples, seed: Linear(near, samples, seed=seed),
@@ -53,7 +55,8 @@ class Row:
     """One method in one neighbourhood, averaged over nodes.
 
     ``unfaithfulness`` is the mean of Delta(p) and ``stderr`` its standard error over nodes (over samples, if there
-    is one node); ``relative`` is that mean over the mean of Delta(0).
+    is one node); ``relative`` is that mean over the mean of Delta(0). ``by_node`` has Delta(p) at each node, and
+    ``lowest`` the share of nodes at which no other method of the comparison has less.
     """
 
     dataset: str
@@ -66,8 +69,10 @@ class Row:
     seconds_per_node: float
     num_samples: int  # to score with
     seed: int  # of the fit; scores are drawn with the next one
-    fit_samples: int
+    fit_samples: Samples
     model_seed: int
+    by_node: list[float]
+    lowest: float
 
     def as_json(self) -> dict[str, Any]:
         """The row as plain values; ``nodes`` is called ``node`` if there is one."""
@@ -78,7 +83,7 @@ class Row:
 
 
 def explainer_for(
-    model: torch.nn.Module, method: str, neighborhood: Neighborhood | str, *, samples: int = 200, seed: int = 0
+    model: torch.nn.Module, method: str, neighborhood: Neighborhood | str, *, samples: Samples = 200, seed: int = 0
 ) -> Explainer:
     """PyG's Explainer with the method of that name, scoring every feature and every edge."""
     if method not in METHODS:
@@ -102,7 +107,7 @@ def compare(
     neighborhoods: Sequence[Neighborhood],
     *,
     dataset: str = "",
-    fit_samples: int = 200,
+    fit_samples: Samples = 200,
     num_samples: int = 500,
     seed: int = 0,
     model_seed: int = 0,
@@ -158,6 +163,8 @@ def compare(
             seed=seed,
             fit_samples=fit_samples,
             model_seed=model_seed,
+            by_node=[score.value for score in scores[method, near]],
+            lowest=_lowest(scores[method, near], [scores[other, near] for other in methods if other != method]),
             **_mean(scores[method, near]),
         )
         for near in neighborhoods
@@ -182,6 +189,13 @@ def _timed(
     p: DifferenceModel = explainer.algorithm.fit(_target(explainer, model, data, node, labels))
     explainer.algorithm.scores(p)
     return p, time.perf_counter() - started
+
+
+def _lowest(scores: Sequence[Unfaithfulness], others: Sequence[Sequence[Unfaithfulness]]) -> float:
+    """The share of nodes at which no other method has a smaller Delta(p)."""
+    rivals = zip(*others, strict=True) if others else ((),) * len(scores)
+    won = [all(score.value <= other.value for other in at) for score, at in zip(scores, rivals, strict=True)]
+    return sum(won) / len(won)
 
 
 def _mean(scores: Sequence[Unfaithfulness]) -> dict[str, float]:

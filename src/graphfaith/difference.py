@@ -205,7 +205,7 @@ class AnchoredModel:
         # What the fit says of itself, if p was fitted.
         self.estimate: Unfaithfulness | None = None
         self.fit_samples: int | None = None
-        self.fallback: str | None = None
+        self.chosen: str | None = None
 
     @property
     def num_hops(self) -> int:
@@ -216,6 +216,15 @@ class AnchoredModel:
     def propagation(self) -> Propagation:
         """Of the computation graph."""
         return Propagation(self.graph, self.num_hops)
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """e^T N(A)^k for k = 1 .. M, [M, n]."""
+        return self.propagation.of(self.graph.weight.double().unsqueeze(1), self.normalization).rows[..., 0]
+
+    def remember(self, propagation: Propagation, rows: Tensor) -> None:
+        """Take these from who has fitted the model."""
+        self.propagation, self.rows = propagation, rows
 
     def change(self, perturbations: Perturbations) -> Tensor:
         """The change of each term, added up."""
@@ -250,20 +259,16 @@ class AnchoredModel:
 
     def gradient(self) -> tuple[Tensor, Tensor]:
         """The derivatives of p: N(A)^k^T e w_k^T for X, and for A the chain rule through N; Phi added to both."""
-        weight = self.graph.weight.double()
-        x = self.graph.x.double()
-        da = self.propagation.gradient(
-            weight.numpy(), (x @ self.weights[1:].T).numpy(), self.degree_weights.numpy(), self.normalization
+        y = self.graph.x.double() @ self.weights[1:].T
+        da = torch.from_numpy(
+            self.propagation.gradient(
+                self.graph.weight.double().numpy(), y.numpy(), self.degree_weights.numpy(), self.normalization
+            )
         )
-        found = torch.from_numpy(da)
-        found[~self.graph.felt] = 0
-        return self._gradient_x(weight), found + self.phi_a.double()
-
-    def _gradient_x(self, weight: Tensor) -> Tensor:
-        rows = self.propagation.of(weight.unsqueeze(1), self.normalization).rows[..., 0]  # [M, n]
-        dx = torch.cat([self.propagation.e.T, rows]).T @ self.weights
+        da[~self.graph.felt] = 0
+        dx = torch.cat([self.propagation.e.T, self.rows]).T @ self.weights
         dx[self.graph.num_visible :] = 0
-        return dx.add_(self.phi_x)
+        return dx.add_(self.phi_x), da.add_(self.phi_a)
 
 
 def carried(propagation: Propagation, rows: Tensor, eps: Tensor) -> Tensor:
@@ -275,10 +280,10 @@ def carried(propagation: Propagation, rows: Tensor, eps: Tensor) -> Tensor:
 
 def energy(eps: Tensor) -> Tensor:
     """|eps|^2 of each sample, [S]."""
-    flat = eps.flatten(1)
-    return torch.linalg.vecdot(flat, flat).double()
+    length: Tensor = torch.linalg.vector_norm(eps.flatten(1), dim=1)
+    return length.double().square()
 
 
 def bending(z: Tensor, bend: Tensor) -> Tensor:
     """z^T B z / 2 of each sample, [S]."""
-    return 0.5 * torch.linalg.vecdot(z @ bend, z)
+    return 0.5 * torch.einsum("si,si->s", z @ bend, z)

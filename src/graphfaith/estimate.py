@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 from torch import Tensor
 
 
@@ -36,7 +37,7 @@ class Unfaithfulness:
 
 def estimated(residual: Tensor, delta: Tensor, noise: float, neighborhood: str, seed: int) -> Unfaithfulness:
     """Means over samples; the error of a ratio of means is that of its linearisation (delta method)."""
-    errors, changes, count = residual.square(), delta.square(), len(delta)
+    errors, changes, count = np.square(residual.numpy()), np.square(delta.numpy()), len(delta)
     value, zero = float(errors.mean()), float(changes.mean())
     if zero > noise:
         relative = value / zero
@@ -46,5 +47,5 @@ def estimated(residual: Tensor, delta: Tensor, noise: float, neighborhood: str, 
     return Unfaithfulness(value, _stderr(errors), relative, spread, zero, count, neighborhood, seed)
 
 
-def _stderr(values: Tensor) -> float:
-    return float(values.std() / math.sqrt(len(values))) if len(values) > 1 else 0.0
+def _stderr(values: np.ndarray) -> float:
+    return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0

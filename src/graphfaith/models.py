@@ -23,13 +23,13 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
-from graphfaith.datasets import cache_folder, load_dataset
+from graphfaith.datasets import MOTIF_DATASETS, cache_folder, load_dataset
 from graphfaith.errors import InputError
 from graphfaith.output import write_file
 
 # Part of the name of a cached file: raise it when a change here makes earlier weights wrong.
 CACHE_FORMAT = 2
-# As in the GNNExplainer repository. BA-Shapes' normalised layers need it; citation graphs never reach it.
+# As in the GNNExplainer repository. BAShapesGCN's normalised layers need it; citation graphs never reach it.
 MAX_GRADIENT_NORM = 2.0
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class BAShapesGCN(nn.Module):
     """Three graph convolutions whose L2-normalised outputs, side by side, go through one linear layer.
 
     The architecture of the GNNExplainer repository: each convolution's output is normalised, then passed through
-    ReLU except after the last.
+    ReLU except after the last. There it is the model of Tree-Cycles and Tree-Grid too.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1], [1, 0]])
@@ -178,30 +178,31 @@ def trained(
 ) -> Trained:
     """Return the paper's model for a data set, trained now or, if `cache`, by an earlier call.
 
-    `seed` decides initial weights and dropout, `data_seed` which BA-Shapes graph is used, `normalize` whether
-    the features of a citation graph are row-normalised. Weights are kept as safetensors in the cache folder; a
-    file there that is damaged is made again, and a folder that cannot be written to costs only the time.
+    `seed` decides initial weights and dropout, `data_seed` which graph is used if it is a generated one,
+    `normalize` whether the features of a citation graph are row-normalised. Weights are kept as safetensors in the
+    cache folder; a file there that is damaged is made again, and a folder that cannot be written to costs only the
+    time.
     """
     data = load_dataset(name, seed=data_seed, normalize=normalize)
-    shapes = name == "ba-shapes"
+    motifs = name in MOTIF_DATASETS
     recipe = _Recipe(
         dataset=name,
         seed=seed,
         data_seed=data_seed,
         normalize=normalize,
-        epochs=1000 if shapes else 200,
+        epochs=1000 if motifs else 200,
         lr=0.01,
-        weight_decay=0.0 if shapes else 5e-4,
+        weight_decay=0.0 if motifs else 5e-4,
     )
     _check(data, recipe.epochs, seed)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        model = BAShapesGCN() if shapes else CitationGCN(data.num_features, int(data.y.max()) + 1)
+        model = (BAShapesGCN if motifs else CitationGCN)(data.num_features, int(data.y.max()) + 1)
 
     accuracy = _load(model, recipe) if cache else None
     if accuracy is None:
         # Citation features are 99 % zeros: as a sparse tensor their dropout and product take a fifth of the time.
-        view = data if shapes else copy.copy(data).update({"x": data.x.to_sparse()})
+        view = data if motifs else copy.copy(data).update({"x": data.x.to_sparse()})
         train(
             model,
             view,

@@ -38,6 +38,11 @@ class Perturbations:
         part = self.edges if self.edges is not None else self.features
         return 0 if part is None else len(part)
 
+    def __getitem__(self, samples: slice) -> Perturbations:
+        """Some of the samples."""
+        features = None if self.features is None else self.features[samples]
+        return Perturbations(self.graph, features, None if self.edges is None else self.edges[samples])
+
     @property
     def x(self) -> Tensor | None:
         """X - eps_X, [S, n, d]; None if features stay as they are."""

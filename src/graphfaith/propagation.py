@@ -7,7 +7,6 @@ matrix, N(A), serves every k, so that a row follows from the last by one product
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -48,39 +47,45 @@ class Propagation:
         self.graph, self.num_hops, self.num_nodes = graph, num_hops, graph.num_nodes
         self.source, self.sink = graph.edge_index
         # Convolution k of M is read at nodes within M - k hops: entries further out only count in a D.
-        depth = graph.hop.numpy()[self.sink.numpy()]
-        self.inner = torch.from_numpy(np.flatnonzero(depth < num_hops))
-        self._inner_ends = self.source[self.inner], self.sink[self.inner]
-        self._steps = [torch.from_numpy(np.flatnonzero(depth[self.inner.numpy()] <= k)) for k in range(num_hops)]
-
-    @cached_property
-    def e(self) -> Tensor:
-        """The vector e, [n, 1]."""
-        e = torch.zeros(self.num_nodes, 1, dtype=torch.float64)
-        e[self.graph.seeds, 0] = self.graph.e
-        return e
+        self._depth = graph.hop.numpy()[self.sink.numpy()]
+        inner = np.flatnonzero(self._depth < num_hops)
+        self._inner = torch.from_numpy(inner)
+        ends = self.source.numpy()[inner], self.sink.numpy()[inner]
+        self._inner_ends = torch.from_numpy(ends[0]), torch.from_numpy(ends[1])
+        self._steps = []
+        for k in range(num_hops):
+            taken = np.flatnonzero(self._depth[inner] <= k)
+            self._steps.append(tuple(torch.from_numpy(part) for part in (taken, ends[0][taken], ends[1][taken])))
+        # Nodes come in the order of their distance, unless the graph was not cut out: so many within k hops.
+        hop = graph.hop.numpy()
+        self._near = [self.num_nodes] * num_hops
+        if bool((hop[1:] >= hop[:-1]).all()):
+            self._near = np.searchsorted(hop, np.arange(num_hops), side="right").tolist()
+        e = np.zeros((self.num_nodes, 1))
+        e[graph.seeds.numpy(), 0] = graph.e.numpy()
+        self.e = torch.from_numpy(e)  # [n, 1] the vector e
 
     def of(self, values: Tensor, normalization: Normalization) -> Propagated:
         """Rows and moments for S sets of values of the entries of A, [e, S]."""
         shape = self.num_nodes, values.size(1)
         entries = self._entries(values, normalization)
-        source, sink = self._inner_ends
-        inward = values.new_zeros(shape).index_add_(0, sink, entries)
+        inward = values.new_zeros(self._near[-1], shape[1]).index_add_(0, self._inner_ends[1], entries)
+        square = inward.square()
+        powers = square, square * inward
         rows = values.new_empty(self.num_hops, *shape)
         moments = values.new_empty(self.num_hops, len(MOMENTS), shape[1])
-        powers = [inward**j for j in MOMENTS]
         row = self.e
-        for k, step in enumerate(self._steps):
+        for k, (step, source, sink) in enumerate(self._steps):
+            near = self._near[k]
             for place, power in enumerate(powers):
-                torch.sum(row * power, dim=0, out=moments[k, place])
-            taken = entries if len(step) == len(entries) else entries.index_select(0, step)
-            terms = taken * row.index_select(0, sink[step])
-            row = rows[k].zero_().index_add_(0, source[step], terms)
+                torch.sum(row[:near] * power[:near], dim=0, out=moments[k, place])
+            terms = entries.index_select(0, step).mul_(row.index_select(0, sink))
+            row = rows[k].zero_().index_add_(0, source, terms)
         return Propagated(rows, moments)
 
     def _entries(self, values: Tensor, normalization: Normalization) -> Tensor:
         """The inner entries of N(A), [inner, S]."""
-        own = values.index_select(0, self.inner)
+        own = values.index_select(0, self._inner)
         if normalization == "none":
             return own
         source, sink = self._inner_ends
@@ -112,9 +117,9 @@ class Propagation:
         elif normalization == "row":
             left = inverse
         both = left[sink] * right[source]
-        entries = np.zeros(len(weight))
-        inner = self.inner.numpy()
-        entries[inner] = weight[inner] * both[inner]
+        inner = self._depth < hops
+        both *= inner
+        entries = weight * both
         c = gathered(sink, entries)
         walks = [self.e[:, 0].numpy()]
         for _ in range(hops - 1):
@@ -129,8 +134,7 @@ class Propagation:
             q += walks[k] * sum(v[k, i] * j * c ** (j - 1) for i, j in enumerate(MOMENTS))
             slope += walks[k][sink] * ends[source]
         slope += q[sink]
-        slope[np.setdiff1d(np.arange(len(weight)), inner, assume_unique=True)] = 0
-        found = slope * both
+        found: Float64 = slope * both
         parts = slope * entries
         if normalization == "symmetric":
             found -= (0.5 * inverse * (gathered(sink, parts) + gathered(source, parts)))[sink]

@@ -33,7 +33,7 @@ def _table(rows: Sequence[Row]) -> Table:
     title = f"{first.dataset}, {first.neighborhood}, {count} node{'s' if count != 1 else ''}"
     table = Table(title=title, title_justify="left")
     table.add_column("method")
-    for name in ("Delta(p)", "± stderr", "relative", "seconds a node"):
+    for name in ("Delta(p)", "± stderr", "relative", "lowest on", "seconds a node"):
         table.add_column(name, justify="right")
     best = min(row.unfaithfulness for row in rows)
     for row in rows:
@@ -42,6 +42,7 @@ def _table(rows: Sequence[Row]) -> Table:
             _number(row.unfaithfulness),
             _number(row.stderr, 2),
             _number(row.relative),
+            f"{100 * row.lowest:.0f} %",
             f"{row.seconds_per_node:.3f}",
         )
         table.add_row(row.method, *numbers, style=style)
@@ -66,7 +67,9 @@ def print_explanation(console: Console, explanation: Explanation, label: str, to
     hops = f"{found['num_hops']} hop{'s' if found['num_hops'] != 1 else ''}"
     console.print(f"{what}; messages go {hops} far", highlight=False)
     console.print(str(explanation.unfaithfulness), highlight=False, soft_wrap=True)
-    if explanation.get("in_sample_error") is not None:
+    if explanation.get("estimate") is not None:
+        console.print(_own_estimate(explanation), highlight=False, soft_wrap=True)
+    elif explanation.get("in_sample_error") is not None:
         console.print(f"Delta(p) on the samples it was fitted to: {explanation.in_sample_error:.3g}", highlight=False)
     edges = Table(title="strongest edges", title_justify="left")
     edges.add_column("edge")
@@ -88,6 +91,14 @@ def print_explanation(console: Console, explanation: Explanation, label: str, to
     console.print(features)
 
 
+def _own_estimate(explanation: Explanation) -> str:
+    """What an explanation says of itself, and of how it was fitted."""
+    own = explanation.estimate
+    share = f"{100 * own.relative:.3g} % ± {100 * own.relative_stderr:.1g} %"
+    simple = {"saliency": "; p is the gradient alone", "zero": "; p = 0, for nothing followed F any better"}
+    return f"by its own estimate {share}, from {explanation.fit_samples} samples{simple.get(explanation.chosen, '')}"
+
+
 def explanation_row(explanation: Explanation, top: int, **settings: Any) -> dict[str, Any]:
     """An explanation as a row of JSON: ``settings``, its score, what it explains, its strongest edges and features."""
     score, found = explanation.unfaithfulness, _explained(explanation)
@@ -99,10 +110,19 @@ def explanation_row(explanation: Explanation, top: int, **settings: Any) -> dict
         "relative": score.relative,
         "seconds_per_node": explanation.seconds,
         "num_samples": score.num_samples,
+        **_estimate_row(explanation),
         **found,
         "edges": [edge._asdict() for edge in top_edges(explanation, top)],
         "features": [feature._asdict() for feature in top_features(explanation, top)],
     }
+
+
+def _estimate_row(explanation: Explanation) -> dict[str, Any]:
+    own = explanation.get("estimate")
+    if own is None:
+        return {}
+    estimate = {"unfaithfulness": own.value, "stderr": own.stderr, "relative": own.relative}
+    return {"estimate": estimate, "drawn": explanation.fit_samples, "chosen": explanation.chosen}
 
 
 def _explained(explanation: Explanation) -> dict[str, Any]:

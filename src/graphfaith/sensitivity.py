@@ -1,4 +1,4 @@
-"""What F's gradients at some perturbed graphs say: where it is steep, on average, and along which directions it bends.
+"""What F's gradients at some perturbed graphs say: how steep it is on average, and along which directions it bends.
 
 A gradient has a number for every feature and every entry of A, where a value of F is one. So a few of them tell a model
 p what hundreds of values would not.
@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .neighborhood import Neighborhood, Perturbations
+from .neighborhood import Perturbations
 from .target import Target
+from .walks import Float64
 
 RANK = 8  # directions, of X's columns and of curvature
-_ROWS = 64  # nodes among which directions of columns are looked for: the most sensitive ones
+_ROWS = 32  # nodes among which directions of columns are looked for: the most sensitive ones
 _RIDGE = 0.1  # of the curvature, as a share of each direction's own spread
 _CUT = 1e-6  # squared singular values below this share of the largest are rounding
 
@@ -27,102 +28,121 @@ class Sensitivity:
 
     With :math:`z = V^\top \epsilon` in the r ``directions`` in which gradients vary most,
     :math:`\nabla F(\cdot - \epsilon) \approx b + V B z`, so F's change bends by :math:`\frac12 z^\top B z`. Of what
-    the neighbourhood leaves still, ``own`` and ``mean`` are the same: the mean over the samples and (X, A).
+    the neighbourhood leaves still, both gradients are the mean over the samples and (X, A).
     """
 
-    own: tuple[Tensor, Tensor]  # [n, d], [e]
-    mean: tuple[Tensor, Tensor]
-    directions: tuple[Tensor | None, Tensor | None]  # [r, n, d], [r, e]
+    along_x: Tensor  # [2 + r, n, d] the gradient for X, its mean, and the directions; [1, n, d] if X is still
+    along_a: Tensor  # [2 + r, e] the same for A
     bend: Tensor  # [r, r] B
     columns: Tensor  # [d, u] orthonormal: the directions of a node's features that F looks at
 
     @classmethod
-    def of(cls, target: Target, near: Neighborhood, samples: np.ndarray, seed: int) -> Sensitivity:
-        """From F's gradients at these samples of ``near``."""
-        part = target.computation_graph
-        chunk = near.numbered(part, samples, seed)
-        dx, da = _gradients(target, chunk)
-        count = len(chunk)
-        parts = [
-            (g[1:].flatten(1), eps.flatten(1))
-            for g, eps in ((dx, chunk.features), (da, chunk.edges))
-            if eps is not None
-        ]
-        own_x, mean_x = (dx[0], dx[1:].mean(dim=0)) if chunk.features is not None else (dx / (count + 1),) * 2
-        own_a, mean_a = (da[0], da[1:].mean(dim=0)) if chunk.edges is not None else (da / (count + 1),) * 2
-        mix, bend = _curvature(parts)
-        along_x = None if chunk.features is None else torch.tensordot(mix.to(dx.dtype), dx[1:], dims=1)
-        along_a = None if chunk.edges is None else mix @ da[1:].double()
-        columns = _columns(mean_x[: part.num_visible])
-        return cls((own_x, own_a), (mean_x, mean_a), (along_x, along_a), bend, columns)
-
-    def along(self, chunk: Perturbations) -> tuple[Tensor, Tensor, Tensor]:
-        """The changes that the gradient and the mean gradient foresee, [S] each, and z, [S, r]."""
-        found = torch.zeros(len(chunk), 2 + len(self.bend), dtype=torch.float64)
-        for eps, own, mean, directions in zip(
-            (chunk.features, chunk.edges), self.own, self.mean, self.directions, strict=True
-        ):
-            if eps is not None:
-                assert directions is not None
-                stack = torch.cat(
-                    [own.unsqueeze(0).to(eps.dtype), mean.unsqueeze(0).to(eps.dtype), directions.to(eps.dtype)]
-                )
-                found += (eps.flatten(1) @ stack.flatten(1).T).double()
-        return found[:, 0], found[:, 1], found[:, 2:]
-
-
-def _gradients(target: Target, chunk: Perturbations) -> tuple[Tensor, Tensor]:
-    """Gradients at (X, A) and at the samples: [1 + S, ...] of what moves, the sum of the rest."""
-    part = target.computation_graph
-    per_sample = 8 * (8 * part.num_edges * target.width() + 3 * part.x.numel())
-    room = target.room(8 * (len(chunk) + 1) * (part.num_edges + part.x.numel()), per_sample, "gradients at samples")
-    x = None if chunk.features is None else torch.cat([part.x.unsqueeze(0), part.x - chunk.features])
-    weight = None
-    if chunk.edges is not None:
-        weight = torch.cat([part.weight.unsqueeze(0), (part.weight.double() - chunk.edges).to(part.weight.dtype)])
-    size = max(1, room // per_sample)
-    found = [
-        target.gradients(
-            None if x is None else x[start : start + size], None if weight is None else weight[start : start + size]
+    def of(cls, gradients: tuple[Tensor, Tensor], chunk: Perturbations) -> Sensitivity:
+        """From F's gradients for X and A, those of :func:`gradients_at`, and the samples they were taken at."""
+        count, moves = len(chunk), (chunk.features, chunk.edges)
+        mix, bend = _curvature([(g[1:], eps) for g, eps in zip(gradients, moves, strict=True) if eps is not None])
+        rows = np.zeros((2 + len(mix), 1 + count))
+        rows[0, 0], rows[1, 1:], rows[2:, 1:] = 1, 1 / count, mix
+        mixed = torch.from_numpy(rows)
+        along_x, along_a = (
+            (g / (1 + count)).unsqueeze(0) if eps is None else (mixed.to(g.dtype) @ g.flatten(1)).view(-1, *g.shape[1:])
+            for g, eps in zip(gradients, moves, strict=True)
         )
-        for start in range(0, len(chunk) + 1, size)
-    ]
-    dxs, das = zip(*found, strict=True)
-    dx = torch.cat(dxs) if x is not None else torch.stack(dxs).sum(dim=0)
-    return dx, torch.cat(das) if weight is not None else torch.stack(das).sum(dim=0)
+        columns = _columns(along_x[1 if len(along_x) > 1 else 0, : chunk.graph.num_visible])
+        return cls(along_x, along_a, torch.from_numpy(bend), columns)
+
+    def foreseen(self, chunk: Perturbations) -> Tensor:
+        """The changes that the gradient and the mean gradient foresee, and z: [S, 2 + r]."""
+        found = None
+        for eps, along in ((chunk.features, self.along_x), (chunk.edges, self.along_a)):
+            if eps is not None:
+                part = (eps.flatten(1) @ along.flatten(1).T.to(eps.dtype)).double()
+                found = part if found is None else found + part
+        assert found is not None
+        return found
+
+    def gradient(self, local: float, mean: float) -> tuple[Tensor, Tensor]:
+        """So much of the gradient and so much of its mean, for X and for A."""
+        both = torch.tensor([local, mean])
+        found = (
+            (local + mean) * along[0]
+            if len(along) == 1
+            else (both.to(along.dtype) @ along[:2].flatten(1)).view(along.shape[1:])
+            for along in (self.along_x, self.along_a)
+        )
+        x, a = found
+        return x, a
+
+    @property
+    def directions(self) -> tuple[Tensor | None, Tensor | None]:
+        """V, [r, n, d] and [r, e]; None of what does not move."""
+        x, a = (None if len(along) == 1 else along[2:] for along in (self.along_x, self.along_a))
+        return x, a
 
 
-def _curvature(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    """How to mix gradients [S, D] to get the directions, [r, S], and B; ``parts`` has gradients and perturbations.
+def gradients_at(target: Target, chunk: Perturbations) -> tuple[float, tuple[Tensor, Tensor]]:
+    """F at the graph as it is, and its gradients for X and A there and at samples.
 
-    X and A are measured in units of how far they move.
+    They are [1 + S, ...] of what moves, and the sum of the rest.
+    """
+    part, count = target.computation_graph, len(chunk) + 1
+    held = part.num_edges + (0 if chunk.features is None else part.x.numel())
+    per_sample = 8 * (4 * part.num_edges * target.unit_width() + 4 * held)
+    size = max(1, target.room(8 * count * held, per_sample, f"the gradient at {count} points") // per_sample)
+    moved = (
+        None if eps is None else torch.cat([own.unsqueeze(0), own - eps.to(own.dtype)])
+        for own, eps in ((part.x, chunk.features), (part.weight, chunk.edges))
+    )
+    x, weight = moved
+    found = []
+    for start in range(0, count, size):
+        some = slice(start, start + size)
+        found.append(target.gradients(None if x is None else x[some], None if weight is None else weight[some]))
+    values, dxs, das = zip(*found, strict=True)
+    dx = torch.stack(dxs).sum(dim=0) if x is None else torch.cat(dxs)
+    return float(values[0][0]), (dx, torch.stack(das).sum(dim=0) if weight is None else torch.cat(das))
+
+
+# Matrices are small from here on, and numpy is quicker at those.
+
+
+def _curvature(parts: list[tuple[Tensor, Tensor]]) -> tuple[Float64, Float64]:
+    """How to mix the gradients of S samples to get the directions, [r, S], and B.
+
+    ``parts`` has gradients and perturbations, [S, ...], of X and of A, which are measured in units of how far they
+    move.
     """
     count = len(parts[0][0])
-    gram = torch.zeros(count, count, dtype=torch.float64)
-    meet = torch.zeros(count, count, dtype=torch.float64)  # of perturbations (rows) with gradients
-    for g, eps in parts:
-        spread = float(eps.square().mean()) if eps.numel() else 0.0
-        gram += spread * (g @ g.T).double()
-        meet += (eps.to(g.dtype) @ g.T).double()
-    values, vectors = torch.linalg.eigh(gram)
-    rank = int((values > _CUT * values[-1]).sum()) if float(values[-1]) > 0 else 0
-    rank = min(RANK, rank)
-    values, vectors = values.flip(0)[:rank], vectors.flip(1)[:, :rank]
-    mix = (vectors / values.sqrt()).T
-    z, along = meet @ mix.T, vectors * values.sqrt()
-    design = torch.cat([torch.ones(count, 1, dtype=torch.float64), z], dim=1)
+    gram, meet = np.zeros((count, count)), np.zeros((count, count))  # meet is of perturbations (rows) with gradients
+    for gradients, epsilon in parts:
+        g, eps = gradients.flatten(1).numpy(), epsilon.flatten(1).to(gradients.dtype).numpy()
+        gram += float(np.vdot(eps, eps)) / eps.size * (g @ g.T)
+        meet += eps @ g.T
+    values, vectors = _largest(gram)
+    root = np.sqrt(values)
+    mix = vectors / root
+    z, along = meet @ mix, vectors * root
+    design = np.concatenate([np.ones((count, 1)), z], axis=1)
     normal = design.T @ design
-    normal += _RIDGE * torch.diag(normal.diagonal()) + 1e-300 * torch.eye(rank + 1, dtype=torch.float64)
-    return mix, torch.linalg.solve(normal, design.T @ along)[1:]
+    spread = normal.diagonal()
+    normal.flat[:: len(normal) + 1] += np.where(spread > 0, _RIDGE * spread, 1.0)
+    bend = np.linalg.solve(normal, design.T @ along)[1:]
+    return mix.T, bend
 
 
 def _columns(gradient: Tensor) -> Tensor:
     """The directions of columns in which a gradient [n, d] is largest, [d, u]; all of them if there are few."""
     if gradient.size(1) <= RANK:
         return torch.eye(gradient.size(1), dtype=torch.float64)
-    if len(gradient) > _ROWS:
-        gradient = gradient[gradient.square().sum(dim=1).argsort(descending=True, stable=True)[:_ROWS]]
-    rows = gradient.double()
-    values, vectors = torch.linalg.eigh(rows @ rows.T)
-    rank = min(RANK, int((values > _CUT * values[-1]).sum())) if float(values[-1]) > 0 else 0
-    return rows.T @ (vectors.flip(1)[:, :rank] / values.flip(0)[:rank].sqrt())
+    rows = gradient.numpy()
+    if len(rows) > _ROWS:
+        rows = rows[np.argsort(-np.square(rows).sum(axis=1), kind="stable")[:_ROWS]]
+    values, vectors = _largest((rows @ rows.T).astype(np.float64))
+    return torch.from_numpy(rows.T @ (vectors / np.sqrt(values)).astype(rows.dtype)).double()
+
+
+def _largest(gram: Float64) -> tuple[Float64, Float64]:
+    """The largest eigenvalues of a matrix of products, largest first, and their vectors."""
+    values, vectors = np.linalg.eigh(gram)
+    rank = min(RANK, int((values > _CUT * values[-1]).sum())) if values[-1] > 0 else 0
+    return values[::-1][:rank], vectors[:, ::-1][:, :rank]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import scipy.linalg
 import torch
 from torch import Tensor
@@ -140,6 +141,11 @@ class Ridge:
     residual: Tensor  # [S] what is left of the change, with the opposite sign
     left_out: Tensor  # [S] the same, each sample left to a fit of the others
 
+    @property
+    def error(self) -> float:
+        """The mean of squares that is left."""
+        return float(self.residual.square().mean())
+
 
 PENALTIES = tuple(10 ** (half / 2) for half in range(-16, 5))  # 1e-8 .. 100
 _NEARLY = 1.1  # as good as the best: its error is not known any better, and larger penalties leave smaller weights
@@ -150,25 +156,27 @@ def ridge(features: Tensor, change: Tensor) -> Ridge:
 
     Of ``PENALTIES`` it is the largest one whose error is within a tenth of the least. The error at a sample is
     :math:`r_s / (1 - h_s)` in closed form, :math:`h_s = \phi_s^\top (\phi^\top \phi + S \lambda I)^{-1} \phi_s`: a fit
-    that follows a sample whatever its value has h near 1, and is not taken for a good one. ``features`` is [S, P], of a mean square of about 1 a sample.
+    that follows a sample whatever its value has h near 1, and is not taken for a good one. ``features`` is [S, P], of
+    a mean square of about 1 a sample.
 
     >>> phi = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [2.0, 1.0]])
     >>> found = ridge(phi, phi @ torch.tensor([3.0, -1.0]))
     >>> found.weights.round(decimals=4).tolist(), found.penalty
     ([3.0, -1.0], 1e-08)
     """
-    phi, delta = _checked(features, change, 0.0)
-    count, penalties = len(phi), torch.tensor(PENALTIES, dtype=torch.float64)
-    values, vectors = torch.linalg.eigh(phi.T @ phi)
+    phi, delta = (part.numpy() for part in _checked(features, change, 0.0))
+    count, penalties = len(phi), np.array(PENALTIES)
+    values, vectors = np.linalg.eigh(phi.T @ phi)
     turned = phi @ vectors  # [S, P]
-    shrink = 1 / (values.clamp(min=0).unsqueeze(1) + count * penalties)  # [P, penalties]
-    coefficients = shrink * (turned.T @ delta).unsqueeze(1)
-    residual = turned @ coefficients - delta.unsqueeze(1)
-    left_out = residual / (1 - turned.square() @ shrink)
-    errors = left_out.square().sum(dim=0)
-    best = int((errors <= _NEARLY * errors.min()).nonzero()[-1])
-    weights = vectors @ coefficients[:, best]
-    return Ridge(weights, PENALTIES[best], residual[:, best], left_out[:, best])
+    shrink = 1 / (values.clip(min=0)[:, None] + count * penalties)  # [P, penalties]
+    coefficients = shrink * (turned.T @ delta)[:, None]
+    residual = turned @ coefficients - delta[:, None]
+    left_out = residual / (1 - np.square(turned) @ shrink)
+    errors = np.square(left_out).sum(axis=0)
+    best = int(np.flatnonzero(errors <= _NEARLY * errors.min())[-1])
+    found = (vectors @ coefficients[:, best], residual[:, best].copy(), left_out[:, best].copy())
+    weights, residual, left_out = map(torch.from_numpy, found)
+    return Ridge(weights, PENALTIES[best], residual, left_out)
 
 
 def truncated_svd_dual(gram: Tensor, change: Tensor, threshold: float = 1e-4, *, relative: bool = False) -> Solution:

@@ -12,7 +12,7 @@ from torch_geometric.explain import Explainer, Explanation
 
 from .call import check_edges
 from .checks import check_count
-from .comparison import METHODS
+from .comparison import METHODS, Samples
 from .memory import parse_memory
 from .neighborhood import as_neighborhood
 from .own_model import arguments_for
@@ -59,7 +59,7 @@ class Subject:
         words: dict[str, Any] = {**asdict(self.task), **asdict(self.options), **arguments_for(self.model, self.data)}
         return Target(self.model, self.data.x, self.data.edge_index, index, **words)
 
-    def explainer(self, method: str, neighborhood: str, samples: int = 200, seed: int = 0) -> Explainer:
+    def explainer(self, method: str, neighborhood: str, samples: Samples = 200, seed: int = 0) -> Explainer:
         """PyG's Explainer with the method of that name, scoring every feature and every edge."""
         algorithm = METHODS[method](as_neighborhood(neighborhood), samples, seed)
         algorithm.num_hops, algorithm.edges = self.options.num_hops, check_edges(self.options.edges)
@@ -82,7 +82,7 @@ class Subject:
         index: int,
         method: str,
         neighborhood: str,
-        samples: int = 200,
+        samples: Samples = 200,
         test_samples: int = 500,
         seed: int = 0,
     ) -> Explanation:

@@ -117,7 +117,11 @@ class Target:
         rows = self.call.output[self.call.rows] if rows is None else rows
         if not self.is_right(rows):
             raise UnprovenError(f"the model's output at {self.name} is another one on its computation graph")
-        self.value, self._placement.proven = float(self.task.value(rows, self.labels)), True
+        self._proven(rows)
+
+    def _proven(self, rows: Tensor) -> None:
+        if not self._placement.proven:
+            self.value, self._placement.proven = float(self.task.value(rows, self.labels)), True
 
     def is_right(self, rows: Tensor) -> bool:
         """Whether these are the explained rows of the model's output on the graph as it is, up to rounding."""
@@ -227,6 +231,8 @@ class Target:
             if _is_first(part.x, x) and _is_first(part.weight, weight):
                 found = self._at_once(x, weight, trimmed=trimmed)
                 right = self.is_right(found[0])
+                if right:
+                    self._proven(found[0].detach())
             elif x is part.x:
                 found = self._at_once(x, torch.cat([part.weight.unsqueeze(0), weight]), trimmed=trimmed)
                 right, found = self.is_right(found[0]), found[1:]
@@ -320,35 +326,47 @@ class Target:
         With a leading dimension S on either argument they are the means over the S points. Where a node has no
         weight left on its in-edges N(A) is not differentiable; there it is taken as constant.
         """
-        dx, da = self.gradients(x, weight)
+        _, dx, da = self.gradients(x, weight)
         count = next((len(given) for given, own in ((x, 2), (weight, 1)) if given is not None and given.dim() > own), 1)
         return (dx.sum(dim=0) if dx.dim() == 3 else dx) / count, (da.sum(dim=0) if da.dim() == 2 else da) / count
 
-    def gradients(self, x: Tensor | None = None, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The gradients of F at each of S points, [S, n, d] or [S, e]; of what the points share, their sum."""
+    def gradients(
+        self, x: Tensor | None = None, weight: Tensor | None = None, at: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """F at S points, [S], and its gradients ``at`` some of them (None: all), [g, n, d] and [g, e].
+
+        Of what the points share it is the sum of the gradients.
+        """
         part = self.computation_graph
         with torch.inference_mode(False), torch.enable_grad():
             a = (part.x if x is None else x.to(part.x.dtype)).detach().clone().requires_grad_()
             b = (part.weight if weight is None else weight.to(part.weight.dtype)).detach().clone().requires_grad_()
-            found = torch.autograd.grad(self(a, b).sum(), (a, b), allow_unused=True)
+            values = self(a, b)
+            some = values if at is None else values.index_select(0, at)
+            found = torch.autograd.grad(some.sum(), (a, b), allow_unused=True)
         dx, da = (torch.zeros_like(t) if g is None else g.detach() for t, g in zip((a, b), found, strict=True))
-        da = self._defined(da, b.detach())
+        entries = b.detach()
+        if at is not None:
+            dx = dx.index_select(0, at) if dx.dim() == 3 else dx
+            da, entries = (t.index_select(0, at) if t.dim() == 2 else t for t in (da, entries))
+        if not math.isfinite(float(da.sum())):
+            da = self._defined(da, entries)
         # The outermost node only stands for others, and F does not read every loop.
         dx[..., part.num_visible :, :] = 0
-        da[..., ~part.felt] = 0
-        return self._finite(dx), self._finite(da)
+        if not bool(part.felt.all()):
+            da[..., ~part.felt] = 0
+        return self._finite(values.detach()), self._finite(dx), self._finite(da)
 
     def _defined(self, da: Tensor, weight: Tensor) -> Tensor:
         """Gradients with respect to A where a node without in-weight has made them undefined."""
-        if not torch.isnan(da).any():
-            return da
         sink = self.computation_graph.edge_index[1]
         degree = torch.zeros(*weight.shape[:-1], self.computation_graph.num_nodes, dtype=weight.dtype)
         degree.index_add_(-1, sink, weight * self.computation_graph.felt)
         return da.masked_fill((degree == 0)[..., sink] & torch.isnan(da), 0.0)
 
     def _finite(self, values: Tensor) -> Tensor:
-        if torch.isfinite(values).all():
+        # A sum that is finite has none that is not, and is found sooner.
+        if math.isfinite(float(values.sum())) or torch.isfinite(values).all():
             return values
         where = (~torch.isfinite(values)).nonzero()[0].tolist()
         raise ModelError(f"the model's output at {self.name}, or its gradient, is not finite (entry {where})")

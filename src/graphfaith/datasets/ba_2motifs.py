@@ -14,6 +14,7 @@ import torch
 from torch_geometric.data import Data
 
 from graphfaith.datasets.ba_shapes import HOUSE_EDGES
+from graphfaith.datasets.motifs import generator
 from graphfaith.errors import InputError
 
 NUM_BASE = 20
@@ -56,7 +57,7 @@ def ba_2motifs(num_graphs: int = 1000, seed: int = 0) -> list[Data]:
     """
     if num_graphs < 1:
         raise InputError(f"num_graphs is {num_graphs}; it must be 1 or more")
-    rng = _generator(seed)
+    rng = generator(seed)
     return [_graph(place % len(MOTIFS), rng) for place in range(num_graphs)]
 
 
@@ -68,7 +69,7 @@ def splits(graphs: Sequence[Data], seed: int = 0) -> Splits:
         >>> [len(part) for part in parts], sum(int(graph.y) for graph in parts.test)
         ([32, 4, 4], 2)
     """
-    rng = _generator(seed)
+    rng = generator(seed)
     parts = Splits([], [], [])
     for label in sorted({int(graph.y) for graph in graphs}):
         members = [graph for graph in graphs if int(graph.y) == label]
@@ -96,10 +97,3 @@ def _graph(label: int, rng: random.Random) -> Data:
         motif_edge=motif_node[edge_index].all(dim=0),
         motif_node=motif_node,
     )
-
-
-def _generator(seed: int) -> random.Random:
-    # Python's generator takes -1 for 1, which would be a second name for the same graphs.
-    if seed < 0:
-        raise InputError(f"seed is {seed}; it must be 0 or more")
-    return random.Random(seed)

@@ -68,7 +68,7 @@ class KEC(FittedExplainer):
         for chunk in timed(chunks, "sampling"):
             start = int(value is None)
             # The graph as it is goes with the first samples of it.
-            weight = _with_first(own, chunk.edges) if start else chunk.weight
+            weight = with_first(own, chunk.edges) if start else chunk.weight
             with stage("features"):
                 for kind in self.kinds:
                     after = before.get(kind) if weight is None else khop_rows(graph, weight, hops, kind)
@@ -118,7 +118,7 @@ class KEC(FittedExplainer):
         return {**super().details(p), "normalization": getattr(p, "normalization", None)}
 
 
-def _with_first(own: Tensor, eps: Tensor | None) -> Tensor:
+def with_first(own: Tensor, eps: Tensor | None) -> Tensor:
     """Entries of A as they are and of the samples, [S + 1, e], laid out entry after entry, as they are gathered."""
     both = torch.empty(len(own), 1 if eps is None else len(eps) + 1, dtype=own.dtype)
     both[:, 0] = own

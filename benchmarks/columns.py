@@ -1,0 +1,113 @@
+"""One table from several runs of ``graphfaith score``, such as one for each model seed.
+
+Rows are methods, columns neighbourhoods; a cell is the mean of Delta(p) over nodes and model seeds with its standard
+error. Below stand the shares of nodes at which the first method is at least as good as the best of the others, and as
+each of them, and how many times lower its mean is than that of KEC.
+
+    for seed in 0 1 2; do
+      graphfaith score --dataset cora --neighborhood all --model-seed $seed --json cora-$seed.json
+    done
+    python benchmarks/columns.py cora-*.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphfaith.report import write_json
+
+
+def pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each data set, neighbourhood and method, over all nodes and model seeds that every one of them has."""
+    found: list[dict[str, Any]] = []
+    for dataset, near in dict.fromkeys((row["dataset"], row["neighborhood"]) for row in rows):
+        own = [row for row in rows if (row["dataset"], row["neighborhood"]) == (dataset, near)]
+        methods = list(dict.fromkeys(row["method"] for row in own))
+        values = {method: by_place([row for row in own if row["method"] == method]) for method in methods}
+        places = list(values[methods[0]])
+        if any(list(other) != places for other in values.values()):
+            raise SystemExit(f"{dataset}, {near}: not every method was scored at the same nodes and model seeds")
+        table = np.array([[values[method][place] for place in places] for method in methods])
+        zero = np.mean([row["unfaithfulness"] / row["relative"] for row in own if row["method"] == methods[0]])
+        for at, method in enumerate(methods):
+            others = np.delete(table, at, axis=0)
+            mean = float(table[at].mean())
+            found.append(
+                {
+                    "dataset": dataset,
+                    "neighborhood": near,
+                    "method": method,
+                    "unfaithfulness": mean,
+                    "stderr": float(table[at].std(ddof=1)) / math.sqrt(len(places)) if len(places) > 1 else 0.0,
+                    "relative": mean / float(zero),
+                    "lowest": float((table[at] <= others.min(axis=0)).mean()) if len(others) else 1.0,
+                    "beaten_by_first": float((table[0] <= table[at]).mean()),
+                    "places": len(places),
+                    "model_seeds": sorted({seed for seed, _ in places}),
+                }
+            )
+    return found
+
+
+def by_place(rows: list[dict[str, Any]]) -> dict[tuple[int, int], float]:
+    """Delta(p) by model seed and node."""
+    found = {}
+    for row in rows:
+        for node, value in zip(row.get("nodes") or [row["node"]], row["by_node"], strict=True):
+            found[row["model_seed"], node] = value
+    return found
+
+
+def print_table(rows: list[dict[str, Any]]) -> None:
+    """Print the pooled rows of one data set in Markdown."""
+    near = list(dict.fromkeys(row["neighborhood"] for row in rows))
+    cells = {(row["method"], row["neighborhood"]): row for row in rows}
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    print(f"\n{rows[0]['dataset']}, {rows[0]['places']} pairs of a node and a model seed\n")
+    print("| Delta(p) | " + " | ".join(near) + " |\n|---|" + "---|" * len(near))
+    lowest = {text: min(cells[method, text]["unfaithfulness"] for method in methods) for text in near}
+    for method in methods:
+        shown = []
+        for text in near:
+            one = cells[method, text]
+            number = f"{one['unfaithfulness']:.3g} ± {one['stderr']:.1g} ({one['relative']:.2g})"
+            shown.append(f"**{number}**" if one["unfaithfulness"] == lowest[text] else number)
+        print(f"| {method} | " + " | ".join(shown) + " |")
+    first = methods[0]
+    print(f"\n| nodes at which {first} is at least as good as | " + " | ".join(near) + " |\n|---|" + "---|" * len(near))
+    print(
+        "| the best other method | " + " | ".join(f"{100 * cells[first, text]['lowest']:.0f} %" for text in near) + " |"
+    )
+    for method in methods[1:]:
+        print(
+            f"| {method} | "
+            + " | ".join(f"{100 * cells[method, text]['beaten_by_first']:.0f} %" for text in near)
+            + " |"
+        )
+    if "kec" in methods and first != "kec":
+        times = [cells["kec", text]["unfaithfulness"] / cells[first, text]["unfaithfulness"] for text in near]
+        print("| mean Delta(p) of kec / its own | " + " | ".join(f"{one:.3g}" for one in times) + " |")
+
+
+def main(arguments: list[str]) -> None:
+    """Read the files, print a table for each data set."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path, help="what graphfaith score --json has written")
+    parser.add_argument("--json", type=Path, help="also write the pooled rows to this file")
+    options = parser.parse_args(arguments)
+    rows = pooled([row for file in options.files for row in json.loads(file.read_text())])
+    for dataset in dict.fromkeys(row["dataset"] for row in rows):
+        print_table([row for row in rows if row["dataset"] == dataset])
+    if options.json is not None:
+        write_json(options.json, rows)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

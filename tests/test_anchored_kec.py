@@ -1,0 +1,455 @@
+"""AnchoredKEC: its p, its fit, what it says of itself, and when it falls back."""
+
+from __future__ import annotations
+
+import logging
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
+
+import graphfaith as gf
+from conftest import needs_data
+from graphfaith import memory
+from graphfaith.comparison import compare
+from graphfaith.explainers import anchored_kec
+from graphfaith.models import trained
+from graphfaith.neighborhood import Perturbations
+from graphfaith.sensitivity import Sensitivity, gradients_at
+from graphfaith.target import Target
+from graphfaith.unfaithfulness import change_of, unfaithfulness_of
+from reference import cases, make_case
+from test_explainers import explain, explainer_of
+
+NEIGHBORHOODS = ["U(A,0.5)", "B(A,0.5)", "U(X,0.3r)", "U(X,0.3r)xU(A,0.5)", "U(X,0.3r)xB(A,0.3)"]
+
+
+def target_of(case, seeds=(), **kwargs):
+    index = torch.tensor(seeds) if len(seeds) else case.node
+    return Target(case.model, case.x, case.edge_index, index, case.label, **case.kwargs, **kwargs)
+
+
+def moves(case, text):
+    return not gf.parse_neighborhood(text).perturbs_features or float(case.x.max() - case.x.min()) > 0
+
+
+# p ------------------------------------------------------------------------------------------------------------------
+
+
+def plain_change(p, sample):
+    """p(X, A) - p(X - eps_X, A - eps_A) from the formula of AnchoredModel, with dense matrices."""
+    part, hops = p.graph, p.num_hops
+    x0, a0 = part.x.double(), part.weight.double()
+
+    def value(x, a):
+        n, (source, sink) = part.num_nodes, part.edge_index
+        matrix = torch.zeros(n * n, dtype=torch.float64).index_add(0, sink * n + source, a).view(n, n)
+        total = matrix.sum(dim=1)
+        inverse = torch.where(total > 0, 1 / torch.where(total > 0, total, 1.0), 0.0)
+        core = {
+            "symmetric": inverse.sqrt()[:, None] * matrix * inverse.sqrt(),
+            "row": inverse[:, None] * matrix,
+            "none": matrix,
+        }[p.normalization]
+        row, c = torch.zeros(n, dtype=torch.float64), core.sum(dim=1)
+        row[part.seeds] = part.e
+        found = row @ x @ p.weights[0]
+        for k in range(hops):
+            found = found + sum(p.degree_weights[k, j - 2] * (row @ c**j) for j in (2, 3))
+            row = row @ core
+            found = found + row @ x @ p.weights[k + 1]
+        dx, da = x0 - x, a0 - a
+        z = torch.zeros(len(p.bend), dtype=torch.float64)
+        for along, moved in ((p.along_x, dx), (p.along_a, da)):
+            if along is not None:
+                z = z + (along.double() * moved).flatten(1).sum(dim=1)
+        bent = p.stiffness[0] * dx.square().sum() + p.stiffness[1] * da.square().sum() + 0.5 * z @ p.bend @ z
+        return found + (p.phi_x.double() * x).sum() + (p.phi_a.double() * a).sum() - bent
+
+    xs = [x0] * len(sample) if sample.x is None else sample.x.double()
+    weights = [a0] * len(sample) if sample.weight is None else sample.weight
+    return torch.stack([value(x0, a0) - value(x, a) for x, a in zip(xs, weights, strict=True)])
+
+
+@given(
+    case=cases,
+    seeds=st.lists(st.integers(0, 8), max_size=3),
+    kind=st.sampled_from(["symmetric", "row", "none", "auto"]),
+    text=st.sampled_from(NEIGHBORHOODS),
+)
+def test_change_and_gradient_are_those_of_the_formula(case, seeds, kind, text):
+    if not moves(case, text):
+        return
+    target = target_of(case, [node % len(case.x) for node in seeds])
+    p = gf.AnchoredKEC(text, 60, normalization=kind).fit(target)
+    part = target.computation_graph
+    for other in (text, "U(A,0.3)"):
+        sample = gf.parse_neighborhood(other).sample(part, 6, seed=4)
+        expected = plain_change(p, sample)
+        scale = 1e-8 * max(1.0, float(expected.abs().max()), *(float(w.abs().max()) for w in (p.weights, p.phi_a)))
+        tolerance = scale if part.x.dtype == torch.float64 else 1e4 * scale
+        torch.testing.assert_close(p.change(sample), expected, rtol=1e-8, atol=tolerance)
+    dx, da = p.gradient()
+    step = 1e-5
+    entries = torch.diag(step * part.felt.double())
+    if bool((part.weight > 2 * step).all()):
+        moved = [p.change(Perturbations(part, None, sign * entries)) for sign in (1, -1)]
+        size = max(1.0, float(da.abs().max()), float(p.weights.abs().max()), float(p.degree_weights.abs().max()))
+        torch.testing.assert_close((moved[0] - moved[1]) / (2 * step), da, rtol=1e-4, atol=1e-5 * size)
+    numbers = torch.zeros(part.num_visible, *part.x.shape, dtype=torch.float64)
+    numbers[torch.arange(part.num_visible), torch.arange(part.num_visible), 0] = step
+    moved = [p.change(Perturbations(part, sign * numbers, None)) for sign in (1, -1)]
+    size = max(1.0, float(dx.abs().max()))
+    torch.testing.assert_close(
+        (moved[0] - moved[1]) / (2 * step), dx[: part.num_visible, 0], rtol=1e-4, atol=1e-5 * size
+    )
+    assert not dx[part.num_visible :].any()
+    assert not da[~part.felt].any()
+
+
+def test_a_linear_network_is_followed_exactly():
+    """A chain of convolutions without anything between them is a sum of e^T N(A)^k X w_k."""
+    case = make_case(seed=5, nodes=12, edges=40, features=4)
+    model = GCN(4, 6, 2, out_channels=3, act=None).double().eval()
+    target = Target(model, case.x, case.edge_index, 3, 1)
+    for text in ("U(A,0.5)", "B(A,0.5)", "U(X,0.3r)xU(A,0.5)"):
+        p = gf.AnchoredKEC(text, 200).fit(target)
+        assert p.chosen == "anchored"
+        assert unfaithfulness_of(target, [p], text, 200)[0].relative < 1e-6
+        assert p.estimate.relative < 1e-6
+
+
+# The fit --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", NEIGHBORHOODS)
+def test_the_estimate_is_that_of_fits_without_each_sample(text):
+    """The whole of it by hand: one fit for each sample that is left out, with the penalty that was chosen."""
+    target = target_of(make_case(seed=8, nodes=14, edges=60))
+    algorithm = gf.AnchoredKEC(text, 48)
+    with mock.patch.object(anchored_kec, "ridge", wraps=anchored_kec.ridge) as solved:
+        p = algorithm.fit(target)
+    (phi, change), count = [part.numpy() for part in solved.call_args.args], 48 - 4
+    found = anchored_kec.ridge(*solved.call_args.args)
+    assert len(phi) == count
+    left = []
+    for sample in range(count):
+        others = np.arange(count) != sample
+        normal = phi[others].T @ phi[others] + count * found.penalty * np.eye(phi.shape[1])
+        left.append(phi[sample] @ np.linalg.solve(normal, phi[others].T @ change[others]) - change[sample])
+    np.testing.assert_allclose(found.left_out, left, rtol=1e-4, atol=1e-8 * np.abs(change).max())
+    if p.chosen == "anchored":
+        assert p.estimate.value == pytest.approx(np.mean(np.square(left)), rel=1e-4)
+        assert p.estimate.relative == pytest.approx(np.mean(np.square(left)) / np.mean(change**2), rel=1e-4)
+    assert p.estimate.num_samples == count
+    assert p.fit_samples == 48
+
+
+def test_the_change_on_the_fit_samples_is_what_was_solved_for():
+    """p as an object and p as columns of the regression are one function."""
+    target = target_of(make_case(seed=8, nodes=14, edges=60))
+    for text in NEIGHBORHOODS:
+        near = gf.parse_neighborhood(text)
+        p = gf.AnchoredKEC(near, 48).fit(target)
+        numbers = np.delete(np.arange(48), np.arange(0, 48, 12))
+        sample = near.numbered(target.computation_graph, numbers, 0)
+        error = float((p.change(sample) - change_of(target, sample)).square().mean())
+        assert error == pytest.approx(p.in_sample_error, rel=1e-6)
+
+
+def test_more_terms_than_samples_do_not_fool_it():
+    """With a handful of samples any fit passes through them; the estimate has to know."""
+    target = target_of(make_case(seed=8, nodes=14, edges=60))
+    near, ratios = gf.BernoulliEdges(0.5), []
+    for seed in range(20):
+        p = gf.AnchoredKEC(near, 12, seed=seed).fit(target)
+        held_out = unfaithfulness_of(target, [p], near, 300, seed=1000)[0]
+        ratios.append((p.estimate.value, held_out.value))
+        assert held_out.relative < 3
+    estimates, found = np.array(ratios).mean(axis=0)
+    assert 0.3 < estimates / found < 3
+
+
+class Switch(torch.nn.Module):
+    """A model with a chosen answer as a function of the sum of the in-weights of each node."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function, self.conv = function, GCN(1, 1, 1)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        weight = x.new_ones(edge_index.size(1)) if edge_weight is None else edge_weight
+        total = x.new_zeros(len(x)).index_add(0, edge_index[1], weight)
+        return torch.stack([self.function(total), 0 * total], dim=1) + 0 * self.conv(x, edge_index, weight)
+
+
+STAR = torch.tensor([[1, 2, 3, 4, 5], [0, 0, 0, 0, 0]])
+
+
+def test_it_falls_back_to_the_gradient_where_that_is_exact():
+    model = Switch(lambda total: 2 * total).double()
+    target = Target(model, torch.ones(6, 1).double(), STAR, 0, 0)
+    p = gf.AnchoredKEC("U(A,0.5)", 100, blocks=["degrees"]).fit(target)
+    assert p.chosen == "saliency"
+    dx, da = p.gradient()
+    expected = target.gradient()
+    torch.testing.assert_close(da, expected[1].double())
+    torch.testing.assert_close(dx, expected[0].double())
+    assert p.estimate.relative == pytest.approx(0, abs=1e-12)
+
+
+def test_it_falls_back_to_nothing_where_nothing_follows():
+    """Noise that no term can foresee: p = 0 has the least leave-one-out error."""
+
+    def noise(total):
+        return torch.sin(1e6 * torch.pi * total.detach()) + 0 * total
+
+    model = Switch(noise).double()
+    target = Target(model, torch.ones(6, 1).double(), STAR, 0, 0)
+    assert abs(target.value) < 1e-6  # so that the noise has no mean, which a curvature would follow
+    fits = [gf.AnchoredKEC("U(A,0.5)", 120, seed=seed).fit(target) for seed in range(12)]
+    assert "zero" in [p.chosen for p in fits]
+    for p in fits:
+        assert 0.9 <= p.estimate.relative <= 1
+        assert unfaithfulness_of(target, [p], "U(A,0.5)", 300, seed=99)[0].relative < 1.15
+
+
+def test_a_constant_model_has_a_p_of_nothing():
+    model = Switch(lambda total: 0 * total + 3).double()
+    target = Target(model, torch.ones(6, 1).double(), STAR, 0, 0)
+    for text in ("U(A,0.5)", "B(A,0.5)"):
+        p = gf.AnchoredKEC(text, 50).fit(target)
+        assert p.chosen == "zero"
+        assert p.estimate.relative == 0
+        assert not any(part.any() for part in p.gradient())
+
+
+@given(case=cases, text=st.sampled_from(NEIGHBORHOODS), size=st.integers(1, 30))
+def test_chunks_change_nothing(case, text, size):
+    if not moves(case, text):
+        return
+    target = target_of(case)
+    whole = gf.AnchoredKEC(text, 60).fit(target)
+    near = gf.parse_neighborhood(text)
+    room = size * near.sample_bytes(target.computation_graph, target.unit_width())
+    with mock.patch.object(memory, "CHUNK_BYTES", room):
+        parts = gf.AnchoredKEC(text, 60).fit(target_of(case))
+    assert parts.chosen == whole.chosen
+    exact = case.x.dtype == torch.float64
+    assert parts.estimate.value == pytest.approx(whole.estimate.value, rel=1e-5 if exact else 0.05, abs=1e-12)
+    for found, expected in zip(parts.gradient(), whole.gradient(), strict=True):
+        scale = max(1.0, float(expected.abs().max()))
+        torch.testing.assert_close(found / scale, expected / scale, rtol=0, atol=1e-5 if exact else 0.05)
+
+
+@pytest.mark.parametrize("text", NEIGHBORHOODS)
+def test_seeds_name_the_answer(text):
+    case = make_case(seed=21, nodes=14, edges=50)
+    scores = [explain(case, gf.AnchoredKEC(text, 60, seed=seed))[1] for seed in (0, 0, 1)]
+    assert torch.equal(scores[0].edge_mask, scores[1].edge_mask)
+    assert torch.equal(scores[0].node_mask, scores[1].node_mask)
+    assert not torch.equal(scores[0].edge_mask, scores[2].edge_mask)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 11, 13])
+@pytest.mark.parametrize("text", NEIGHBORHOODS)
+def test_few_samples(count, text):
+    target = target_of(make_case(seed=8))
+    p = gf.AnchoredKEC(text, count).fit(target)
+    assert all(bool(torch.isfinite(part).all()) for part in p.gradient())
+    assert p.estimate.num_samples == max(1, count - -(-count // 12))
+
+
+# Gradients ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", NEIGHBORHOODS)
+def test_curvature_of_a_quadratic_function_is_found(text):
+    """F = g.eps - eps H eps / 2 with H of low rank: gradients at samples show H, and p follows F exactly."""
+    case = make_case(seed=8, nodes=10, edges=30)
+    target = target_of(case)
+    part, near = target.computation_graph, gf.parse_neighborhood(text)
+    generator = torch.Generator().manual_seed(0)
+    hx, ha = (torch.randn(3, t.numel(), generator=generator, dtype=torch.float64) for t in (part.x, part.weight))
+    chunk = near.sample(part, 40)
+
+    def gradients(chunk):
+        z = torch.zeros(len(chunk), 3, dtype=torch.float64)
+        z = z if chunk.features is None else z + chunk.features.flatten(1).double() @ hx.T
+        z = z if chunk.edges is None else z + chunk.edges @ ha.T
+        z = torch.cat([torch.zeros(1, 3, dtype=torch.float64), z])
+        return (-z @ hx).view(-1, *part.x.shape), -z @ ha
+
+    dx, da = gradients(chunk)
+    found = Sensitivity.of(
+        (dx if chunk.features is not None else dx.sum(dim=0), da if chunk.edges is not None else da.sum(dim=0)), chunk
+    )
+    tested = near.sample(part, 20, seed=5)
+    z = found.foreseen(tested)[:, 2:]
+    assert z.size(1) == 3
+    bent = anchored_kec.bending(z, found.bend)
+    dx, da = gradients(tested)
+    expected = torch.zeros(20, dtype=torch.float64)
+    for eps, g in ((tested.features, dx), (tested.edges, da)):
+        if eps is not None:
+            expected += 0.5 * (eps.double() * g[1:]).flatten(1).sum(dim=1)
+    # The ridge on the curvature takes a part of it; how much of the rest to take is up to the fit.
+    ratio = float((bent @ expected) / (expected @ expected))
+    assert 0.7 < ratio < 1.001
+    assert float((bent - ratio * expected).square().mean() / expected.square().mean()) < 1e-2
+
+
+@pytest.mark.parametrize("text", NEIGHBORHOODS)
+def test_gradients_at_samples_are_those_of_each_alone(text):
+    target = target_of(make_case(seed=9, nodes=12, edges=40))
+    chunk = gf.parse_neighborhood(text).sample(target.computation_graph, 5)
+    value, (dx, da) = gradients_at(target, chunk)
+    assert value == pytest.approx(target.value)
+    xs = [None, *([None] * 5 if chunk.x is None else chunk.x)]
+    weights = [None, *([None] * 5 if chunk.weight is None else chunk.weight)]
+    alone = [target.gradient(x, weight) for x, weight in zip(xs, weights, strict=True)]
+    for found, expected, moved in zip((dx, da), zip(*alone, strict=True), (chunk.x, chunk.weight), strict=True):
+        stacked = torch.stack(expected)
+        torch.testing.assert_close(found, stacked.sum(dim=0) if moved is None else stacked)
+
+
+def test_the_columns_that_matter():
+    """A model that reads two of forty columns: its k-hop features are those."""
+    torch.manual_seed(0)
+    model = GCN(40, 6, 2, out_channels=3).double().eval()
+    with torch.no_grad():
+        model.convs[0].lin.weight[:, 2:] = 0
+    case = make_case(seed=5, nodes=30, edges=90, features=4)
+    x = torch.rand(30, 40).double()
+    target = Target(model, x, case.edge_index, 3, 1)
+    chunk = gf.UniformEdges(0.5).sample(target.computation_graph, 10)
+    columns = Sensitivity.of(gradients_at(target, chunk)[1], chunk).columns
+    assert columns.size(1) <= 2
+    assert not columns[2:].any()
+    torch.testing.assert_close(columns.T @ columns, torch.eye(columns.size(1)).double())
+
+
+# Other models, other questions ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [GAT, GIN, GraphSAGE, GCN])
+@pytest.mark.parametrize("text", ["U(A,0.5)", "B(A,0.5)", "U(X,0.3r)xU(A,0.5)"])
+def test_any_model(make, text):
+    torch.manual_seed(1)
+    case = make_case(seed=5, nodes=20, edges=70, features=4, weighted=False)
+    model = make(4, 8, 2, out_channels=3).double().eval()
+    target = Target(model, case.x, case.edge_index, 3, 1)
+    p = gf.AnchoredKEC(text, 200).fit(target)
+    kec, saliency = gf.KEC(text, 200).fit(target), gf.Saliency().fit(target)
+    own, *others = unfaithfulness_of(target, [p, kec, saliency], text, 300)
+    assert own.value <= 1.02 * min(other.value for other in others)
+
+
+def test_levels_and_several_nodes():
+    case = make_case(seed=5, nodes=20, edges=70, features=4)
+    call = explainer_of(case.model, gf.AnchoredKEC("U(A,0.5)", 100))
+    explanation = call(case.x, case.edge_index, index=torch.tensor([1, 4]), **case.kwargs)
+    assert explanation.estimate.relative < 0.5
+    score = gf.general_unfaithfulness(call, explanation, "U(A,0.5)")
+    assert score.value == pytest.approx(explanation.estimate.value, rel=1)
+
+
+def test_it_says_what_it_knows_of_itself():
+    call, explanation = explain(make_case(seed=21), gf.AnchoredKEC("U(A,0.5)", 60))
+    assert explanation.method == "AnchoredKEC"
+    assert explanation.neighborhood == "U(A,0.5)"
+    assert explanation.fit_samples == 60
+    assert explanation.chosen == "anchored"
+    assert explanation.normalization == "symmetric"
+    assert explanation.estimate.num_samples == 55
+    assert explanation.estimate.stderr > 0
+    assert call.algorithm.neighborhood == gf.UniformEdges(0.5)
+
+
+# auto -----------------------------------------------------------------------------------------------------------------
+
+
+def test_auto_stops_when_the_estimate_is_stable():
+    target = target_of(make_case(seed=8, nodes=14, edges=60))
+    algorithm = gf.AnchoredKEC("B(A,0.5)", "auto", tolerance=0.02)
+    p = algorithm.fit(target)
+    assert p.fit_samples in (200, 400, 800, 1600, 3200)
+    half = gf.AnchoredKEC("B(A,0.5)", p.fit_samples // 2).fit(target)
+    assert abs(p.estimate.relative - half.estimate.relative) <= 0.02
+    assert p.estimate.relative_stderr <= 0.02
+    same = gf.AnchoredKEC("B(A,0.5)", p.fit_samples).fit(target)
+    assert all(torch.equal(a, b) for a, b in zip(p.gradient(), same.gradient(), strict=True))
+
+
+def test_auto_draws_more_for_a_smaller_tolerance_up_to_the_cap():
+    target = target_of(make_case(seed=8, nodes=14, edges=60))
+    counts = [
+        gf.AnchoredKEC("B(A,0.5)", "auto", tolerance=tolerance, max_samples=900).fit(target).fit_samples
+        for tolerance in (0.5, 1e-9)
+    ]
+    assert counts == [200, 900]
+    assert gf.AnchoredKEC("B(A,0.5)", "auto", max_samples=50).fit(target).fit_samples == 50
+
+
+# Options --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_samples": 0}, "num_samples must be a whole number of at least 1"),
+        ({"num_samples": "many"}, "num_samples must be a whole number of at least 1"),
+        ({"normalization": "column"}, "normalization must be one of symmetric, row, none, auto"),
+        ({"tolerance": 0.0}, "tolerance must be"),
+        ({"tolerance": float("nan")}, "tolerance must be"),
+        ({"max_samples": 0}, "max_samples must be"),
+        ({"blocks": ["khop", "magic"]}, "unknown block 'magic': known are khop, degrees"),
+        ({"blocks": []}, "at least one block"),
+        ({"seed": -1}, "seed"),
+        ({"threshold": 1e-4}, "threshold"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises((gf.InputError, TypeError), match=message):
+        gf.AnchoredKEC("U(A,0.5)", **options)
+
+
+def test_memory_is_kept_to():
+    case = make_case(seed=8, nodes=14, edges=60)
+    with pytest.raises(gf.MemoryLimitError, match="AnchoredKEC on 200 samples for node"):
+        explain(case, gf.AnchoredKEC("U(A,0.5)", max_memory=40_000))
+    free = explain(case, gf.AnchoredKEC("U(A,0.5)"))[1]
+    tight = explain(case, gf.AnchoredKEC("U(A,0.5)", max_memory="400 KB"))[1]
+    torch.testing.assert_close(tight.edge_mask, free.edge_mask, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("block", anchored_kec.BLOCKS)
+def test_every_block_can_stand_alone(block, caplog):
+    caplog.set_level(logging.WARNING)
+    target = target_of(make_case(seed=8, nodes=14, edges=60))
+    for text in NEIGHBORHOODS:
+        p = gf.AnchoredKEC(text, 100, blocks=[block]).fit(target)
+        assert p.estimate.relative <= 1
+        assert p.bend.any() == (block == "curvature" and p.chosen == "anchored")
+    assert not caplog.records
+
+
+# What it is for -------------------------------------------------------------------------------------------------------
+
+
+@needs_data
+def test_it_is_the_lowest_in_every_column_on_cora():
+    fit = trained("cora", seed=0)
+    near = [gf.parse_neighborhood(text) for text in ("U(A,0.5)", "B(A,0.5)", "U(X,0.2r)xU(A,0.2)")]
+    methods = ["anchored-kec", "kec", "linear", "saliency", "gnnexplainer-soft"]
+    rows = compare(fit.model, fit.data, range(0, 1000, 125), methods, near, num_samples=200)
+    for text in map(str, near):
+        found = {row.method: row for row in rows if row.neighborhood == text}
+        own = found.pop("anchored-kec")
+        assert own.unfaithfulness < min(row.unfaithfulness for row in found.values())
+        assert found["kec"].unfaithfulness > 3 * own.unfaithfulness
+        assert own.lowest >= 0.8
