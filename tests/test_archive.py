@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import inspect
 import io
 import json
 import math
@@ -61,6 +62,9 @@ def same(a, b) -> bool:
         return same(vars(a), vars(b))
     if isinstance(a, gf.LinearModel | gf.KHopModel):
         return same(vars(a), vars(b))
+    if isinstance(a, gf.AnchoredModel):
+        names = inspect.signature(gf.AnchoredModel).parameters
+        return all(same(getattr(a, name), getattr(b, name)) for name in names)
     return a == b
 
 
@@ -710,3 +714,29 @@ def test_malicious_files_are_refused_and_never_executed(name, tmp_path):
     assert not marker.exists()
     careless(content)  # the file is a live one
     assert marker.exists()
+
+
+@pytest.mark.parametrize("near", ["U(A,0.5)", "U(X,0.2r)xU(A,0.5)"])
+@pytest.mark.parametrize(
+    "name", ["weights", "degree_weights", "phi_x", "phi_a", "stiffness", "along_x", "along_a", "bend"]
+)
+def test_coefficients_of_an_anchored_p_have_to_fit(name, near, tmp_path):
+    _, explanation = explain(make_case(seed=31), METHODS["anchored-kec"](near))
+    p = explanation.difference_model
+    value = getattr(p, name)
+    if value is None or not value.numel():
+        assert name in ("along_x", "along_a", "bend")
+        return
+    for wrong in (value[1:], value.unsqueeze(0), value[..., :-1]):
+        setattr(p, name, wrong)
+        with pytest.raises(gf.GraphfaithError, match="do not fit|dimension"):
+            again(explanation, tmp_path)
+    setattr(p, name, value)
+    assert same(p, again(explanation, tmp_path).difference_model)
+
+
+def test_an_anchored_p_without_a_known_normalization_is_refused(tmp_path):
+    _, explanation = explain(make_case(seed=31), METHODS["anchored-kec"]())
+    explanation.difference_model.normalization = "magic"
+    with pytest.raises(gf.GraphfaithError, match="do not fit"):
+        again(explanation, tmp_path)

@@ -46,6 +46,7 @@ KEYS = [
     "million_over_ten_thousand",
     "million_peak_mb",
     "features_over_straightforward",
+    "anchored_over_kec",
 ]
 TINY = Plan(
     nodes=3,
@@ -203,6 +204,7 @@ def test_the_bars():
 def test_figures_are_made_of_the_right_contenders():
     seconds = {
         "kec": 2.0,
+        "anchored-kec": 3.0,
         who.CAPTUM_SALIENCY: 1.0,
         who.GNN: 200.0,
         who.GNN_WHOLE: 4000.0,
@@ -218,6 +220,7 @@ def test_figures_are_made_of_the_right_contenders():
         "straightforward_over_kec": 40.0,
         "kec1500_over_kec200": 3.0,
         "features_over_straightforward": 0.05,
+        "anchored_over_kec": 1.5,
     }
 
 

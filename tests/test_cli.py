@@ -110,7 +110,7 @@ def test_explain_writes_json_and_figure(monkeypatch, capsys, tmp_path):
         (["explain", "--dataset", "ba-shapes", "--node", "700"], "node 700 is out of range"),
         (["explain", "--dataset", "ba-shapes", "--node", "-1"], "node -1 is out of range"),
         (["explain", "--node", "1", "--top", "0"], "--top must be at least 1"),
-        (["explain", "--node", "1", "--method", "lime"], "unknown method 'lime': known are kec, linear"),
+        (["explain", "--node", "1", "--method", "lime"], "unknown method 'lime': known are anchored-kec, kec, linear"),
         (["explain", "--node", "1", "--dataset", "pubmed"], "unknown dataset 'pubmed': known are ba-shapes"),
         (["explain", "--node", "1", "--neighborhood", "U(A;0.5)"], "cannot read the neighbourhood 'U(A;0.5)'"),
         (["explain", "--node", "1", "--neighborhood", "B(A,2)"], "sigma must be above 0 and at most 1"),

@@ -17,6 +17,8 @@ from graphfaith.conformance import CHECKS, CheckFailure, CheckResult, check_expl
 from graphfaith.errors import GraphfaithError, InputError
 
 EXPLAINERS = {
+    "anchored-kec": lambda: gf.AnchoredKEC("U(A,0.5)", 100, seed=0),
+    "anchored-kec-features": lambda: gf.AnchoredKEC("U(X,0.2r)xU(A,0.5)", 100, seed=0),
     "kec": lambda: gf.KEC("U(A,0.5)", 50, seed=0),
     "kec-features": lambda: gf.KEC("U(X,0.2r)xU(A,0.5)", 50, seed=0),
     "linear": lambda: gf.Linear("U(A,0.5)", 50, seed=0),

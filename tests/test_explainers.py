@@ -16,6 +16,7 @@ from graphfaith.unfaithfulness import change_of
 from reference import Case, TwoLayerGCN, make_case
 
 METHODS = {
+    "anchored-kec": lambda near="U(A,0.5)": gf.AnchoredKEC(near, 60),
     "kec": lambda near="U(A,0.5)": gf.KEC(near, 30),
     "linear": lambda near="U(A,0.5)": gf.Linear(near, 30),
     "saliency": lambda near=None: gf.Saliency(),
@@ -26,7 +27,7 @@ METHODS = {
     "gnnexplainer-soft": lambda near=None: gf.GNNExplainer(epochs=5),
     "pgexplainer": lambda near=None: gf.PGExplainer(epochs=2, keep=0.4),
 }
-SIGNED = ["kec", "linear", "saliency", "ig-zero", "ig-random", "ig-full"]
+SIGNED = ["anchored-kec", "kec", "linear", "saliency", "ig-zero", "ig-random", "ig-full"]
 captum_speaks = pytest.mark.filterwarnings("ignore:Input Tensor")
 CONFIG = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
 

@@ -110,7 +110,7 @@ def drawn_near(target, text, samples):
 def test_one_sparse_matrix_is_every_sample_alone(whole, text, case, seeds, samples):
     target = sparse_target(case, seeds, whole)
     drawn = drawn_near(target, text, samples)
-    with mock.patch.object(products, "_csr", wraps=products._csr) as made:
+    with mock.patch.object(products._Pattern, "by", autospec=True, side_effect=products._Pattern.by) as made:
         found = target.evaluate(drawn.x, drawn.weight)
     assert made.call_count >= case.layers
     with torch.no_grad():
@@ -137,26 +137,29 @@ def test_every_explained_node_by_one_sparse_matrix(case, seeds, text):
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("largest", [3, 128])
 @pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("text", ["U(A,0.5)", "U(X,0.3r)", "U(X,0.3r)xU(A,0.5)"])
-def test_gradients_are_not_taken_through_a_sparse_matrix(monkeypatch, whole, text):
+@pytest.mark.parametrize("text", ["U(A,0.5)", "B(A,0.9)", "U(X,0.3r)", "U(X,0.3r)xU(A,0.5)"])
+def test_gradients_through_products_are_those_of_pyg(monkeypatch, largest, whole, text):
     case = make_case(nodes=9, edges=40)
-    monkeypatch.setattr(products, "LARGEST", 3)
     target = sparse_target(case, [0, 3], whole)
-    assert target.call.products.dense is False
+    if largest > 3:
+        monkeypatch.setattr(target.call.products, "dense", True)
     drawn = drawn_near(target, text, 4)
-    with torch.no_grad():
-        value = target(drawn.x, drawn.weight)
-        assert batching_of(target.call) != "vmap"
-    assert batching_of(target.call) == "vmap"
-    monkeypatch.setattr(products, "_csr", None)
-    alone, batched = target.gradient(), target.gradient(drawn.x, drawn.weight)
-    torch.testing.assert_close(target(drawn.x, drawn.weight).detach(), value)
+    with mock.patch.object(products._Product, "backward", wraps=products._Product.backward) as sparse:
+        alone, batched = target.gradient(), target.gradients(drawn.x, drawn.weight)
+        some = target.gradients(drawn.x, drawn.weight, at=torch.tensor([3, 1]))
+    assert batching_of(target.call) == ("whole" if whole else "trimmed")
+    assert sparse.called == (largest == 3)
     target.call.products = None
-    for found, expected in ((alone, target.gradient()), (batched, target.gradient(drawn.x, drawn.weight))):
-        assert all(part.abs().max() > 0 for part in found)
-        for a, b in zip(found, expected, strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+    expected = target.gradients(drawn.x, drawn.weight)
+    for found, right in zip((*alone, *batched), (*target.gradient(), *expected), strict=True):
+        assert found.abs().max() > 0
+        torch.testing.assert_close(found, right, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(some[0], batched[0])
+    for found, right, shared in zip(some[1:], expected[1:], (drawn.x is None, drawn.weight is None), strict=True):
+        if not shared:
+            torch.testing.assert_close(found, right[[3, 1]], rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("largest", [0, 3, 8, 9, 128])

@@ -181,6 +181,9 @@ class AnchoredModel:
         bend: B, [r, r].
         normalization: what N is, as in :class:`KHopModel`.
         in_sample_error: Delta on the samples of the fit.
+        estimate: the leave-one-out estimate of Delta(p), if p was fitted.
+        fit_samples: how many samples were drawn for that.
+        chosen: which of the candidates p is.
     """
 
     def __init__(
@@ -196,16 +199,16 @@ class AnchoredModel:
         bend: Tensor,
         normalization: Normalization = "symmetric",
         in_sample_error: float | None = None,
+        estimate: Unfaithfulness | None = None,
+        fit_samples: int | None = None,
+        chosen: str | None = None,
     ) -> None:
         self.graph, self.weights, self.degree_weights = graph, weights.double(), degree_weights.double()
         self.phi_x, self.phi_a, self.stiffness = phi_x, phi_a, stiffness.double()
         self.along_x, self.along_a, self.bend = along_x, along_a, bend.double()
         self.normalization: Normalization = normalization
         self.in_sample_error = in_sample_error
-        # What the fit says of itself, if p was fitted.
-        self.estimate: Unfaithfulness | None = None
-        self.fit_samples: int | None = None
-        self.chosen: str | None = None
+        self.estimate, self.fit_samples, self.chosen = estimate, fit_samples, chosen
 
     @property
     def num_hops(self) -> int:

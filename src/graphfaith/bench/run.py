@@ -104,6 +104,7 @@ def _figures_of(timings: Mapping[str, Timing]) -> dict[str, Ratio | float | None
         "straightforward_over_kec": ratio(timings[who.STRAIGHTFORWARD], kec),
         "kec1500_over_kec200": ratio(timings[who.KEC_MANY], kec),
         "features_over_straightforward": ratio(timings[who.KEC_FEATURES], timings[who.STRAIGHTFORWARD_FEATURES]),
+        "anchored_over_kec": ratio(timings["anchored-kec"], kec),
     }
 
 

@@ -41,7 +41,7 @@ class AnchoredKEC(FaithfulExplainer):
     .. math:: p(X, A) = \sum_k e^\top N(A)^k X U w_k + \sum_{k, j} v_{kj}\, e^\top N(A)^k c^j
               + (a_0 \nabla F + a_1 E \nabla F) \cdot (X, A) - q(X, A)
 
-    An eighth of the samples is asked for F's gradient. From these come the mean gradient :math:`E \nabla F`, the
+    One in twelve samples is asked for F's gradient. From these come the mean gradient :math:`E \nabla F`, the
     columns U of X that F looks at, and the directions along which F bends
     (:class:`~graphfaith.sensitivity.Sensitivity`). That leaves some thirty unknowns, whatever the graph: w_k, v_kj of
     the in-weights c = N(A) 1, a_0, a_1 and the scales of the curvature q. They are fitted to F's values at the other
