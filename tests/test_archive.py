@@ -729,7 +729,7 @@ def test_coefficients_of_an_anchored_p_have_to_fit(name, near, tmp_path):
         return
     for wrong in (value[1:], value.unsqueeze(0), value[..., :-1]):
         setattr(p, name, wrong)
-        with pytest.raises(gf.GraphfaithError, match="do not fit|dimension"):
+        with pytest.raises(gf.GraphfaithError, match=r"do not fit|dimension"):
             again(explanation, tmp_path)
     setattr(p, name, value)
     assert same(p, again(explanation, tmp_path).difference_model)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphfaith import InputError, solve
-from graphfaith.solve import truncated_svd, truncated_svd_dual
+from graphfaith.solve import PENALTIES, ridge, truncated_svd, truncated_svd_dual
 
 
 def problem(samples, parameters, rank=None, seed=0, noise=1.0, dtype=torch.float64):
@@ -451,3 +451,56 @@ def test_longley():
     assert found.rank == 7
     np.testing.assert_allclose(found.weights, CERTIFIED, rtol=1e-7)
     assert found.error * 16 == pytest.approx(CERTIFIED_SUM_OF_SQUARES, rel=1e-8)
+
+
+# Ridge ----------------------------------------------------------------------------------------------------------------
+
+
+def by_hand(phi, change, penalty):
+    """Leave-one-out residuals of a ridge regression, one fit a sample."""
+    count, left = len(phi), []
+    for sample in range(count):
+        others = torch.arange(count) != sample
+        normal = phi[others].T @ phi[others] + count * penalty * torch.eye(phi.size(1), dtype=torch.float64)
+        weights = torch.linalg.solve(normal, phi[others].T @ change[others])
+        left.append(float(phi[sample] @ weights - change[sample]))
+    return np.array(left)
+
+
+@pytest.mark.parametrize(("samples", "parameters", "rank"), [(30, 5, 5), (12, 40, 12), (20, 8, 3), (5, 1, 1)])
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_ridge_takes_the_largest_penalty_that_is_nearly_the_best(samples, parameters, rank, noise):
+    phi, change = problem(samples, parameters, rank, noise=noise)
+    phi = phi / phi.square().sum(dim=1).mean().sqrt()
+    found = ridge(phi, change)
+    left = {penalty: by_hand(phi, change, penalty) for penalty in PENALTIES}
+    errors = {penalty: np.mean(residual**2) for penalty, residual in left.items()}
+    near = [penalty for penalty, error in errors.items() if error <= 1.1 * min(errors.values())]
+    assert found.penalty == max(near)
+    np.testing.assert_allclose(found.left_out, left[found.penalty], rtol=1e-5, atol=1e-9)
+    normal = phi.T @ phi + samples * found.penalty * torch.eye(parameters, dtype=torch.float64)
+    torch.testing.assert_close(found.weights, torch.linalg.solve(normal, phi.T @ change), rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(found.residual, phi @ found.weights - change)
+    assert found.error == pytest.approx(float((phi @ found.weights - change).square().mean()))
+
+
+def test_ridge_is_not_fooled_by_a_fit_through_every_sample():
+    """Five times as many random columns as samples foresee nothing, though they can be made to pass through all."""
+    generator = torch.Generator().manual_seed(0)
+    phi = torch.randn(40, 200, generator=generator, dtype=torch.float64) / 200**0.5
+    change = torch.randn(40, generator=generator, dtype=torch.float64)
+    found = ridge(phi, change)
+    assert float(found.left_out.square().mean()) > 0.8 * float(change.square().mean())
+    assert float((phi @ found.weights).square().mean()) < 0.1 * float(change.square().mean())
+
+
+@pytest.mark.parametrize("parameters", [0, 3])
+def test_ridge_of_nothing(parameters):
+    found = ridge(torch.zeros(6, parameters), torch.arange(6.0))
+    assert not found.weights.any()
+    assert found.left_out.tolist() == [0.0, -1.0, -2.0, -3.0, -4.0, -5.0]
+
+
+def test_ridge_names_what_is_not_finite():
+    with pytest.raises(InputError, match="change to be fitted are not finite"):
+        ridge(torch.ones(3, 1), torch.tensor([0.0, float("nan"), 1.0]))

@@ -339,8 +339,8 @@ class Target:
         """
         part = self.computation_graph
         with torch.inference_mode(False), torch.enable_grad():
-            a = (part.x if x is None else x.to(part.x.dtype)).detach().clone().requires_grad_()
-            b = (part.weight if weight is None else weight.to(part.weight.dtype)).detach().clone().requires_grad_()
+            a = (part.x if x is None else x.to(part.x.dtype)).detach().requires_grad_()
+            b = (part.weight if weight is None else weight.to(part.weight.dtype)).detach().requires_grad_()
             values = self(a, b)
             some = values if at is None else values.index_select(0, at)
             found = torch.autograd.grad(some.sum(), (a, b), allow_unused=True)

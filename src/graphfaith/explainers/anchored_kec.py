@@ -31,7 +31,7 @@ _EVERY = 12  # of so many samples one is asked for the gradient of F, and has no
 _FEWEST = 100  # samples that "auto" begins with
 _ROUNDING = 1e-11
 _FAINT = 1e-3
-_SMALL = 48  # nodes; up to so many a second call of the model costs more than gradients that nobody asked for
+_SMALL = 32  # nodes; up to so many a second call of the model costs more than gradients that nobody asked for
 _FIRM = 100.0  # how much less what gradients foresee is shrunk than the rest
 
 
@@ -284,8 +284,8 @@ class _Terms:
         solved = fit.weights("khop", (-1, known.columns.size(1)))
         weights[hops + 1 - len(solved) :] = solved @ known.columns.T
         local, mean, curvature = (float(fit.weights(name, (1,))) for name in ("saliency", "mean", "curvature"))
-        stiffness = torch.zeros(2, dtype=torch.float64)
-        stiffness[list(self._moves)] = fit.weights("energy", (sum(self._moves),))
+        energies = iter(fit.weights("energy", (sum(self._moves),)).tolist())
+        stiffness = torch.tensor([next(energies) if moved else 0.0 for moved in self._moves], dtype=torch.float64)
         p = AnchoredModel(
             self.graph,
             weights,
