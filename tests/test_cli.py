@@ -115,6 +115,9 @@ def test_explain_writes_json_and_figure(monkeypatch, capsys, tmp_path):
         (["explain", "--node", "1", "--neighborhood", "U(A;0.5)"], "cannot read the neighbourhood 'U(A;0.5)'"),
         (["explain", "--node", "1", "--neighborhood", "B(A,2)"], "sigma must be above 0 and at most 1"),
         (["explain", "--node", "1", "--samples", "0"], "samples must be a whole number of at least 1"),
+        (["explain", "--node", "1", "--samples", "many"], "--samples must be a number, or auto (got 'many')"),
+        (["explain", "--node", "1", "--samples", "auto", "--method", "kec"], "for anchored-kec: kec needs a number"),
+        (["score", "--samples", "auto"], "--samples auto is for anchored-kec: kec needs a number"),
         (["explain", "--node", "1", "--seed", "-4"], "seed must be a whole number"),
         (["explain", "--node", "1", "--figure", "x.gif"], "cannot tell the format from 'x.gif'"),
         (["explain", "--node", "1", "--json", "no/such/x.json"], "does not exist"),
@@ -169,6 +172,20 @@ def test_options_of_a_data_set_and_saving(monkeypatch, capsys, tmp_path):
     code, _, err = run(monkeypatch, capsys, "explain", "--dataset", "ba-shapes", "--node", 503, "--max-memory", "9 KB")
     assert code == 2
     assert "more than max_memory = 9.0 KB" in err
+
+
+def test_explain_takes_the_most_faithful_method_and_says_what_it_knows(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    arguments = ("explain", "--dataset", "ba-shapes", "--node", 503, "--samples", "auto", "--test-samples", 50)
+    code, out, _ = run(monkeypatch, capsys, *arguments, "--neighborhood", "B(A,0.5)", "--json", "r.json")
+    assert code == 0
+    (row,) = json.loads((tmp_path / "r.json").read_text())
+    assert row["method"] == "anchored-kec"
+    assert row["fit_samples"] == "auto"
+    assert row["drawn"] in (200, 400, 800, 1600, 3200)
+    assert row["chosen"] == "anchored"
+    assert 0 < row["estimate"]["relative"] < 0.3
+    assert f"from {row['drawn']} samples" in out
 
 
 def test_an_unwritable_file_is_refused_before_any_work(monkeypatch, capsys, tmp_path):
