@@ -35,7 +35,9 @@ def pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if any(list(other) != places for other in values.values()):
             raise SystemExit(f"{dataset}, {near}: not every method was scored at the same nodes and model seeds")
         table = np.array([[values[method][place] for place in places] for method in methods])
-        zero = np.mean([row["unfaithfulness"] / row["relative"] for row in own if row["method"] == methods[0]])
+        # Delta(0), which is the same for all of them.
+        zeros = [row["unfaithfulness"] / row["relative"] for row in own if row["relative"]]
+        zero = np.mean(zeros) if zeros else math.nan
         for at, method in enumerate(methods):
             others = np.delete(table, at, axis=0)
             mean = float(table[at].mean())
@@ -61,8 +63,10 @@ def by_place(rows: list[dict[str, Any]]) -> dict[tuple[int, int], float]:
     found = {}
     for row in rows:
         for node, value in zip(row.get("nodes") or [row["node"]], row["by_node"], strict=True):
+            if (row["model_seed"], node) in found:
+                raise SystemExit(f"{row['method']} was scored twice at node {node} of model seed {row['model_seed']}")
             found[row["model_seed"], node] = value
-    return found
+    return dict(sorted(found.items()))
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:

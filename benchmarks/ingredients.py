@@ -108,7 +108,7 @@ class Draws:
             for own, moved in ((self.graph.x, chunk.x), (self.graph.weight, chunk.weight))
         )
         _, *gradients = target.gradients(*points)
-        known, most = Sensitivity.of(tuple(gradients), chunk), None
+        known, most = Sensitivity.of(target, tuple(gradients), chunk), None
         if chunk.edges is not None:
             weighty = (gradients[1][1:].double() * chunk.edges).square().mean(dim=0)
             most = torch.zeros(len(weighty), dtype=torch.float64)

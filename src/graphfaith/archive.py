@@ -132,7 +132,8 @@ def _check_model(model: LinearModel | KHopModel | AnchoredModel) -> None:
     if isinstance(model, LinearModel):
         fits = model.phi_x.shape == part.x.shape and model.phi_a.shape == part.weight.shape
     elif isinstance(model, AnchoredModel):
-        (n, d), e, rank, hops = part.x.shape, len(part.weight), len(model.bend), len(model.weights) - 1
+        (n, d), e = part.x.shape, len(part.weight)
+        rank, hops = (*model.bend.shape, 0)[0], (*model.weights.shape, 0)[0] - 1
         shapes = {
             (model.weights.shape, (hops + 1, d)),
             (model.degree_weights.shape, (hops, len(MOMENTS))),

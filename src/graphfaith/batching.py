@@ -9,7 +9,9 @@ a model, on a small graph made for that, so that the way does not depend on whic
 from __future__ import annotations
 
 import logging
+import warnings
 import weakref
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -109,3 +111,20 @@ def _on_a_ladder(call: Call) -> Call:
     readout = Readout(call.task, graph, call.readout.kwargs, length, 0)
     part = ComputationGraph.around(graph, 0, call.part.num_hops, loop_weight=call.loop_weight)
     return Call(call.model, call.task, readout, part, call.loop_weight, "weight")
+
+
+def is_first(own: Tensor, points: Tensor) -> bool:
+    """Whether ``own`` is the first of some points, or the only one."""
+    return torch.equal(own, points if points.dim() == own.dim() else points[0])
+
+
+def vmap(function: Callable[..., Tensor], dims: int | tuple[int | None, ...]) -> Callable[..., Tensor]:
+    """``function`` for a batch of arguments, without the remark that some operation is slow in a batch."""
+
+    def batched(*arguments: Tensor) -> Tensor:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="There is a performance drop")
+            found: Tensor = torch.func.vmap(function, in_dims=dims)(*arguments)
+            return found
+
+    return batched

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -85,14 +86,33 @@ class Call:
         """Whether one thread is enough for the part."""
         return self.part.num_edges <= SMALL
 
+    @contextmanager
+    def first_order(self) -> Iterator[None]:
+        """Let derivatives be found in closed form, where there is one: quicker, but they cannot be derived again."""
+        if self.products is None:
+            yield
+            return
+        try:
+            self.products.first_order = True
+            yield
+        finally:
+            self.products.first_order = False
+
+    @property
+    def is_convolutional(self) -> bool:
+        """Whether every message is part of a graph convolution's product with N(A)."""
+        layers = message_passing_layers(self.model)
+        return self.products is not None and len(self.products.layers) == len(layers)
+
     @property
     def may_batch(self) -> bool:
         """Whether :meth:`batch` is worth trying: every message is part of a product, and rows are nodes."""
         return (
             self.products is not None
+            and (self.products.dense or self.products.first_order or not torch.is_grad_enabled())
             and (self.products.dense or self.part.x.dtype in (torch.float32, torch.float64))
             and self.task.level == "node"
-            and len(self.products.layers) == len(message_passing_layers(self.model))
+            and self.is_convolutional
             and not any(isinstance(value, Tensor) for value in self._kwargs.values())
         )
 

@@ -69,7 +69,10 @@ Neighborhoods = Annotated[
     list[str], typer.Option("--neighborhood", help="Repeat, or 'all': e.g. U(A,0.5), B(A,0.5), U(X,0.2r)xU(A,0.2).")
 ]
 FitSamples = Annotated[
-    str, typer.Option("--samples", help="Samples that KEC and Linear are fitted on; auto, for anchored-kec.")
+    str,
+    typer.Option(
+        "--samples", help="Samples that AnchoredKEC, KEC and Linear are fitted on; or auto, for anchored-kec alone."
+    ),
 ]
 TestSamples = Annotated[int, typer.Option(help="Samples to score with, drawn apart from the fit.")]
 Seed = Annotated[int, typer.Option(help="Names the samples; scores are drawn with the next seed.")]
@@ -151,7 +154,7 @@ def explain(
 
     \b
     Examples:
-      graphfaith explain --dataset cora --node 42 --method kec --neighborhood "U(A,0.5)"
+      graphfaith explain --dataset cora --node 42 --neighborhood "U(A,0.5)" --samples auto
       graphfaith explain --model mymodule:load --data graph.pt --node 10
     """
     task, options = Task(mode, return_type, level), Options(num_hops, edges, max_memory)

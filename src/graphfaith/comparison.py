@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -69,7 +70,7 @@ class Row:
     seconds_per_node: float
     num_samples: int  # to score with
     seed: int  # of the fit; scores are drawn with the next one
-    fit_samples: Samples
+    fit_samples: int  # the mean over nodes, if each took as many as it needed
     model_seed: int
     by_node: list[float]
     lowest: float
@@ -137,6 +138,7 @@ def compare(
         shared = (time.perf_counter() - started) / len(nodes)
     scores: dict[tuple[str, Neighborhood], list[Unfaithfulness]] = {key: [] for key in explainers}
     seconds = dict.fromkeys(explainers, 0.0)
+    drawn: dict[tuple[str, Neighborhood], list[int]] = {key: [] for key in explainers}
     for node in progress(nodes):
         kept: dict[str, tuple[DifferenceModel, float]] = {}
         for near in neighborhoods:
@@ -146,6 +148,7 @@ def compare(
                     kept[method] = _timed(explainers[method, near], model, data, node, labels)
                 p, taken = kept[method]
                 fitted.append(p)
+                drawn[method, near].append(getattr(p, "fit_samples", None) or 0)
                 seconds[method, near] += taken + (shared if method == "pgexplainer" else 0.0)
             target = _target(explainers[methods[0], near], model, data, node, labels)
             for method, score in zip(
@@ -161,7 +164,7 @@ def compare(
             seconds_per_node=seconds[method, near] / len(nodes),
             num_samples=num_samples,
             seed=seed,
-            fit_samples=fit_samples,
+            fit_samples=round(statistics.mean(drawn[method, near])) if fit_samples == "auto" else fit_samples,
             model_seed=model_seed,
             by_node=[score.value for score in scores[method, near]],
             lowest=_lowest(scores[method, near], [scores[other, near] for other in methods if other != method]),

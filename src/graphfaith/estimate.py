@@ -48,4 +48,4 @@ def estimated(residual: Tensor, delta: Tensor, noise: float, neighborhood: str, 
 
 
 def _stderr(values: np.ndarray) -> float:
-    return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf

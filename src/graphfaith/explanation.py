@@ -5,7 +5,8 @@ carries
 
 - ``method`` and, where there is one, ``neighborhood``: how it was made;
 - ``difference_model``: the fitted p, and ``in_sample_error``: its Delta on the samples it was fitted to;
-- ``estimate``, of an :class:`~graphfaith.explainers.AnchoredKEC`: its own leave-one-out estimate of Delta(p);
+- of an :class:`~graphfaith.explainers.AnchoredKEC`, ``estimate``, its own leave-one-out estimate of Delta(p),
+  ``fit_samples``, how many samples that took, and ``chosen``, which p leave-one-out error chose;
 - ``self_loop_score``: scores of self-loops, which PyG's ``edge_mask`` has no place for, one a node;
 - ``edge_route``: whether A was the model's edge weight ("weight") or PyG's message mask ("mask");
 - ``node_names`` and ``feature_names``, lists, if names were given.

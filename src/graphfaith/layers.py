@@ -17,6 +17,8 @@ from torch_geometric import nn
 from torch_geometric.explain.algorithm.utils import clear_masks
 from torch_geometric.nn import MessagePassing
 
+from .errors import ModelError
+
 # Layers that look at the in-edges of the node they write to and at no other degree. Any other layer is taken to
 # normalise by the in-degrees of both ends, which is the safe assumption: one ring of edges more, never one less.
 _NO_SOURCE_DEGREE = (
@@ -230,3 +232,19 @@ def unmasked_afterwards(model: torch.nn.Module) -> Iterator[None]:
         for layer, before in zip(layers, names, strict=True):
             for name in set(vars(layer)) - before:
                 delattr(layer, name)
+
+
+def checked_layers(model: torch.nn.Module, num_hops: int | None) -> list[Any]:
+    """The message-passing layers of a model, if they look at the edges they are given, and can be counted."""
+    layers = message_passing_layers(model)
+    for layer in layers:
+        if getattr(layer, "cached", False):
+            raise ModelError(
+                f"{layer} was made with cached=True, so it ignores the edges it is given: set its `cached` to "
+                "False (the weights stay as they are)"
+            )
+    if not layers and num_hops is None:
+        raise ModelError(
+            f"{type(model).__name__} has no MessagePassing layer to count: pass num_hops=, how far its messages go"
+        )
+    return layers

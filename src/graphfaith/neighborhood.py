@@ -38,7 +38,7 @@ class Perturbations:
         part = self.edges if self.edges is not None else self.features
         return 0 if part is None else len(part)
 
-    def __getitem__(self, samples: slice) -> Perturbations:
+    def __getitem__(self, samples: slice | Tensor) -> Perturbations:
         """Some of the samples."""
         features = None if self.features is None else self.features[samples]
         return Perturbations(self.graph, features, None if self.edges is None else self.edges[samples])

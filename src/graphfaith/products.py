@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch_geometric.nn import GCNConv, Linear, SumAggregation
 
 from .graph import Int64
@@ -64,6 +65,7 @@ class Products:
         self.layers, self.edge_index, self.num_nodes = layers, edge_index, num_nodes
         self.near = near if near is not None and len(near) == len(layers) + 1 else None
         self.dense = num_nodes <= LARGEST
+        self.first_order = False  # whether derivatives may be those in closed form, which cannot be derived again
 
     def matrix(self, weight: Tensor) -> Tensor:
         """N(A) for A's entries [e] or [S, e], with D = diag(A 1): [n, n] or [S, n, n]."""
@@ -94,7 +96,7 @@ class Products:
     def _entries(self, weight: Tensor) -> Tensor:
         """The entries of N(A), [e, S]; rows of entries make gathers contiguous."""
         values = weight.unsqueeze(1) if weight.dim() == 1 else weight.T.contiguous()
-        if values.requires_grad and torch.is_grad_enabled():
+        if self.first_order and values.requires_grad and torch.is_grad_enabled():
             found: Tensor = _Normalised.apply(values, self.edge_index, self.num_nodes)  # type: ignore[no-untyped-call]
             return found
         return _normalised(values, self.edge_index, self.num_nodes)[0]
@@ -131,7 +133,8 @@ class Products:
                 found = pattern.by(entries[:, :taken], h.transpose(0, -2).reshape(columns, -1))
                 return found.view(rows, *h.shape[:-2], h.size(-1)).transpose(0, -2)
             pattern = _Pattern(starts, ends, rows, columns, diagonal=x.dim() == 3)
-            first = x.dim() == 3 and rows < columns  # few rows: the product makes X smaller
+            # Few rows: the product makes X smaller. Its derivative, though, is one of all columns for every entry.
+            first = x.dim() == 3 and rows < columns and not (torch.is_grad_enabled() and entries.requires_grad)
             h = x if first else w(x)
             found = pattern.by(entries[:, :taken], h.reshape(-1, h.size(-1))).view(len(entries), rows, h.size(-1))
             return w(found) if first else found
@@ -192,6 +195,7 @@ class _Normalised(torch.autograd.Function):
         return entries
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *found: Tensor) -> tuple[Tensor, None, None]:
         """N_uv = A_uv s_u s_v with s = D^-1/2, whose derivative for D is -s^3 / 2."""
         entries, scale, (source, sink) = ctx.saved_tensors
@@ -239,6 +243,7 @@ class _Product(torch.autograd.Function):
         return torch.from_numpy(ctx.matrix @ h.detach().numpy()).to(h.dtype)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *found: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         """For H the transposed matrix; for the entry from u to v the product of row v of the slope and row u of H."""
         entries, h = ctx.saved_tensors

@@ -121,8 +121,15 @@ def _estimate_row(explanation: Explanation) -> dict[str, Any]:
     own = explanation.get("estimate")
     if own is None:
         return {}
-    estimate = {"unfaithfulness": own.value, "stderr": own.stderr, "relative": own.relative}
-    return {"estimate": estimate, "drawn": explanation.fit_samples, "chosen": explanation.chosen}
+    names = {
+        "unfaithfulness": "value",
+        "stderr": "stderr",
+        "relative": "relative",
+        "relative_stderr": "relative_stderr",
+    }
+    found = {name: getattr(own, field) for name, field in names.items()}
+    estimate = {name: value if math.isfinite(value) else None for name, value in found.items()}
+    return {"estimate": estimate, "fit_samples": explanation.fit_samples, "chosen": explanation.chosen}
 
 
 def _explained(explanation: Explanation) -> dict[str, Any]:

@@ -6,12 +6,14 @@ p what hundreds of values would not.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from .errors import ModelError
 from .neighborhood import Perturbations
 from .target import Target
 from .walks import Float64
@@ -37,16 +39,22 @@ class Sensitivity:
     columns: Tensor  # [d, u] orthonormal: the directions of a node's features that F looks at
 
     @classmethod
-    def of(cls, gradients: tuple[Tensor, Tensor], chunk: Perturbations) -> Sensitivity:
-        """From F's gradients for X and A, those of :func:`gradients_at`, and the samples they were taken at."""
+    def of(cls, target: Target, gradients: tuple[Tensor, Tensor], chunk: Perturbations) -> Sensitivity:
+        """From F's gradients for X and A, those of :func:`gradients_at`, and the samples they were taken at.
+
+        A sample at which the gradient is not finite is left out. If it is not so at (X, A), it counts as 0 there.
+        """
+        found, chunk = _finite(target, gradients, chunk)
         count, moves = len(chunk), (chunk.features, chunk.edges)
-        mix, bend = _curvature([(g[1:], eps) for g, eps in zip(gradients, moves, strict=True) if eps is not None])
+        mix, bend = _curvature([(g[1:], eps) for g, eps in zip(found, moves, strict=True) if eps is not None])
         rows = np.zeros((2 + len(mix), 1 + count))
-        rows[0, 0], rows[1, 1:], rows[2:, 1:] = 1, 1 / count, mix
+        rows[:2, 0] = 1
+        if count:
+            rows[1, 0], rows[1, 1:], rows[2:, 1:] = 0, 1 / count, mix
         mixed = torch.from_numpy(rows)
         along_x, along_a = (
-            (g / (1 + count)).unsqueeze(0) if eps is None else (mixed.to(g.dtype) @ g.flatten(1)).view(-1, *g.shape[1:])
-            for g, eps in zip(gradients, moves, strict=True)
+            g.unsqueeze(0) if eps is None else (mixed.to(g.dtype) @ g.flatten(1)).view(-1, *g.shape[1:])
+            for g, eps in zip(found, moves, strict=True)
         )
         columns = _columns(along_x[1 if len(along_x) > 1 else 0, : chunk.graph.num_visible])
         return cls(along_x, along_a, torch.from_numpy(bend), columns)
@@ -103,6 +111,25 @@ def gradients_at(target: Target, chunk: Perturbations) -> tuple[float, tuple[Ten
     return float(values[0][0]), (dx, torch.stack(das).sum(dim=0) if weight is None else torch.cat(das))
 
 
+def _finite(
+    target: Target, gradients: tuple[Tensor, Tensor], chunk: Perturbations
+) -> tuple[tuple[Tensor, Tensor], Perturbations]:
+    """Gradients without those that are not finite, of what moves; of the rest the mean over the points."""
+    (dx, da), points = gradients, len(chunk) + 1
+    if math.isfinite(float(dx.sum())) and math.isfinite(float(da.sum())):
+        return (dx / points if chunk.features is None else dx, da / points if chunk.edges is None else da), chunk
+    good = torch.ones(len(chunk), dtype=torch.bool)
+    for g, eps in ((dx, chunk.features), (da, chunk.edges)):
+        if eps is not None:
+            good &= torch.isfinite(g[1:].flatten(1)).all(dim=1)
+    try:
+        own_x, own_a = target.gradient()
+    except ModelError:
+        own_x, own_a = torch.zeros_like(chunk.graph.x), torch.zeros_like(chunk.graph.weight)
+    dx = own_x if chunk.features is None else torch.cat([own_x.unsqueeze(0), dx[1:][good]])
+    return (dx, own_a if chunk.edges is None else torch.cat([own_a.unsqueeze(0), da[1:][good]])), chunk[good]
+
+
 # Matrices are small from here on, and numpy is quicker at those.
 
 
@@ -113,11 +140,14 @@ def _curvature(parts: list[tuple[Tensor, Tensor]]) -> tuple[Float64, Float64]:
     move.
     """
     count = len(parts[0][0])
+    if not count:
+        return np.zeros((0, 0)), np.zeros((0, 0))
     gram, meet = np.zeros((count, count)), np.zeros((count, count))  # meet is of perturbations (rows) with gradients
     for gradients, epsilon in parts:
         g, eps = gradients.flatten(1).numpy(), epsilon.flatten(1).to(gradients.dtype).numpy()
-        gram += float(np.vdot(eps, eps)) / eps.size * (g @ g.T)
-        meet += eps @ g.T
+        spread = float(epsilon.double().square().mean())
+        gram += spread * _products(g, g)
+        meet += _products(eps, g)
     values, vectors = _largest(gram)
     root = np.sqrt(values)
     mix = vectors / root
@@ -137,12 +167,22 @@ def _columns(gradient: Tensor) -> Tensor:
     rows = gradient.numpy()
     if len(rows) > _ROWS:
         rows = rows[np.argsort(-np.square(rows).sum(axis=1), kind="stable")[:_ROWS]]
-    values, vectors = _largest((rows @ rows.T).astype(np.float64))
-    return torch.from_numpy(rows.T @ (vectors / np.sqrt(values)).astype(rows.dtype)).double()
+    values, vectors = _largest(_products(rows, rows))
+    return torch.from_numpy(rows.T.astype(np.float64) @ (vectors / np.sqrt(values)))
+
+
+def _products(a: np.ndarray, b: np.ndarray) -> Float64:
+    """a b^T; in the precision of a and b, if that has room for it."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found: Float64 = (a @ b.T).astype(np.float64)
+        enough = a.dtype == np.float64 or (a.dtype == np.float32 and math.isfinite(found.sum()))
+    if enough:
+        return found
+    return np.asarray(a.astype(np.float64) @ b.astype(np.float64).T)
 
 
 def _largest(gram: Float64) -> tuple[Float64, Float64]:
     """The largest eigenvalues of a matrix of products, largest first, and their vectors."""
     values, vectors = np.linalg.eigh(gram)
-    rank = min(RANK, int((values > _CUT * values[-1]).sum())) if values[-1] > 0 else 0
+    rank = min(RANK, int((values > _CUT * values[-1]).sum())) if len(values) and values[-1] > 0 else 0
     return values[::-1][:rank], vectors[:, ::-1][:, :rank]

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import logging
 import math
-import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .batching import batching_of, distrust
+from .batching import batching_of, distrust, is_first, vmap
 from .call import Edges, Route, check_edges
 from .checks import check_count
 from .errors import InputError, ModelError, UnprovenError
 from .graph import Graph
-from .layers import counted_hops, evaluating, message_passing_layers, widest_layer
+from .layers import checked_layers, counted_hops, evaluating, widest_layer
 from .memory import parse_memory, room_for_chunks
 from .placement import Placement
 from .readout import Readout
@@ -77,7 +76,7 @@ class Target:
         self.model, self.task = model, Task(mode, return_type, level)
         self.max_memory = parse_memory(max_memory)
         self._width: int | None = None
-        layers = _checked_layers(model, num_hops)
+        layers = checked_layers(model, num_hops)
         self.num_hops = max(1, counted_hops(model)) if num_hops is None else check_count(num_hops, "num_hops")
         arguments = {**(inputs or {}), **kwargs}
         weight = arguments.pop("edge_weight", None) if edge_weight is None else edge_weight
@@ -117,11 +116,7 @@ class Target:
         rows = self.call.output[self.call.rows] if rows is None else rows
         if not self.is_right(rows):
             raise UnprovenError(f"the model's output at {self.name} is another one on its computation graph")
-        self._proven(rows)
-
-    def _proven(self, rows: Tensor) -> None:
-        if not self._placement.proven:
-            self.value, self._placement.proven = float(self.task.value(rows, self.labels)), True
+        self.value, self._placement.proven = float(self.task.value(rows, self.labels)), True
 
     def is_right(self, rows: Tensor) -> bool:
         """Whether these are the explained rows of the model's output on the graph as it is, up to rounding."""
@@ -228,11 +223,10 @@ class Target:
         if way != "vmap":
             # The graph as it is goes with the samples: what a model gives in a batch is believed if that is right.
             part, trimmed = self.computation_graph, way == "trimmed"
-            if _is_first(part.x, x) and _is_first(part.weight, weight):
+            if is_first(part.x, x) and is_first(part.weight, weight):
                 found = self._at_once(x, weight, trimmed=trimmed)
-                right = self.is_right(found[0])
-                if right:
-                    self._proven(found[0].detach())
+                right = self.is_right(found[0]) if self._placement.proven else True
+                self.prove(found[0].detach())  # if it fails, what is wrong is looked for without a batch
             elif x is part.x:
                 found = self._at_once(x, torch.cat([part.weight.unsqueeze(0), weight]), trimmed=trimmed)
                 right, found = self.is_right(found[0]), found[1:]
@@ -268,9 +262,9 @@ class Target:
 
     def _by_vmap(self, x: Tensor, weight: Tensor, dims: tuple[int | None, int | None]) -> Tensor:
         if self.call.products is None or not self.call.products.dense:
-            return _vmap(lambda a, b: self._value(self.call(a, b)), dims)(x, weight)
+            return vmap(lambda a, b: self._value(self.call(a, b)), dims)(x, weight)
         matrix = self.call.products.matrix(weight)
-        return _vmap(lambda a, b, c: self._value(self.call(a, b, c)), (*dims, dims[1]))(x, weight, matrix)
+        return vmap(lambda a, b, c: self._value(self.call(a, b, c)), (*dims, dims[1]))(x, weight, matrix)
 
     def _at_once(self, x: Tensor, weight: Tensor, *, trimmed: bool) -> Tensor:
         """The explained rows on S graphs by one call of the model's own forward, [S, r, ...]."""
@@ -309,7 +303,7 @@ class Target:
                 distrust(self.call)
             if self.model not in _ONE_BY_ONE:
                 try:
-                    found = _vmap(values, 0)(weight)
+                    found = vmap(values, 0)(weight)
                     return found[0], self._finite(found[1:])
                 except RuntimeError as error:
                     self._one_by_one(error)
@@ -328,6 +322,7 @@ class Target:
         """
         _, dx, da = self.gradients(x, weight)
         count = next((len(given) for given, own in ((x, 2), (weight, 1)) if given is not None and given.dim() > own), 1)
+        dx, da = self._finite(dx), self._finite(da)
         return (dx.sum(dim=0) if dx.dim() == 3 else dx) / count, (da.sum(dim=0) if da.dim() == 2 else da) / count
 
     def gradients(
@@ -335,15 +330,16 @@ class Target:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """F at S points, [S], and its gradients ``at`` some of them (None: all), [g, n, d] and [g, e].
 
-        Of what the points share it is the sum of the gradients.
+        Of what the points share it is the sum of the gradients. F is checked to be finite, its gradients are not.
         """
         part = self.computation_graph
-        with torch.inference_mode(False), torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad(), self.call.first_order():
             a = (part.x if x is None else x.to(part.x.dtype)).detach().requires_grad_()
             b = (part.weight if weight is None else weight.to(part.weight.dtype)).detach().requires_grad_()
             values = self(a, b)
-            some = values if at is None else values.index_select(0, at)
-            found = torch.autograd.grad(some.sum(), (a, b), allow_unused=True)
+            some = (values if at is None else values.index_select(0, at)).sum()
+            # A model may hide its gradient, by torch.no_grad() for one.
+            found = torch.autograd.grad(some, (a, b), allow_unused=True) if some.requires_grad else (None, None)
         dx, da = (torch.zeros_like(t) if g is None else g.detach() for t, g in zip((a, b), found, strict=True))
         entries = b.detach()
         if at is not None:
@@ -355,7 +351,7 @@ class Target:
         dx[..., part.num_visible :, :] = 0
         if not bool(part.felt.all()):
             da[..., ~part.felt] = 0
-        return self._finite(values.detach()), self._finite(dx), self._finite(da)
+        return self._finite(values.detach()), dx, da
 
     def _defined(self, da: Tensor, weight: Tensor) -> Tensor:
         """Gradients with respect to A where a node without in-weight has made them undefined."""
@@ -385,35 +381,3 @@ class Target:
         if self._width is None:
             self._width = widest_layer(self.model)
         return self._width
-
-
-def _is_first(own: Tensor, points: Tensor) -> bool:
-    """Whether ``own`` is the first of some points, or the only one."""
-    return torch.equal(own, points if points.dim() == own.dim() else points[0])
-
-
-def _vmap(function: Callable[..., Tensor], dims: int | tuple[int | None, ...]) -> Callable[..., Tensor]:
-    """``function`` for a batch of arguments, without the remark that some operation is slow in a batch."""
-
-    def batched(*arguments: Tensor) -> Tensor:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="There is a performance drop")
-            found: Tensor = torch.func.vmap(function, in_dims=dims)(*arguments)
-            return found
-
-    return batched
-
-
-def _checked_layers(model: torch.nn.Module, num_hops: int | None) -> list[Any]:
-    layers = message_passing_layers(model)
-    for layer in layers:
-        if getattr(layer, "cached", False):
-            raise ModelError(
-                f"{layer} was made with cached=True, so it ignores the edges it is given: set its `cached` to "
-                "False (the weights stay as they are)"
-            )
-    if not layers and num_hops is None:
-        raise ModelError(
-            f"{type(model).__name__} has no MessagePassing layer to count: pass num_hops=, how far its messages go"
-        )
-    return layers

@@ -29,8 +29,8 @@ Chosen = Literal["anchored", "saliency", "zero"]
 
 _EVERY = 12  # of so many samples one is asked for the gradient of F, and has no other part in the fit
 _FEWEST = 100  # samples that "auto" begins with
-_ROUNDING = 1e-11
-_FAINT = 1e-3
+_ROUNDING = 1e-11  # the share of a number by which it may differ from an equal one
+_FAINT = 1e-3  # the share of F's change that a forecast has to reach to be taken in its own units
 _SMALL = 32  # nodes; up to so many a second call of the model costs more than gradients that nobody asked for
 _FIRM = 100.0  # how much less what gradients foresee is shrunk than the rest
 
@@ -80,7 +80,7 @@ class AnchoredKEC(FaithfulExplainer):
         normalization: Normalization | Literal["auto"] = "auto",
         tolerance: float = 0.01,
         max_samples: int = 3200,
-        blocks: Sequence[Block] = BLOCKS,
+        blocks: Block | Sequence[Block] = BLOCKS,
         **options: Any,
     ) -> None:
         super().__init__(num_hops, **options)
@@ -92,12 +92,12 @@ class AnchoredKEC(FaithfulExplainer):
             known = ", ".join(get_args(Normalization))
             raise InputError(f"normalization must be one of {known}, auto (got {normalization!r})")
         self.normalization: Normalization | Literal["auto"] = normalization
-        for block in blocks:
+        for block in (blocks,) if isinstance(blocks, str) else blocks:
             if block not in BLOCKS:
                 raise InputError(f"unknown block {block!r}: known are {', '.join(BLOCKS)}")
         if not blocks:
             raise InputError(f"p needs at least one block: {', '.join(BLOCKS)}")
-        self.blocks = tuple(blocks)
+        self.blocks: tuple[Block, ...] = (blocks,) if isinstance(blocks, str) else tuple(blocks)
 
     def fit(self, target: Target) -> AnchoredModel:
         """The p with the least leave-one-out error."""
@@ -126,7 +126,8 @@ class AnchoredKEC(FaithfulExplainer):
                 first = near.numbered(graph, asked, self.seed)
             with stage("sensitivity"):
                 value, gradients = gradients_at(target, first)
-                terms = _Terms(target, value, Sensitivity.of(gradients, first), kinds)
+                terms = _Terms(target, value, Sensitivity.of(target, gradients, first), kinds)
+                del gradients, first  # they are as large as a chunk
             for chunk in timed(self._chunks(target, rest, size), "sampling"):
                 terms.add(chunk)
         with stage("solve"):
@@ -148,14 +149,14 @@ class AnchoredKEC(FaithfulExplainer):
             value = float(values[0])
             change = value - values[1 : count + 1].double()
         with stage("sensitivity"):
-            terms = _Terms(target, value, Sensitivity.of((dx, da), first), kinds)
+            terms = _Terms(target, value, Sensitivity.of(target, (dx, da), first), kinds)
         terms.add(others, weight, change)
         return terms
 
     def _kinds(self, target: Target) -> tuple[Normalization, ...]:
         if self.normalization != "auto":
             return (self.normalization,)
-        return ("symmetric",) if target.call.may_batch else get_args(Normalization)
+        return ("symmetric",) if target.call.is_convolutional else get_args(Normalization)
 
     def _chunk_size(self, target: Target, count: int) -> int:
         graph = target.computation_graph
@@ -180,9 +181,11 @@ class AnchoredKEC(FaithfulExplainer):
             "anchored": fit.solution.left_out,
         }
         errors = {name: float(residual @ residual) / len(change) for name, residual in left.items()}
-        chosen = min(errors, key=errors.__getitem__)  # the simplest of equally good ones
-        p = terms.model(fit, kind) if chosen == "anchored" else terms.simple(chosen, kind)
         noise = (4 * torch.finfo(terms.graph.x.dtype).eps * terms.target.scale) ** 2
+        chosen = min(errors, key=errors.__getitem__)  # the simplest of equally good ones
+        if errors["zero"] <= noise:  # nothing happens to F; its gradient says as much, and what X would do
+            chosen = "saliency" if errors["saliency"] <= noise else "zero"
+        p = terms.model(fit, kind) if chosen == "anchored" else terms.simple(chosen, kind)
         p.estimate = estimated(left[chosen], change, noise, str(self.neighborhood), self.seed)
         p.in_sample_error = fit.solution.error if chosen == "anchored" else errors[chosen]
         p.fit_samples, p.chosen = count, chosen
@@ -244,7 +247,7 @@ class _Terms:
         found = self._propagation.of(weight.T, kind)
         if kind not in self._rows:
             self._rows[kind] = found.rows[..., 0].clone()
-            size = float((self._rows[kind] @ self._columns).abs().max())
+            size = float(torch.linalg.vector_norm(self._rows[kind] @ self._columns))
             self._rounding[f"khop {kind}"] = _ROUNDING * size if chunk.features is None else 0.0
             self._rounding[f"degrees {kind}"] = _ROUNDING * float(found.moments[..., 0].abs().max())
         parts: Tensor | None = None
@@ -281,8 +284,9 @@ class _Terms:
         """The p with the weights of ``fit``."""
         known, hops = self.sensitivity, self.target.num_hops
         weights = torch.zeros(hops + 1, len(known.columns), dtype=torch.float64)
-        solved = fit.weights("khop", (-1, known.columns.size(1)))
-        weights[hops + 1 - len(solved) :] = solved @ known.columns.T
+        first = 0 if self._moves[0] else 1  # of X as it is, e^T X does not change
+        solved = fit.weights("khop", (hops + 1 - first, known.columns.size(1)))
+        weights[first:] = solved @ known.columns.T
         local, mean, curvature = (float(fit.weights(name, (1,))) for name in ("saliency", "mean", "curvature"))
         energies = iter(fit.weights("energy", (sum(self._moves),)).tolist())
         stiffness = torch.tensor([next(energies) if moved else 0.0 for moved in self._moves], dtype=torch.float64)
@@ -344,6 +348,6 @@ class _Fit:
     def weights(self, name: Block, shape: tuple[int, ...]) -> Tensor:
         """Those of a block, or zeros if it is not there."""
         if name not in self._places:
-            return torch.zeros([max(0, size) for size in shape], dtype=torch.float64)
+            return torch.zeros(shape, dtype=torch.float64)
         own = self._places[name]
         return torch.from_numpy(self.solution.weights.numpy()[own] * self._scale[own]).view(shape)
