@@ -1,6 +1,7 @@
-"""Two sanity checks of explanations: do they find the houses of BA-Shapes, and do they follow the model's weights?
+"""Sanity checks of explanations: do they find the houses of BA-Shapes, do they follow the model's weights, and how much
+of p is in the scores that a person sees?
 
-python benchmarks/sanity.py [--check motifs] [--check weights] [--nodes 10] [--json sanity.json] [--quick]
+python benchmarks/sanity.py [--check motifs] [--check weights] [--check scores] [--nodes 10] [--json sanity.json] [--quick]
 """
 
 import argparse
@@ -24,6 +25,8 @@ from graphfaith.report import write_json
 
 COMPARED = ("anchored-kec", "kec", "saliency")
 NEAR = ("U(A,0.5)", "B(A,0.5)")
+MIXED = ("U(X,0.2r)xU(A,0.2)",)
+UNMOVED = "ba-shapes", MIXED[0]  # its features have no range to move in
 MODEL_SEEDS = (0, 1, 2)
 RANDOM_SEEDS = (1000, 1001, 1002, 1003, 1004)  # of the weights that replace trained ones
 MOTIF_NODES = range(400, 700, 5)
@@ -200,6 +203,44 @@ def weight_table(results):
     return table(["data", "neighbourhood", "randomised", *head], rows)
 
 
+# Scores -------------------------------------------------------------------------------------------------------------
+
+
+def scores(count=None, datasets=("ba-shapes", "cora")):
+    """Relative Delta of each p, and of the linear function that has its scores as coefficients, at each node."""
+    made = {dataset: trained(dataset) for dataset in datasets}
+    work = [(dataset, near) for dataset in datasets for near in (*NEAR, *MIXED) if (dataset, near) != UNMOVED]
+    results = []
+    for dataset, near in track(work, "comparing scores", "columns"):
+        model, data = made[dataset].model, made[dataset].data
+        nodes = spread_over(NODES[dataset], count)
+        found = {method: {"p": [], "scores": []} for method in COMPARED}
+        for node in nodes:
+            target = gf.Target(model, data.x, data.edge_index, node)
+            models = [METHODS[method](as_neighborhood(near), SAMPLES, 0).fit(target) for method in COMPARED]
+            linear = [gf.LinearModel(target.computation_graph, *p.gradient()) for p in models]
+            measured = gf.unfaithfulness_of(target, [*models, *linear], near, 500)
+            for at, method in enumerate(COMPARED):
+                found[method]["p"].append(measured[at].relative)
+                found[method]["scores"].append(measured[at + len(COMPARED)].relative)
+        results += [
+            {"check": "scores", "dataset": dataset, "neighborhood": near, "method": method, "nodes": nodes, **both}
+            for method, both in found.items()
+        ]
+    return results
+
+
+def score_table(results):
+    """Medians over nodes: a few nodes at which F hardly changes would rule a mean of shares."""
+    rows, columns = [], dict.fromkeys((one["dataset"], one["neighborhood"]) for one in results)
+    for dataset, near in columns:
+        own = {one["method"]: one for one in results if (one["dataset"], one["neighborhood"]) == (dataset, near)}
+        cells = [f"{np.median(own[method][kind]):.2g}" for method in COMPARED for kind in ("p", "scores")]
+        rows.append([dataset, near, *cells])
+    head = [f"{method}, {kind}" for method in COMPARED for kind in ("p", "its scores")]
+    return table(["data", "neighbourhood", *head], rows)
+
+
 def plain(results):
     """The same with null for what is no number, which JSON has not."""
     return [
@@ -216,7 +257,7 @@ def plain(results):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--check", action="append", choices=("motifs", "weights"), help="one of the two; both if left out"
+        "--check", action="append", choices=("motifs", "weights", "scores"), help="one of them; all if left out"
     )
     parser.add_argument("--dataset", action="append", choices=tuple(NODES), help="whose weights are randomised")
     parser.add_argument("--nodes", type=int, help="how many nodes of each data set")
@@ -233,6 +274,10 @@ def main(arguments=None):
     if not args.check or "weights" in args.check:
         found = weights(count, args.dataset or tuple(NODES), RANDOM_SEEDS[:1] if args.quick else RANDOM_SEEDS)
         print(f"Rank correlation of edge scores with those of the trained model:\n\n{weight_table(found)}")
+        results += found
+    if not args.check or "scores" in args.check:
+        found = scores(count, args.dataset or tuple(NODES))
+        print(f"\nRelative Delta of p, and of its scores as a linear function (medians):\n\n{score_table(found)}")
         results += found
     if path is not None:
         write_json(path, plain(results))

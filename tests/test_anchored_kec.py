@@ -491,6 +491,21 @@ def test_a_batch_that_is_wrong_is_not_believed():
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("text", ["B(A,0.5)", "U(X,0.3r)xB(A,0.3)"])
+def test_what_dropping_any_edge_does_is_in_the_scores(text):
+    """|eps|^2 is linear in what is dropped, so p has the same change with it in Phi_A, and its gradient tells."""
+    target = target_of(make_case(seed=8, nodes=14, edges=60))
+    near = gf.parse_neighborhood(text)
+    p = gf.AnchoredKEC(near, 100, blocks=["energy", "khop"]).fit(target)
+    part = target.computation_graph
+    assert p.chosen == "anchored"
+    assert p.stiffness[1] == 0
+    ratio = p.phi_a.double()[part.felt] / part.weight.double()[part.felt]
+    torch.testing.assert_close(ratio, ratio[:1].expand_as(ratio))
+    assert abs(float(ratio[0])) > 0
+    assert not p.phi_a[~part.felt].any()
+
+
 # auto -----------------------------------------------------------------------------------------------------------------
 
 

@@ -66,6 +66,7 @@ class Neighborhood:
 
     perturbs_features = False
     perturbs_edges = False
+    drops_edges = False  # whether an entry of A either stays as it is or goes
 
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor | None:  # noqa: ARG002
         """eps_A of the given samples (their numbers), [S, e]."""
@@ -165,6 +166,7 @@ class BernoulliEdges(Neighborhood):
 
     sigma: float
     perturbs_edges = True
+    drops_edges = True
 
     def __post_init__(self) -> None:
         """Check sigma."""
@@ -242,6 +244,11 @@ class Product(Neighborhood):
 
     perturbs_features = True
     perturbs_edges = True
+
+    @property
+    def drops_edges(self) -> bool:  # type: ignore[override]
+        """Whether the factor that moves edges drops them."""
+        return self.second.drops_edges
 
     def check(self, graph: ComputationGraph) -> None:
         """Both factors have to mean something."""

@@ -126,7 +126,7 @@ class AnchoredKEC(FaithfulExplainer):
                 first = near.numbered(graph, asked, self.seed)
             with stage("sensitivity"):
                 value, gradients = gradients_at(target, first)
-                terms = _Terms(target, value, Sensitivity.of(target, gradients, first), kinds)
+                terms = _Terms(target, value, Sensitivity.of(target, gradients, first), kinds, drops=near.drops_edges)
                 del gradients, first  # they are as large as a chunk
             for chunk in timed(self._chunks(target, rest, size), "sampling"):
                 terms.add(chunk)
@@ -149,7 +149,7 @@ class AnchoredKEC(FaithfulExplainer):
             value = float(values[0])
             change = value - values[1 : count + 1].double()
         with stage("sensitivity"):
-            terms = _Terms(target, value, Sensitivity.of(target, (dx, da), first), kinds)
+            terms = _Terms(target, value, Sensitivity.of(target, (dx, da), first), kinds, drops=near.drops_edges)
         terms.add(others, weight, change)
         return terms
 
@@ -200,9 +200,17 @@ class AnchoredKEC(FaithfulExplainer):
 class _Terms:
     """The terms of p at the samples, for each N that is tried, and F's change there."""
 
-    def __init__(self, target: Target, value: float, sensitivity: Sensitivity, kinds: Sequence[Normalization]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        value: float,
+        sensitivity: Sensitivity,
+        kinds: Sequence[Normalization],
+        *,
+        drops: bool,
+    ) -> None:
         self.target, self.graph, self.sensitivity, self.kinds = target, target.computation_graph, sensitivity, kinds
-        self._value = value
+        self._value, self._drops = value, drops
         self._propagation = Propagation(self.graph, target.num_hops)
         self._columns = self.graph.x.double() @ sensitivity.columns  # [n, u]
         self._own = self.graph.weight.double()
@@ -290,11 +298,17 @@ class _Terms:
         local, mean, curvature = (float(fit.weights(name, (1,))) for name in ("saliency", "mean", "curvature"))
         energies = iter(fit.weights("energy", (sum(self._moves),)).tolist())
         stiffness = torch.tensor([next(energies) if moved else 0.0 for moved in self._moves], dtype=torch.float64)
+        phi_x, phi_a = known.gradient(local, mean)
+        if self._drops:
+            # Of an entry that goes, eps^2 = A eps. So it is linear, and the scores can tell of it.
+            phi_a = phi_a.double() + stiffness[1] * self._own * self.graph.felt
+            stiffness[1] = 0
         p = AnchoredModel(
             self.graph,
             weights,
             fit.weights("degrees", (hops, len(MOMENTS))),
-            *known.gradient(local, mean),
+            phi_x,
+            phi_a,
             stiffness,
             *known.directions,
             curvature * known.bend,
