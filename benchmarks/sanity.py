@@ -1,7 +1,7 @@
 """Sanity checks of explanations: do they find the houses of BA-Shapes, do they follow the model's weights, and how much
 of p is in the scores that a person sees?
 
-python benchmarks/sanity.py [--check motifs] [--check weights] [--check scores] [--nodes 10] [--json sanity.json] [--quick]
+python benchmarks/sanity.py [--check motifs] [--check weights] [--check scores] [--nodes 10] [--json FILE] [--quick]
 """
 
 import argparse

@@ -3,8 +3,10 @@
 The rows are those of ``graphfaith score``, with the family in place of the data set, so that ``columns.py`` makes a
 table of them:
 
-    python benchmarks/untuned.py --json untuned.json
-    python benchmarks/columns.py untuned.json
+    for seed in 0 1 2; do
+      python benchmarks/untuned.py --model-seed $seed --json untuned-$seed.json
+    done
+    python benchmarks/columns.py untuned-*.json
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--family", action="append", help="one family of families.py (may be repeated)")
     parser.add_argument("--method", action="append", choices=METHODS, help="one method (may be repeated)")
     parser.add_argument("--neighborhood", action="append", help="one neighbourhood (may be repeated)")
+    parser.add_argument("--model-seed", type=int, default=0, help="of the training")
     parser.add_argument("--step", type=int, default=40, help="every so many of the first 1000 nodes")
     parser.add_argument("--quick", action="store_true", help="three nodes and ten epochs, to see that it runs")
     parser.add_argument("--json", type=Path, help="where to write the rows")
@@ -43,7 +46,7 @@ def main(arguments: list[str]) -> None:
     makers = families(data)
     nodes, epochs = (range(0, 120, 40), 10) if options.quick else (range(0, 1000, options.step), 100)
     for name in options.family or ("GAT", "SAGE mean", "GIN"):
-        torch.manual_seed(0)
+        torch.manual_seed(options.model_seed)
         model = makers[name]()
         accuracy = train(model, data, {}, epochs)
         print(f"{name}: test accuracy {100 * accuracy:.1f} %", file=sys.stderr)
@@ -54,6 +57,7 @@ def main(arguments: list[str]) -> None:
             options.method or list(METHODS),
             [parse_neighborhood(text) for text in near],
             dataset=name,
+            model_seed=options.model_seed,
             progress=lambda items, name=name: track(list(items), f"explaining {name}", "nodes", show=True),
         )
         rows += found

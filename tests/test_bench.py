@@ -193,6 +193,7 @@ def test_the_bars():
         "<= 1.3",
         "<= 500",
         "<= 0.1",
+        "<= 1.5",
     ]
     assert list(in_order({"million_peak_mb": 3.0})) == KEYS
     assert in_order({"million_peak_mb": 3.0})["million_peak_mb"] == 3.0

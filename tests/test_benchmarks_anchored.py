@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -165,17 +166,25 @@ def test_sanity(script, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "SAMPLES", 40)
     monkeypatch.setattr(module, "untrained", lambda name, data, seed: made(name, seed).model)
     module.main(["--nodes", "2", "--quick", "--json", str(path)])
-    motifs, weights = tables(capsys.readouterr().out)
+    motifs, weights, scores = tables(capsys.readouterr().out)
     assert [row[:2] for row in motifs[2:]] == [[near, method] for near in module.NEAR for method in module.COMPARED]
     # Each layer alone, and all but the last one with those after it.
     assert len(weights) - 2 == len(module.NEAR) * (4 + 3 + 2 + 1)
+    assert len(scores) - 2 == 5  # both data sets when edges move, one when features do
     found = json.loads(path.read_text())
+    bounds = {
+        "motifs": ("own_house", "any_house", 0, 1),
+        "weights": ("absolute", "signed", -1, 1),
+        "scores": ("p", "scores", 0, math.inf),
+    }
     for one in found:
-        kinds = ("own_house", "any_house") if one["check"] == "motifs" else ("absolute", "signed")
-        least = 0 if one["check"] == "motifs" else -1
+        *kinds, least, most = bounds[one["check"]]
         for kind in kinds:
             assert len(one[kind]) == 2
-            assert all(value is None or least <= value <= 1 for value in one[kind])
+            assert all(value is None or least <= value <= most for value in one[kind])
+    # Saliency is linear: its p is its scores.
+    saliency = [one for one in found if one["check"] == "scores" and one["method"] == "saliency"]
+    assert all(one["p"] == pytest.approx(one["scores"]) for one in saliency)
 
 
 def test_scores_that_follow_the_houses_have_the_whole_area(script):

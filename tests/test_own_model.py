@@ -271,7 +271,7 @@ def test_a_node_is_explained_as_by_the_library(here, explain):
     graph, model = make_graph(), load_model("mine:weighted")
     explainer = Explainer(
         model,
-        algorithm=gf.KEC("U(A,0.5)", 30),
+        algorithm=gf.AnchoredKEC("U(A,0.5)", 30),
         explanation_type="model",
         node_mask_type="attributes",
         edge_mask_type="object",
@@ -427,7 +427,7 @@ def test_constant_features_have_no_neighbourhood_of_features(here, explain):
 def test_names_are_printed_as_they_are_but_never_obeyed(here, explain):
     names = ["[bold]a[/bold]", "[/]", "\x1b[31mred\x1b[0m", "two\nlines", "x" * 200, *"fghijkl"]
     torch.save({**make_graph(), "node_names": names}, here / "odd.pt")
-    code, out, err = explain("mine:node", "--node", 2, "--top", 50, data="odd.pt")
+    code, out, err = explain("mine:node", "--node", 2, "--top", 50, "--method", "kec", data="odd.pt")
     assert code == 0, err
     assert "\x1b" not in out
     for text in ("[bold]a[/bold]", "[/]", "[31mred", "two lines", "x" * 39 + "…"):
