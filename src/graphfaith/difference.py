@@ -283,6 +283,8 @@ def carried(propagation: Propagation, rows: Tensor, eps: Tensor) -> Tensor:
 
 def energy(eps: Tensor) -> Tensor:
     """|eps|^2 of each sample, [S]."""
+    if eps.dim() == 2:  # laid out entry after entry, more often than not
+        return eps.square().sum(dim=1)
     length: Tensor = torch.linalg.vector_norm(eps.flatten(1), dim=1)
     return length.double().square()
 

@@ -70,15 +70,14 @@ class Propagation:
         shape = self.num_nodes, values.size(1)
         entries = self._entries(values, normalization)
         inward = values.new_zeros(self._near[-1], shape[1]).index_add_(0, self._inner_ends[1], entries)
-        square = inward.square()
-        powers = square, square * inward
+        powers = values.new_empty(len(MOMENTS), *inward.shape)
+        torch.mul(torch.mul(inward, inward, out=powers[0]), inward, out=powers[1])
         rows = values.new_empty(self.num_hops, *shape)
         moments = values.new_empty(self.num_hops, len(MOMENTS), shape[1])
         row = self.e
         for k, (step, source, sink) in enumerate(self._steps):
             near = self._near[k]
-            for place, power in enumerate(powers):
-                torch.sum(row[:near] * power[:near], dim=0, out=moments[k, place])
+            torch.sum(row[:near] * powers[:, :near], dim=1, out=moments[k])
             terms = entries.index_select(0, step).mul_(row.index_select(0, sink))
             row = rows[k].zero_().index_add_(0, source, terms)
         return Propagated(rows, moments)
