@@ -31,6 +31,16 @@ def test_the_eight_lines_run_with_a_gat(capsys):
     assert names["explanation"].edge_mask.abs().max() > 0
 
 
+def test_the_page_on_anchored_kec_runs(capsys):
+    torch.manual_seed(0)
+    data = Data(x=torch.rand(60, 5), edge_index=torch.randint(0, 60, (2, 300)))
+    names = {"model": GAT(5, 8, num_layers=2, out_channels=3), "data": data}
+    exec(re.search(r"```python\n(.*?)```", (ROOT / "docs" / "anchored.md").read_text(), flags=re.S).group(1), names)
+    estimate, count = capsys.readouterr().out.splitlines()
+    assert estimate.startswith("Delta(p) = ")
+    assert int(count) in (200, 400, 800, 1600, 3200)
+
+
 def test_the_page_on_models_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)

@@ -37,15 +37,16 @@ class Unfaithfulness:
 
 def estimated(residual: Tensor, delta: Tensor, noise: float, neighborhood: str, seed: int) -> Unfaithfulness:
     """Means over samples; the error of a ratio of means is that of its linearisation (delta method)."""
-    errors, changes, count = np.square(residual.numpy()), np.square(delta.numpy()), len(delta)
-    value, zero = float(errors.mean()), float(changes.mean())
+    errors, changes, count = residual.numpy() ** 2, delta.numpy() ** 2, len(delta)
+    value, zero = float(errors.sum()) / count, float(changes.sum()) / count
     if zero > noise:
         relative = value / zero
-        spread = _stderr(errors - relative * changes) / zero
+        spread = _stderr(errors - relative * changes, value - relative * zero) / zero
     else:
         relative, spread = (0.0 if value <= noise else math.inf), 0.0
-    return Unfaithfulness(value, _stderr(errors), relative, spread, zero, count, neighborhood, seed)
+    return Unfaithfulness(value, _stderr(errors, value), relative, spread, zero, count, neighborhood, seed)
 
 
-def _stderr(values: np.ndarray) -> float:
-    return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+def _stderr(values: np.ndarray, mean: float) -> float:
+    off, count = values - mean, len(values)
+    return math.sqrt(float(off @ off) / (count - 1) / count) if count > 1 else math.inf

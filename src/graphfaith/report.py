@@ -33,7 +33,7 @@ def _table(rows: Sequence[Row]) -> Table:
     title = f"{first.dataset}, {first.neighborhood}, {count} node{'s' if count != 1 else ''}"
     table = Table(title=title, title_justify="left")
     table.add_column("method")
-    for name in ("Delta(p)", "± stderr", "relative", "lowest on", "seconds a node"):
+    for name in ("Delta(p)", "± stderr", "relative", "lowest", "seconds a node"):
         table.add_column(name, justify="right")
     best = min(row.unfaithfulness for row in rows)
     for row in rows:

@@ -144,10 +144,14 @@ def _curvature(parts: list[tuple[Tensor, Tensor]]) -> tuple[Float64, Float64]:
         return np.zeros((0, 0)), np.zeros((0, 0))
     gram, meet = np.zeros((count, count)), np.zeros((count, count))  # meet is of perturbations (rows) with gradients
     for gradients, epsilon in parts:
-        g, eps = gradients.flatten(1).numpy(), epsilon.flatten(1).to(gradients.dtype).numpy()
-        spread = float(epsilon.double().square().mean())
+        g, eps = gradients.flatten(1).numpy(), epsilon.flatten(1).numpy()
+        spread = (
+            float(np.vdot(eps, eps)) / eps.size
+            if eps.dtype != np.float16
+            else float(np.square(eps, dtype=np.float64).mean())
+        )
         gram += spread * _products(g, g)
-        meet += _products(eps, g)
+        meet += _products(eps.astype(g.dtype, copy=False), g)
     values, vectors = _largest(gram)
     root = np.sqrt(values)
     mix = vectors / root

@@ -19,7 +19,7 @@ from ..sensitivity import Sensitivity, gradients_at
 from ..solve import ridge
 from ..stages import stage, timed
 from ..target import Target
-from ..walks import Normalization
+from ..walks import Float64, Normalization
 from .base import FaithfulExplainer
 from .kec import with_first
 
@@ -31,7 +31,7 @@ _EVERY = 12  # of so many samples one is asked for the gradient of F, and has no
 _FEWEST = 100  # samples that "auto" begins with
 _ROUNDING = 1e-11  # the share of a number by which it may differ from an equal one
 _FAINT = 1e-3  # the share of F's change that a forecast has to reach to be taken in its own units
-_SMALL = 32  # nodes; up to so many a second call of the model costs more than gradients that nobody asked for
+_SMALL = 64  # nodes; up to so many a second call of the model costs more than gradients that nobody asked for
 _FIRM = 100.0  # how much less what gradients foresee is shrunk than the rest
 
 
@@ -291,25 +291,24 @@ class _Terms:
     def model(self, fit: _Fit, kind: Normalization) -> AnchoredModel:
         """The p with the weights of ``fit``."""
         known, hops = self.sensitivity, self.target.num_hops
-        weights = torch.zeros(hops + 1, len(known.columns), dtype=torch.float64)
         first = 0 if self._moves[0] else 1  # of X as it is, e^T X does not change
-        solved = fit.weights("khop", (hops + 1 - first, known.columns.size(1)))
-        weights[first:] = solved @ known.columns.T
-        local, mean, curvature = (float(fit.weights(name, (1,))) for name in ("saliency", "mean", "curvature"))
-        energies = iter(fit.weights("energy", (sum(self._moves),)).tolist())
-        stiffness = torch.tensor([next(energies) if moved else 0.0 for moved in self._moves], dtype=torch.float64)
+        solved = np.zeros((hops + 1, known.columns.size(1)))
+        solved[first:] = fit.weights("khop", (hops + 1 - first, known.columns.size(1)))
+        local, mean, curvature = (float(fit.weights(name, (1,))[0]) for name in ("saliency", "mean", "curvature"))
+        stiffness = np.zeros(2)
+        stiffness[[*self._moves]] = fit.weights("energy", (sum(self._moves),))
         phi_x, phi_a = known.gradient(local, mean)
         if self._drops:
             # Of an entry that goes, eps^2 = A eps. So it is linear, and the scores can tell of it.
-            phi_a = phi_a.double() + stiffness[1] * self._own * self.graph.felt
+            phi_a = phi_a.double() + float(stiffness[1]) * self._own * self.graph.felt
             stiffness[1] = 0
         p = AnchoredModel(
             self.graph,
-            weights,
-            fit.weights("degrees", (hops, len(MOMENTS))),
+            torch.from_numpy(solved) @ known.columns.T,
+            torch.from_numpy(fit.weights("degrees", (hops, len(MOMENTS)))),
             phi_x,
             phi_a,
-            stiffness,
+            torch.from_numpy(stiffness),
             *known.directions,
             curvature * known.bend,
             kind,
@@ -339,7 +338,8 @@ class _Fit:
     def __init__(self, blocks: dict[Block, tuple[Tensor, float]], change: Tensor) -> None:
         parts = [block.numpy() for block, _ in blocks.values()]
         terms = np.concatenate(parts, axis=1) if parts else np.zeros((len(change), 0))
-        squares = np.einsum("sp,sp->p", terms, terms) / len(terms)
+        squares = (terms * terms).sum(axis=0) / len(terms)
+        typical = float(change @ change) / len(change)
         self._places: dict[Block, slice] = {}
         size, stop = squares.copy(), 0
         for name, (block, rounding) in blocks.items():
@@ -351,7 +351,7 @@ class _Fit:
                 size[own] *= block.size(1)
             else:
                 # What foresees next to nothing of the change is not blown up until it does.
-                least = 0.0 if name == "energy" else _FAINT**2 * float(change.square().mean())
+                least = 0.0 if name == "energy" else _FAINT**2 * typical
                 size[own] = np.maximum(squares[own], least) / _FIRM
             size[own][size[own] <= rounding**2] = np.inf  # nothing moves here but by rounding
             self._places[name] = own
@@ -359,9 +359,10 @@ class _Fit:
         self.solution = ridge(torch.from_numpy(terms * self._scale), change)
         self.error = float(self.solution.left_out @ self.solution.left_out) / len(change)
 
-    def weights(self, name: Block, shape: tuple[int, ...]) -> Tensor:
+    def weights(self, name: Block, shape: tuple[int, ...]) -> Float64:
         """Those of a block, or zeros if it is not there."""
         if name not in self._places:
-            return torch.zeros(shape, dtype=torch.float64)
+            return np.zeros(shape)
         own = self._places[name]
-        return torch.from_numpy(self.solution.weights.numpy()[own] * self._scale[own]).view(shape)
+        found: Float64 = self.solution.weights.numpy()[own] * self._scale[own]
+        return found.reshape(shape)
