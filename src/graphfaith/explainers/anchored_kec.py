@@ -85,6 +85,8 @@ class AnchoredKEC(FaithfulExplainer):
     ) -> None:
         super().__init__(num_hops, **options)
         self.neighborhood, self.seed = as_neighborhood(neighborhood), check_seed(seed)
+        if isinstance(num_samples, str) and num_samples != "auto":
+            raise InputError(f"num_samples must be a whole number of at least 1, or 'auto' (got {num_samples!r})")
         self.num_samples = num_samples if num_samples == "auto" else check_count(num_samples, "num_samples")
         self.tolerance = check_real(tolerance, "tolerance", above=0.0)
         self.max_samples = check_count(max_samples, "max_samples")
