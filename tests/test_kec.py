@@ -454,3 +454,24 @@ def test_change_is_that_of_a_plain_dense_fit(kind, text, features):
     np.testing.assert_allclose(p.weights.flatten() / scale, weights / scale, rtol=0, atol=1e-8)
     if kind != "all zero":
         assert np.abs(expected).max() > 1e-3
+
+
+# The other solver -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", NEIGHBORHOODS)
+@pytest.mark.parametrize("num_samples", [8, 60])
+def test_ridge_is_a_solver_too(text, num_samples):
+    """Of the same samples, and about as faithful; "tsvd" is what one gets without asking."""
+    target = target_of(make_case(seed=8, nodes=14, edges=60))
+    paper, penalised = (gf.KEC(text, num_samples, solver=solver).fit(target) for solver in ("tsvd", "ridge"))
+    assert penalised.in_sample_error >= paper.in_sample_error - 1e-12
+    assert not torch.equal(penalised.weights, paper.weights)
+    scores = unfaithfulness_of(target, [paper, penalised], text, 300)
+    assert scores[1].value <= 1.5 * scores[0].value
+    assert torch.equal(gf.KEC(text, num_samples).fit(target).weights, paper.weights)
+
+
+def test_a_solver_has_to_be_known():
+    with pytest.raises(gf.InputError, match="solver must be one of tsvd, ridge"):
+        gf.KEC("U(A,0.5)", solver="magic")

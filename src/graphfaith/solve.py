@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -165,6 +165,10 @@ def ridge(features: Tensor, change: Tensor) -> Ridge:
     ([3.0, -1.0], 1e-08)
     """
     phi, delta = (part.numpy() for part in _checked(features, change, 0.0))
+    if phi.shape[1] > len(phi):  # the same fit in as many coordinates as there are samples
+        left, spread, right = np.linalg.svd(phi, full_matrices=False)
+        found = ridge(torch.from_numpy(left * spread), change)
+        return replace(found, weights=torch.from_numpy(right.T @ found.weights.numpy()))
     count, penalties = len(phi), np.array(PENALTIES)
     values, vectors = np.linalg.eigh(phi.T @ phi)
     turned = phi @ vectors  # [S, P]
@@ -174,8 +178,8 @@ def ridge(features: Tensor, change: Tensor) -> Ridge:
     left_out = residual / (1 - np.square(turned) @ shrink)
     errors = np.square(left_out).sum(axis=0)
     best = int(np.flatnonzero(errors <= _NEARLY * errors.min())[-1])
-    found = (vectors @ coefficients[:, best], residual[:, best].copy(), left_out[:, best].copy())
-    weights, residual, left_out = map(torch.from_numpy, found)
+    columns = (vectors @ coefficients[:, best], residual[:, best].copy(), left_out[:, best].copy())
+    weights, residual, left_out = map(torch.from_numpy, columns)
     return Ridge(weights, PENALTIES[best], residual, left_out)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -12,11 +12,13 @@ from ..difference import DifferenceModel, KHopModel
 from ..errors import InputError
 from ..neighborhood import Neighborhood
 from ..scratch import scratch
-from ..solve import truncated_svd
+from ..solve import Solution, ridge, truncated_svd
 from ..stages import stage, timed
 from ..target import Target
 from ..walks import Normalization, khop_rows
 from .base import FittedExplainer
+
+Solver = Literal["tsvd", "ridge"]
 
 
 class KEC(FittedExplainer):
@@ -29,7 +31,8 @@ class KEC(FittedExplainer):
     :math:`\delta F = F(X, A) - F(X - \epsilon_X, A - \epsilon_A)`. Scores are the gradient of p.
 
     ``normalization`` says what N is: "symmetric", as in the paper, "row", "none", or "auto": of the three the one
-    with the smallest leave-one-out error on the samples of the fit. Other options:
+    with the smallest leave-one-out error on the samples of the fit. ``solver`` is "tsvd", the paper's truncated SVD, or
+    "ridge", a penalty that leave-one-out error chooses. Other options:
     :class:`~graphfaith.explainers.base.FittedExplainer`.
     """
 
@@ -45,13 +48,16 @@ class KEC(FittedExplainer):
         seed: int = 0,
         *,
         normalization: Normalization | Literal["auto"] = "symmetric",
+        solver: Solver = "tsvd",
         **options: Any,
     ) -> None:
         super().__init__(neighborhood, num_samples, num_hops, threshold, seed, **options)
         if normalization not in (*get_args(Normalization), "auto"):
             known = ", ".join(get_args(Normalization))
             raise InputError(f"normalization must be one of {known}, auto (got {normalization!r})")
-        self.normalization = normalization
+        if solver not in get_args(Solver):
+            raise InputError(f"solver must be one of {', '.join(get_args(Solver))} (got {solver!r})")
+        self.normalization, self.solver = normalization, solver
 
     def fit(self, target: Target) -> KHopModel:
         """Proposition 3's optimum on ``num_samples`` samples."""
@@ -105,17 +111,31 @@ class KEC(FittedExplainer):
         change: Tensor,
     ) -> KHopModel:
         """The optimum for each N, and of several the best; ``before`` has the rows e^T N(A^k) of the graph as it is."""
-        found = {
-            kind: truncated_svd(phi, change, self.threshold, relative=self.relative) for kind, phi in features.items()
-        }
+        found = {kind: self._solved(phi, change) for kind, phi in features.items()}
         best = next(iter(found)) if len(found) == 1 else min(found, key=lambda kind: found[kind].left_out)
         p = KHopModel(coordinates.graph, coordinates.weights(found[best].weights), found[best].error, best)
         p.remember(before[best], coordinates.own)
         return p
 
+    def _solved(self, phi: Tensor, change: Tensor) -> Solution | _Penalised:
+        if self.solver == "tsvd":
+            return truncated_svd(phi, change, self.threshold, relative=self.relative)
+        scale = float(phi.square().sum()) / len(phi)
+        scale = scale**-0.5 if scale > 0 else 1.0
+        found = ridge(scale * phi, change)
+        return _Penalised(scale * found.weights, found.error, float(found.left_out.square().mean()))
+
     def details(self, p: DifferenceModel) -> dict[str, Any]:
         """What N is, beside what every fit says of itself."""
         return {**super().details(p), "normalization": getattr(p, "normalization", None)}
+
+
+class _Penalised(NamedTuple):
+    """What is needed of a solution."""
+
+    weights: Tensor
+    error: float
+    left_out: float
 
 
 def with_first(own: Tensor, eps: Tensor | None) -> Tensor:
