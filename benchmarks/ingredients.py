@@ -205,7 +205,7 @@ def fitted(names, fit, test, *, forced=False):
     own, other = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
     change = fit["change"]
     found = ridge(own, change)
-    errors = {"zero": change, "saliency": fit["saliency"][:, 0] - change, "anchored": found.left_out}
+    errors = {"zero": change, "saliency": fit["saliency"][:, 0] - change, "anchored": found.left_out_residual}
     foreseen = {"zero": 0 * test["change"], "saliency": test["saliency"][:, 0], "anchored": other @ found.weights}
     chosen = "anchored" if forced else min(errors, key=lambda name: float(errors[name].square().mean()))
     return foreseen[chosen], chosen

@@ -163,7 +163,7 @@ def test_the_estimate_is_that_of_fits_without_each_sample(text):
         others = np.arange(count) != sample
         normal = phi[others].T @ phi[others] + count * found.penalty * np.eye(phi.shape[1])
         left.append(phi[sample] @ np.linalg.solve(normal, phi[others].T @ change[others]) - change[sample])
-    np.testing.assert_allclose(found.left_out, left, rtol=1e-4, atol=1e-8 * np.abs(change).max())
+    np.testing.assert_allclose(found.left_out_residual, left, rtol=1e-4, atol=1e-8 * np.abs(change).max())
     if p.chosen == "anchored":
         assert p.estimate.value == pytest.approx(np.mean(np.square(left)), rel=1e-4)
         assert p.estimate.relative == pytest.approx(np.mean(np.square(left)) / np.mean(change**2), rel=1e-4)

@@ -477,7 +477,8 @@ def test_ridge_takes_the_largest_penalty_that_is_nearly_the_best(samples, parame
     errors = {penalty: np.mean(residual**2) for penalty, residual in left.items()}
     near = [penalty for penalty, error in errors.items() if error <= 1.1 * min(errors.values())]
     assert found.penalty == max(near)
-    np.testing.assert_allclose(found.left_out, left[found.penalty], rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(found.left_out_residual, left[found.penalty], rtol=1e-5, atol=1e-9)
+    assert found.left_out == pytest.approx(errors[found.penalty], rel=1e-5, abs=1e-15)
     normal = phi.T @ phi + samples * found.penalty * torch.eye(parameters, dtype=torch.float64)
     torch.testing.assert_close(found.weights, torch.linalg.solve(normal, phi.T @ change), rtol=1e-6, atol=1e-8)
     torch.testing.assert_close(found.residual, phi @ found.weights - change)
@@ -490,7 +491,7 @@ def test_ridge_is_not_fooled_by_a_fit_through_every_sample():
     phi = torch.randn(40, 200, generator=generator, dtype=torch.float64) / 200**0.5
     change = torch.randn(40, generator=generator, dtype=torch.float64)
     found = ridge(phi, change)
-    assert float(found.left_out.square().mean()) > 0.8 * float(change.square().mean())
+    assert found.left_out > 0.8 * float(change.square().mean())
     assert float((phi @ found.weights).square().mean()) < 0.1 * float(change.square().mean())
 
 
@@ -498,7 +499,7 @@ def test_ridge_is_not_fooled_by_a_fit_through_every_sample():
 def test_ridge_of_nothing(parameters):
     found = ridge(torch.zeros(6, parameters), torch.arange(6.0))
     assert not found.weights.any()
-    assert found.left_out.tolist() == [0.0, -1.0, -2.0, -3.0, -4.0, -5.0]
+    assert found.left_out_residual.tolist() == [0.0, -1.0, -2.0, -3.0, -4.0, -5.0]
 
 
 def test_ridge_names_what_is_not_finite():

@@ -53,6 +53,16 @@ class Perturbations:
         """A - eps_A, [S, e], in double precision; None if edges stay as they are."""
         return None if self.edges is None else self.graph.weight.double() - self.edges
 
+    @property
+    def weight_with_own(self) -> Tensor:
+        """A as it is and A - eps_A, [S + 1, e] (A alone if edges stay), laid out entry after entry, as gathered."""
+        own, eps = self.graph.weight.double(), self.edges
+        both = torch.empty(len(own), 1 if eps is None else len(eps) + 1, dtype=own.dtype)
+        both[:, 0] = own
+        if eps is not None:
+            torch.sub(own.unsqueeze(1), eps.T, out=both[:, 1:])
+        return both.T
+
 
 class Neighborhood:
     """A distribution of perturbations of a graph. Products (``*``) perturb features and edges together.

@@ -139,12 +139,17 @@ class Ridge:
     weights: Tensor  # [P]
     penalty: float  # the ridge, in units of S
     residual: Tensor  # [S] what is left of the change, with the opposite sign
-    left_out: Tensor  # [S] the same, each sample left to a fit of the others
+    left_out_residual: Tensor  # [S] the same, each sample left to a fit of the others
 
     @property
     def error(self) -> float:
         """The mean of squares that is left."""
         return float(self.residual.square().mean())
+
+    @property
+    def left_out(self) -> float:
+        """The leave-one-out error, as in :class:`Solution`."""
+        return float(self.left_out_residual @ self.left_out_residual) / len(self.left_out_residual)
 
 
 PENALTIES = tuple(10 ** (half / 2) for half in range(-16, 5))  # 1e-8 .. 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from ..checks import check_count, check_real, check_seed
 from ..difference import AnchoredModel, DifferenceModel, bending, carried, energy
-from ..errors import InputError
+from ..errors import InputError, ModelError
 from ..estimate import estimated
 from ..neighborhood import Neighborhood, Perturbations, as_neighborhood
 from ..propagation import MOMENTS, Propagation
@@ -21,7 +22,6 @@ from ..stages import stage, timed
 from ..target import Target
 from ..walks import Float64, Normalization
 from .base import FaithfulExplainer
-from .kec import with_first
 
 Block = Literal["khop", "degrees", "saliency", "mean", "energy", "curvature"]
 BLOCKS: tuple[Block, ...] = get_args(Block)
@@ -142,7 +142,7 @@ class AnchoredKEC(FaithfulExplainer):
             drawn = near.numbered(graph, np.concatenate([rest, asked]), self.seed)
             others, first = drawn[:count], drawn[count:]
             assert first.weight is not None
-            weight = with_first(graph.weight.double(), others.edges)
+            weight = others.weight_with_own
         with stage("F"):
             points = torch.cat([weight.to(graph.weight.dtype), first.weight.to(graph.weight.dtype)])
             at = torch.cat([torch.zeros(1, dtype=torch.int64), torch.arange(count + 1, len(points))])
@@ -180,7 +180,7 @@ class AnchoredKEC(FaithfulExplainer):
         left: dict[Chosen, Tensor] = {
             "zero": -change,
             "saliency": terms.numbers("saliency")[:, 0] - change,
-            "anchored": fit.solution.left_out,
+            "anchored": fit.solution.left_out_residual,
         }
         errors = {name: float(residual @ residual) / len(change) for name, residual in left.items()}
         noise = (4 * torch.finfo(terms.graph.x.dtype).eps * terms.target.scale) ** 2
@@ -229,7 +229,7 @@ class _Terms:
         eps, self._moves = chunk.features, (chunk.features is not None, chunk.edges is not None)
         with stage("features"):
             if weight is None:
-                weight = with_first(self._own, chunk.edges)
+                weight = chunk.weight_with_own
             for kind in self.kinds:
                 self._propagate(kind, weight, chunk)
             foreseen = self.sensitivity.foreseen(chunk)
@@ -321,11 +321,10 @@ class _Terms:
     def simple(self, chosen: Chosen, kind: Normalization) -> AnchoredModel:
         """The gradient alone, or nothing."""
         hops, part = self.target.num_hops, self.graph
-        phi = (
-            self.target.gradient()
-            if chosen == "saliency"
-            else (torch.zeros_like(part.x), torch.zeros_like(part.weight))
-        )
+        phi = torch.zeros_like(part.x), torch.zeros_like(part.weight)
+        if chosen == "saliency":
+            with suppress(ModelError):  # a gradient that is not finite counted as 0 in the fit
+                phi = self.target.gradient()
         nothing = (
             torch.zeros(*shape, dtype=torch.float64)
             for shape in ((hops + 1, part.x.size(1)), (hops, len(MOMENTS)), (2,), (0, 0))
@@ -359,7 +358,7 @@ class _Fit:
             self._places[name] = own
         self._scale = 1 / np.sqrt(size)
         self.solution = ridge(torch.from_numpy(terms * self._scale), change)
-        self.error = float(self.solution.left_out @ self.solution.left_out) / len(change)
+        self.error = self.solution.left_out
 
     def weights(self, name: Block, shape: tuple[int, ...]) -> Float64:
         """Those of a block, or zeros if it is not there."""

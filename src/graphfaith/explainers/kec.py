@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, get_args
+from dataclasses import replace
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from ..difference import DifferenceModel, KHopModel
 from ..errors import InputError
 from ..neighborhood import Neighborhood
 from ..scratch import scratch
-from ..solve import Solution, ridge, truncated_svd
+from ..solve import Ridge, Solution, ridge, truncated_svd
 from ..stages import stage, timed
 from ..target import Target
 from ..walks import Normalization, khop_rows
@@ -64,7 +65,6 @@ class KEC(FittedExplainer):
         graph, hops = target.computation_graph, target.num_hops
         with stage("features"):
             coordinates = Coordinates(graph, hops, moved=self.neighborhood.perturbs_features)
-            own = graph.weight.double()
         before: dict[Normalization, Tensor] = {}
         changes, value, at = [], None, 0
         fixed = 8 * (3 * len(self.kinds) * self.num_samples * coordinates.size + 3 * graph.x.numel())
@@ -74,7 +74,7 @@ class KEC(FittedExplainer):
         for chunk in timed(chunks, "sampling"):
             start = int(value is None)
             # The graph as it is goes with the first samples of it.
-            weight = with_first(own, chunk.edges) if start else chunk.weight
+            weight = chunk.weight_with_own if start else chunk.weight
             with stage("features"):
                 for kind in self.kinds:
                     after = before.get(kind) if weight is None else khop_rows(graph, weight, hops, kind)
@@ -117,31 +117,14 @@ class KEC(FittedExplainer):
         p.remember(before[best], coordinates.own)
         return p
 
-    def _solved(self, phi: Tensor, change: Tensor) -> Solution | _Penalised:
+    def _solved(self, phi: Tensor, change: Tensor) -> Solution | Ridge:
         if self.solver == "tsvd":
             return truncated_svd(phi, change, self.threshold, relative=self.relative)
         scale = float(phi.square().sum()) / len(phi)
         scale = scale**-0.5 if scale > 0 else 1.0
         found = ridge(scale * phi, change)
-        return _Penalised(scale * found.weights, found.error, float(found.left_out.square().mean()))
+        return replace(found, weights=scale * found.weights)
 
     def details(self, p: DifferenceModel) -> dict[str, Any]:
         """What N is, beside what every fit says of itself."""
         return {**super().details(p), "normalization": getattr(p, "normalization", None)}
-
-
-class _Penalised(NamedTuple):
-    """What is needed of a solution."""
-
-    weights: Tensor
-    error: float
-    left_out: float
-
-
-def with_first(own: Tensor, eps: Tensor | None) -> Tensor:
-    """Entries of A as they are and of the samples, [S + 1, e], laid out entry after entry, as they are gathered."""
-    both = torch.empty(len(own), 1 if eps is None else len(eps) + 1, dtype=own.dtype)
-    both[:, 0] = own
-    if eps is not None:
-        torch.sub(own.unsqueeze(1), eps.T, out=both[:, 1:])
-    return both.T
