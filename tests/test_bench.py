@@ -31,7 +31,7 @@ from graphfaith.bench.run import rows_of, run
 from graphfaith.bench.straightforward import straightforward_kec
 from graphfaith.bench.threads import largest_difference
 from graphfaith.bench.timing import Contender, Ratio, Timing, interleaved, ratio
-from graphfaith.comparison import METHODS
+from graphfaith.comparison import ALL_METHODS
 from graphfaith.stages import STAGES
 from graphfaith.target import Target
 
@@ -243,10 +243,10 @@ def test_a_run_has_every_figure(result):
     assert (result["ratios"]["million_peak_mb"] is None) == (peak_of(lambda: None) is None)
     assert list(result["tables"]) == ["cora", "citeseer", "million"]
     names = [row["method"] for row in result["tables"]["cora"]]
-    assert names[: len(METHODS)] == list(METHODS)
+    assert names[: len(ALL_METHODS)] == list(ALL_METHODS)
     peers = {who.CAPTUM_SALIENCY, who.CAPTUM_IG, who.GNN, who.PG, who.STRAIGHTFORWARD}
     assert peers | {who.GNN_WHOLE, who.KEC_MANY, who.KEC_FEATURES} <= set(names)
-    assert {row["method"] for row in result["tables"]["million"]} == set(METHODS) | peers
+    assert {row["method"] for row in result["tables"]["million"]} == set(ALL_METHODS) | peers
     assert json.loads(json.dumps(result)) == result
 
 
@@ -302,7 +302,7 @@ def test_times_of_one_node_are_of_one_node(ways):
     case = tiny(120)
     made = [*who.contenders_on(case, TINY), *who.variants_on(case, TINY), who.kec_on(case, TINY, "other")]
     for contender in made:
-        if contender.name in METHODS or contender.name in (who.KEC_MANY, who.KEC_FEATURES, "other"):
+        if contender.name in ALL_METHODS or contender.name in (who.KEC_MANY, who.KEC_FEATURES, "other"):
             before = len(ways)
             next(iter(contender.explanations(case.nodes)))
             assert len(ways) == before + 1, contender.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conftest import needs_data
-from graphfaith.comparison import METHODS, compare
+from graphfaith.comparison import ALL_METHODS, compare
 from graphfaith.models import trained
 from graphfaith.neighborhood import BernoulliEdges, UniformEdges
 
@@ -16,12 +16,12 @@ pytestmark = needs_data
 def rows():
     cora = trained("cora", cache=False)
     near = [UniformEdges(0.5), BernoulliEdges(0.5)]
-    found = compare(cora.model, cora.data, range(0, 1000, 50), list(METHODS), near, num_samples=300)
+    found = compare(cora.model, cora.data, range(0, 1000, 50), list(ALL_METHODS), near, num_samples=300)
     return {(row.method, row.neighborhood): row for row in found}
 
 
 @pytest.mark.parametrize("near", ["U(A,0.5)", "B(A,0.5)"])
-@pytest.mark.parametrize("method", [name for name in METHODS if name.startswith(("ig", "gnn", "pg"))])
+@pytest.mark.parametrize("method", [name for name in ALL_METHODS if name.startswith(("ig", "gnn", "pg"))])
 def test_kec_is_more_faithful_than(rows, method, near):
     assert rows["kec", near].unfaithfulness < rows[method, near].unfaithfulness
 

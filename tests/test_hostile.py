@@ -43,6 +43,7 @@ METHODS = {
     "gnnexplainer": lambda near: gf.GNNExplainer(epochs=2),
     "gnnexplainer-hard": lambda near: gf.GNNExplainer(hard=True, epochs=2),
     "pgexplainer": lambda near: gf.PGExplainer(epochs=1),
+    "subgraphx": lambda near: gf.SubgraphX(max_nodes=3, num_samples=5, rollouts=2),
 }
 NEAR = ["U(A,0.5)", "B(A,0.5)", "B(A,1)", "U(X,0.3r)", "U(X,0.3r)xB(A,0.5)"]
 
@@ -87,7 +88,7 @@ def test_an_answer_or_a_typed_error(case, method, family, text, everything):
     model = case.model if make is None else make(case.x.size(1), 4, case.layers, 3).to(case.x.dtype).eval()
     kwargs = case.kwargs if make is None else {}
     explainer = Explainer(model, METHODS[method](near), "model", CONFIG, "attributes", "object")
-    index = None if everything and method != "pgexplainer" else case.node
+    index = None if everything and method not in ("pgexplainer", "subgraphx") else case.node
     if near.perturbs_features and float(case.x.max() - case.x.min()) == 0:
         with pytest.raises(gf.InputError, match=r"r = max\(X\) - min\(X\) = 0"):
             gf.general_unfaithfulness(explainer, explainer(case.x, case.edge_index, index=index, **kwargs), near, 10)

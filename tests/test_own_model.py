@@ -18,7 +18,7 @@ from torch_geometric.nn import GAT, GCN
 
 import graphfaith as gf
 from graphfaith import archive, cli
-from graphfaith.comparison import METHODS
+from graphfaith.comparison import ALL_METHODS
 from graphfaith.errors import InputError, ModelError, UnsupportedError
 from graphfaith.own_model import arguments_for, in_precision_of, load_model
 
@@ -311,7 +311,7 @@ def test_a_pair_of_nodes(here, explain):
     assert code == 0, err
     assert "note: pgexplainer is left out: PGExplainer explains nodes and graphs" in err
     rows = json.loads((here / "graph-edge-1.json").read_text())
-    assert [row["method"] for row in rows] == [name for name in METHODS if name != "pgexplainer"]
+    assert [row["method"] for row in rows] == [name for name in ALL_METHODS if name != "pgexplainer"]
     graph = make_graph()
     logit = float(output("mine:links", graph["x"], graph["edge_index"], graph["edge_label_index"])[1])
     for row in rows:

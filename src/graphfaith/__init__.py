@@ -15,7 +15,7 @@ from .errors import (
     UnsupportedError,
 )
 from .estimate import Unfaithfulness
-from .explainers import KEC, AnchoredKEC, GNNExplainer, IntegratedGradients, Linear, PGExplainer, Saliency
+from .explainers import KEC, AnchoredKEC, GNNExplainer, IntegratedGradients, Linear, PGExplainer, Saliency, SubgraphX
 from .explanation import SignedExplanation, signed_subgraph, to_networkx, top_edges, top_features, top_nodes
 from .many import explain_nodes
 from .neighborhood import (
@@ -64,6 +64,7 @@ __all__ = [
     "Saliency",
     "SignedExplanation",
     "SubgraphModel",
+    "SubgraphX",
     "Target",
     "Unfaithfulness",
     "UniformEdges",

@@ -28,6 +28,7 @@ OWN_FIELDS = (
     *("self_loop_score", "difference_model", "edge_route", "num_hops", "scores_digest"),
     *("method", "neighborhood", "in_sample_error", "normalization", "node_names", "feature_names"),
     *("estimate", "fit_samples", "chosen"),
+    *("evaluations", "rollouts", "budget_spent"),
 )
 _MAPPED = 1 << 20  # bytes from which on a mask has pages of its own
 

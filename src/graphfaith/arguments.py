@@ -8,7 +8,7 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from .checks import check_count, check_node, check_seed
-from .comparison import FITTED, METHODS, Samples
+from .comparison import ALL_METHODS, FITTED, METHODS, Samples
 from .datasets import DATASETS, MOTIF_DATASETS, load_dataset
 from .errors import InputError
 from .neighborhood import Neighborhood, parse_neighborhood
@@ -76,8 +76,9 @@ def samples_of(text: str, methods: Sequence[str]) -> Samples:
 
 
 def methods_of(names: Sequence[str]) -> list[str]:
-    """Names of methods, each once; "all" is every one."""
-    chosen = list(METHODS) if "all" in names else list(dict.fromkeys(names))
+    """Names of methods, each once; "all" is every one but subgraphx, and whatever is named beside it."""
+    named = [name for name in names if name != "all"]
+    chosen = list(dict.fromkeys([*ALL_METHODS, *named] if "all" in names else named))
     for name in chosen:
         if name not in METHODS:
             raise InputError(f"unknown method {name!r}: known are {', '.join(METHODS)}, and all")

@@ -26,6 +26,7 @@ from .explainers import (
     Linear,
     PGExplainer,
     Saliency,
+    SubgraphX,
 )
 from .neighborhood import Neighborhood, as_neighborhood
 from .target import Target
@@ -47,7 +48,10 @@ METHODS: dict[str, Callable[[Neighborhood, Any, int], FaithfulExplainer]] = {
     "gnnexplainer": lambda _near, _samples, seed: GNNExplainer(hard=True, seed=seed),
     "gnnexplainer-soft": lambda _near, _samples, seed: GNNExplainer(seed=seed),
     "pgexplainer": lambda _near, _samples, seed: PGExplainer(seed=seed),
+    "subgraphx": lambda _near, _samples, seed: SubgraphX(seed=seed),
 }
+# What "all" stands for. SubgraphX takes seconds a node, and so is left out unless it is named.
+ALL_METHODS = tuple(name for name in METHODS if name != "subgraphx")
 FITTED = ("anchored-kec", "kec", "linear")
 
 
@@ -84,9 +88,15 @@ class Row:
 
 
 def explainer_for(
-    model: torch.nn.Module, method: str, neighborhood: Neighborhood | str, *, samples: Samples = 200, seed: int = 0
+    model: torch.nn.Module,
+    method: str,
+    neighborhood: Neighborhood | str,
+    *,
+    samples: Samples = 200,
+    seed: int = 0,
+    return_type: str = "raw",
 ) -> Explainer:
-    """PyG's Explainer with the method of that name, scoring every feature and every edge."""
+    """PyG's Explainer of node classes with the method of that name, scoring every feature and every edge."""
     if method not in METHODS:
         raise InputError(f"unknown method {method!r}: known are {', '.join(METHODS)}")
     near = as_neighborhood(neighborhood)
@@ -96,7 +106,7 @@ def explainer_for(
         explanation_type="model",
         node_mask_type="attributes",
         edge_mask_type="object",
-        model_config=MODEL_CONFIG,
+        model_config={**MODEL_CONFIG, "return_type": return_type},
     )
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.explain import CaptumExplainer, Explainer, GNNExplainer, PGExplainer
 
-from ..comparison import METHODS, MODEL_CONFIG
+from ..comparison import ALL_METHODS, METHODS, MODEL_CONFIG
 from ..errors import UnsupportedError
 from ..explainers import KEC
 from ..neighborhood import Neighborhood, UniformEdges, UniformFeatures
@@ -49,8 +49,13 @@ def contenders_on(case: Case, plan: Plan) -> list[Contender]:
     """Those that every table has: our methods on the whole graph, the peers on the computation graph."""
     slow = spread(case.nodes, plan.slow_nodes)
     ours = [
-        Contender(name, slow if name in _SLOW else case.nodes, _ours(case, make(EDGES, plan.samples, 0)), name in _SLOW)
-        for name, make in METHODS.items()
+        Contender(
+            name,
+            slow if name in _SLOW else case.nodes,
+            _ours(case, METHODS[name](EDGES, plan.samples, 0)),
+            name in _SLOW,
+        )
+        for name in ALL_METHODS
     ]
     return [
         *ours,

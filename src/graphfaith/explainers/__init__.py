@@ -7,6 +7,7 @@ from .kec import KEC
 from .linear import Linear
 from .saliency import Saliency
 from .subgraph import GNNExplainer, PGExplainer, SubgraphExplainer
+from .subgraphx import SubgraphX
 
 __all__ = [
     "KEC",
@@ -19,4 +20,5 @@ __all__ = [
     "PGExplainer",
     "Saliency",
     "SubgraphExplainer",
+    "SubgraphX",
 ]

@@ -115,9 +115,22 @@ class GNNExplainer(SubgraphExplainer):
             found = algorithm(*args, **kwargs)
         nodes, edges = found.get("node_mask"), found.get("edge_mask")
         learnt = torch.ones(len(places)) if edges is None else edges
-        if self.hard:
-            learnt = (learnt >= 0.5).to(learnt.dtype)
-        return SubgraphModel(target, nodes, self._edge_mask(target, learnt, places))
+        p = SubgraphModel(target, nodes, self._edge_mask(target, learnt, places))
+        return self.hardened(p) if self.hard else p
+
+    @staticmethod
+    def hardened(p: SubgraphModel) -> SubgraphModel:
+        """The hard explanation, given the soft one: edges under 0.5 are dropped, and the others whole."""
+        assert p.edge_mask is not None
+        return SubgraphModel(p.target, p.node_mask, (p.edge_mask >= 0.5).to(p.edge_mask.dtype))
+
+
+class RankedSubgraphModel(SubgraphModel):
+    """A subgraph of the edges that rank highest, with what they were ranked by: ``ranking``, [e], from 0 to 1."""
+
+    def __init__(self, target: Target, edge_mask: Tensor, ranking: Tensor) -> None:
+        super().__init__(target, None, edge_mask)
+        self.ranking = ranking
 
 
 class PGExplainer(SubgraphExplainer):
@@ -173,8 +186,8 @@ class PGExplainer(SubgraphExplainer):
         with _untouched(model, self.seed):
             self._jointly, self._trained_for = self._train(targets), model
 
-    def fit(self, target: Target) -> SubgraphModel:
-        """Train if need be, score the edges, keep the best."""
+    def fit(self, target: Target) -> RankedSubgraphModel:
+        """Train if need be, score the edges, keep the best; what the learnt scores were stays with p."""
         if self._jointly is not None and self._trained_for is not target.model:
             raise InputError("this PGExplainer was trained on nodes of another model: make a new one")
         with _untouched(target.model, self.seed):
@@ -187,7 +200,9 @@ class PGExplainer(SubgraphExplainer):
         ranked = torch.where(weighed, learnt, -1.0).argsort(descending=True, stable=True)
         kept = torch.zeros_like(learnt)
         kept[ranked[:count]] = 1
-        return SubgraphModel(target, None, self._edge_mask(target, kept, places))
+        return RankedSubgraphModel(
+            target, self._edge_mask(target, kept, places), self._edge_mask(target, learnt, places)
+        )
 
     def _train(self, targets: list[Target]) -> pyg.PGExplainer:
         algorithm = pyg.PGExplainer(epochs=self.epochs, lr=self.lr)
