@@ -4,11 +4,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test bench nightly check format clean
+.PHONY: help demo test bench paper nightly check format clean
 help:
 	@echo "make demo    explain a dozen nodes of BA-Shapes with every method (no download)"
 	@echo "make test    linters, types and tests"
 	@echo "make bench   time every method and its peers (15 minutes; graphfaith bench --quick takes two)"
+	@echo "make paper   every table and figure of the paper (about an hour on two cores; goes on where it was stopped)"
 	@echo "make nightly the same with 500 examples for every property instead of 25 to 50"
 	@echo "make check   linters and types only"
 	@echo "make format  let ruff rewrite the sources"
@@ -40,6 +41,9 @@ test: check
 bench: $(VENV)/.test
 	@mkdir -p results
 	$(BIN)/graphfaith bench --json results/bench.json
+
+paper: $(VENV)/.run
+	$(BIN)/graphfaith reproduce --all
 
 nightly: check
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest

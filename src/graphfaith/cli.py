@@ -1,4 +1,4 @@
-"""The command line: ``graphfaith demo | explain | score | bench``."""
+"""The command line: ``graphfaith demo | explain | score | reproduce | bench``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .arguments import (
 )
 from .bench.command import bench as run_bench
 from .bench.run import TABLES
-from .comparison import METHODS, Row, Samples, compare
+from .comparison import ALL_METHODS, METHODS, Row, Samples, compare
 from .datasets import DATASETS, MOTIF_DATASETS
 from .errors import GraphfaithError, InputError, OutputError, UnsupportedError
 from .graph_file import NAMES, read_graph
@@ -35,6 +35,8 @@ from .models import Trained, trained
 from .neighborhood import parse_neighborhood
 from .output import check_output
 from .own_model import arguments_for, in_precision_of, load_model
+from .paper.command import command as run_reproduce
+from .paper.experiments import EXPERIMENTS
 from .progress import track
 from .report import explanation_row, print_explanation, print_rows, write_json
 from .subject import Options, Subject
@@ -64,7 +66,10 @@ app = typer.Typer(
 )
 
 Dataset = Annotated[str, typer.Option(help=f"One of {', '.join(DATASETS)}.")]
-Methods = Annotated[list[str], typer.Option("--method", help=f"Repeat, or 'all': {', '.join(METHODS)}.")]
+Methods = Annotated[
+    list[str],
+    typer.Option("--method", help=f"Repeat, or 'all', which is every one but subgraphx: {', '.join(METHODS)}."),
+]
 Neighborhoods = Annotated[
     list[str], typer.Option("--neighborhood", help="Repeat, or 'all': e.g. U(A,0.5), B(A,0.5), U(X,0.2r)xU(A,0.2).")
 ]
@@ -99,7 +104,7 @@ def demo(
     seed: Seed = 0,
     json_file: Json = None,
 ) -> None:
-    """Train on BA-Shapes, explain a dozen motif nodes with every method, and compare.
+    """Train on BA-Shapes, explain a dozen motif nodes with every method but subgraphx, and compare.
 
     \b
     Example:
@@ -113,7 +118,7 @@ def demo(
     check_output(picture, (".png",))
     fit = _train("ba-shapes", 0)
     nodes, near = list(range(400, 700, 25)), ["U(A,0.5)", "B(A,0.5)"]
-    rows = _compare(fit, nodes, list(METHODS), near, seed=seed)
+    rows = _compare(fit, nodes, list(ALL_METHODS), near, seed=seed)
     print_rows(out, rows)
     for path in outputs:
         write_json(path, [row.as_json() for row in rows])
@@ -231,6 +236,33 @@ def score(
     if path is not None:
         write_json(path, [row.as_json() for row in rows])
         typer.echo(f"\nRows: {json_file}")
+
+
+@app.command()
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(EXPERIMENTS)}.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the nodes.")] = False,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the results; results/paper, or results/quick.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes at work; as many as cores if left out.")] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Measure anew what is there already.")] = False,
+    page: Annotated[
+        Path | None, typer.Option("--page", help="Instead: write this .md page of the results in --out.")
+    ] = None,
+) -> None:
+    """Remake tables and figures of the paper, its value beside ours; goes on where it was stopped.
+
+    \b
+    Examples:
+      graphfaith reproduce table1 --quick
+      graphfaith reproduce --all --out results/paper
+      graphfaith reproduce --page results/paper.md --out results/paper
+    """
+    folder = folder or Path("results") / ("quick" if quick else "paper")
+    options = {"everything": everything, "quick": quick, "restart": restart}
+    run_reproduce(names or [], folder, **options, workers=workers, page=page)
 
 
 @app.command()

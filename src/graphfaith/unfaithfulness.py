@@ -64,6 +64,27 @@ def unfaithfulness_of(
 ) -> list[Unfaithfulness]:
     """Delta(p) for several difference models of one target, on the same samples and one evaluation of F on them."""
     near = as_neighborhood(neighborhood)
+    residuals, delta = residuals_of(target, models, near, num_samples, seed)
+    # A change of F no larger than its rounding is no change.
+    noise = 4 * torch.finfo(target.computation_graph.x.dtype).eps * target.scale
+    return [estimated(residual, delta, noise**2, str(near), seed) for residual in residuals]
+
+
+def residuals_of(
+    target: Target,
+    models: Sequence[DifferenceModel],
+    neighborhood: Neighborhood | str,
+    num_samples: int = 500,
+    seed: int = 1,
+) -> tuple[list[Tensor], Tensor]:
+    r"""What each difference model leaves of F's change on each sample, [S] a model, and that change itself, [S].
+
+    .. math:: r_s = p(X, A) - p(X - \epsilon_X, A - \epsilon_A) - (F(X, A) - F(X - \epsilon_X, A - \epsilon_A))
+
+    Delta(p) is the mean of the squares. The first samples of a seed are the same however many there are, so that the
+    mean of the first n squares is Delta(p) on n samples.
+    """
+    near = as_neighborhood(neighborhood)
     check_count(num_samples, "num_samples")
     changes: list[Tensor] = []
     predicted: list[list[Tensor]] = [[] for _ in models]
@@ -73,9 +94,7 @@ def unfaithfulness_of(
             for p, found in zip(models, predicted, strict=True):
                 found.append(_checked(p.change(chunk), len(chunk)))
     delta = torch.cat(changes)
-    # A change of F no larger than its rounding is no change.
-    noise = 4 * torch.finfo(target.computation_graph.x.dtype).eps * target.scale
-    return [estimated(torch.cat(found) - delta, delta, noise**2, str(near), seed) for found in predicted]
+    return [torch.cat(found) - delta for found in predicted], delta
 
 
 def _chunks(target: Target, near: Neighborhood, num_samples: int, seed: int) -> Iterator[Perturbations]:

@@ -137,7 +137,7 @@ def _draw(
         drawn = make()
         _compose(drawn, layout, columns, panel_width)
         if target is not None:
-            write_file(target, _render(drawn, target.suffix.lower(), dpi))
+            write_file(target, render(drawn, target.suffix.lower(), dpi))
     return drawn
 
 
@@ -164,9 +164,10 @@ def _compose(drawn: Figure, layout: Layout, columns: int | None, panel_width: fl
     draw_legend(drawn, frame)
 
 
-def _render(drawn: Figure, suffix: str, dpi: float) -> bytes:
+def render(drawn: Figure, suffix: str, dpi: float = 200) -> bytes:
+    """The figure as a file with that suffix would hold it; the same figure gives the same bytes."""
     buffer = io.BytesIO()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), mpl.rc_context(_RC):
         # A name with a letter that the font lacks shows a box; that is no reason to have no figure.
         warnings.filterwarnings("ignore", message=".*[Gg]lyph.*")
         drawn.savefig(buffer, format=suffix[1:], dpi=dpi, metadata=_METADATA[suffix], facecolor="white")
@@ -187,7 +188,7 @@ class _NotebookFigure(Figure):
         if cell is None or cell != self._shown_in:
             self._shown_in = cell
             with mpl.rc_context(_RC):
-                picture = _render(self, ".png", 110)
+                picture = render(self, ".png", 110)
             display = sys.modules["IPython"].display
             display.display(display.Image(data=picture))
 
