@@ -71,3 +71,17 @@ class Dying(Squares):
         if unit.node == 5:
             os._exit(9)
         return super().measure(unit, size)
+
+
+class Odd(Squares):
+    name = "odd"
+
+    def measure(self, unit, size):
+        return {"square": float("nan") if unit.node == 5 else unit.node}
+
+
+class Unwritable(Squares):
+    name = "unwritable"
+
+    def markdown(self, rows):
+        return str(1 / 0)

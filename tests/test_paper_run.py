@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphfaith.errors import DataError, InputError, ModelError, OutputError
+from graphfaith.errors import DataError, GraphfaithError, InputError, OutputError, RunError
 from graphfaith.paper.experiment import FULL, QUICK, TOY, Unit
 from graphfaith.paper.journal import Journal
 from graphfaith.paper.markdown import number, published_number, with_error
 from graphfaith.paper.pooling import pooled
 from graphfaith.paper.progress import Clock
 from graphfaith.paper.run import reproduce
-from paper_toys import Alone, Dying, Failing, Slow, Squares
+from paper_toys import Alone, Dying, Failing, Odd, Slow, Squares, Unwritable
 
 HEADER = {"experiment": "x", "size": {"name": "toy"}}
 
@@ -42,62 +42,63 @@ def marks(tmp_path, monkeypatch):
 
 
 def test_a_journal_gives_back_what_was_added(tmp_path):
-    with Journal(tmp_path / "j", HEADER) as journal:
+    with Journal(tmp_path / "j", HEADER).load() as journal:
         journal.add("a", {"value": 1.5}, 0.25)
         journal.add("b", [1, None], 0.5)
-    with Journal(tmp_path / "j", HEADER) as again:
+    with Journal(tmp_path / "j", HEADER).load() as again:
         assert again.found == {"a": {"value": 1.5}, "b": [1, None]}
         assert again.seconds == {"a": 0.25, "b": 0.5}
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20])
 def test_a_journal_loses_only_the_line_that_was_being_written(tmp_path, cut):
-    with Journal(tmp_path / "j", HEADER) as journal:
+    with Journal(tmp_path / "j", HEADER).load() as journal:
         journal.add("a", 1, 0.0)
         journal.add("b", 2, 0.0)
     content = (tmp_path / "j").read_bytes()
     (tmp_path / "j").write_bytes(content[:-cut])
-    with Journal(tmp_path / "j", HEADER) as again:
+    with Journal(tmp_path / "j", HEADER).load() as again:
         assert again.found == {"a": 1}
         again.add("b", 3, 0.0)
-    with Journal(tmp_path / "j", HEADER) as last:
+    with Journal(tmp_path / "j", HEADER).load() as last:
         assert last.found == {"a": 1, "b": 3}
 
 
 def test_a_journal_cut_within_its_header_begins_anew(tmp_path):
     (tmp_path / "j").write_bytes(b'{"experiment"')
-    with Journal(tmp_path / "j", HEADER) as journal:
+    with Journal(tmp_path / "j", HEADER).load() as journal:
         assert journal.found == {}
     assert json.loads((tmp_path / "j").read_text().splitlines()[0]) == HEADER
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"key": "a"}', '{"key": "a", "seconds": "x", "found": 1}', "\x00"])
 def test_a_damaged_line_is_an_error_that_names_it(tmp_path, line):
-    with Journal(tmp_path / "j", HEADER) as journal:
+    with Journal(tmp_path / "j", HEADER).load() as journal:
         journal.add("a", 1, 0.0)
     good = (tmp_path / "j").read_text()
     (tmp_path / "j").write_text(good + line + "\n" + good.splitlines()[1] + "\n")
-    with pytest.raises(DataError, match=r"line 3 .*--restart"):
-        Journal(tmp_path / "j", HEADER)
+    with Journal(tmp_path / "j", HEADER) as journal, pytest.raises(DataError, match=r"line 3 .*--restart"):
+        journal.load()
     assert (tmp_path / "j").read_text().startswith(good)  # and nothing is lost
 
 
 def test_a_journal_of_other_settings_is_not_continued(tmp_path):
-    Journal(tmp_path / "j", HEADER).close()
-    with pytest.raises(InputError, match=r"begun otherwise .*size .*quick.*--restart"):
-        Journal(tmp_path / "j", {**HEADER, "size": {"name": "quick"}})
-    with Journal(tmp_path / "j", {**HEADER, "size": {"name": "quick"}}, restart=True) as journal:
-        journal.add("a", 1, 0.0)
-    with pytest.raises(InputError, match="begun otherwise"):
-        Journal(tmp_path / "j", HEADER)
+    Journal(tmp_path / "j", HEADER).load().close()
+    other = {**HEADER, "size": {"name": "quick"}}
+    with Journal(tmp_path / "j", other) as journal:
+        with pytest.raises(InputError, match=r"begun otherwise .*size .*quick.*--restart"):
+            journal.load()
+        journal.load(restart=True).add("a", 1, 0.0)
+    with Journal(tmp_path / "j", HEADER) as journal, pytest.raises(InputError, match="begun otherwise"):
+        journal.load()
 
 
 def test_two_runs_do_not_write_to_one_journal(tmp_path):
-    with Journal(tmp_path / "j", HEADER) as journal:
+    with Journal(tmp_path / "j", HEADER).load() as journal:
         journal.add("a", 1, 0.0)
         with pytest.raises(InputError, match="another run is at work"):
-            Journal(tmp_path / "j", HEADER, restart=True)
-    with Journal(tmp_path / "j", HEADER) as again:
+            Journal(tmp_path / "j", HEADER)
+    with Journal(tmp_path / "j", HEADER).load() as again:
         assert again.found == {"a": 1}
 
 
@@ -139,16 +140,32 @@ def test_what_failed_is_named_and_the_rest_is_kept(tmp_path, marks, workers):
     with pytest.raises(InputError, match=r"failing, none/0/5/: five is not a number here"):
         reproduce([Failing()], TOY, tmp_path, workers=workers)
     done = [json.loads(line)["key"] for line in (tmp_path / "failing.journal.jsonl").read_text().splitlines()[1:]]
-    assert {f"none/0/{n}/" for n in range(5)} <= set(done)
+    assert set(done) == {f"none/0/{n}/" for n in range(12) if n != 5}
     assert not (tmp_path / "failing.json").exists()
     before = len(marks_of(marks))
     with pytest.raises(InputError, match="five"):
         reproduce([Failing()], TOY, tmp_path, workers=1)
-    assert not set(marks_of(marks)[before:]) & set(range(5))  # nothing is measured twice
+    assert len(marks_of(marks)) == before  # nothing is measured twice
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("broken", [Failing, Unwritable, Odd])
+def test_what_fails_does_not_keep_others_from_being_done(tmp_path, workers, broken):
+    for _ in range(2):
+        with pytest.raises(GraphfaithError if broken is not Unwritable else ZeroDivisionError):
+            reproduce([broken(), Squares(), Alone()], TOY, tmp_path, workers=workers)
+        for name in ("squares", "alone"):
+            assert (tmp_path / f"{name}.json").exists()
+            (tmp_path / f"{name}.json").unlink()
+
+
+def test_a_result_that_is_no_number_is_named(tmp_path):
+    with pytest.raises(RunError, match=r"odd, none/0/5/: ValueError: .*JSON"):
+        reproduce([Odd()], TOY, tmp_path)
 
 
 def test_a_dead_worker_is_reported(tmp_path):
-    with pytest.raises(ModelError, match=r"a worker died at dying, .*again to go on"):
+    with pytest.raises(RunError, match=r"a worker died while dying was at work, .*again to go on"):
         reproduce([Dying()], TOY, tmp_path, workers=2)
 
 
@@ -158,6 +175,56 @@ def test_a_finished_run_measures_nothing_again_unless_told_to(tmp_path, marks):
     assert len(marks_of(marks)) == 12
     reproduce([Squares()], TOY, tmp_path, restart=True)
     assert len(marks_of(marks)) == 24
+
+
+def test_nothing_is_thrown_away_before_all_journals_are_held(tmp_path):
+    reproduce([Squares(), Alone()], TOY, tmp_path)
+    kept = (tmp_path / "squares.journal.jsonl").read_bytes()
+    with Journal(tmp_path / "alone.journal.jsonl", HEADER), pytest.raises(InputError, match="another run"):
+        reproduce([Squares(), Alone()], TOY, tmp_path, restart=True)
+    assert (tmp_path / "squares.journal.jsonl").read_bytes() == kept
+
+
+def test_results_without_a_journal_are_not_written_over(tmp_path, marks):
+    reproduce([Squares()], TOY, tmp_path)
+    (tmp_path / "squares.journal.jsonl").unlink()
+    kept = (tmp_path / "squares.json").read_bytes()
+    with pytest.raises(InputError, match=r"without their journal.*--restart"):
+        reproduce([Squares()], QUICK, tmp_path)
+    assert (tmp_path / "squares.json").read_bytes() == kept
+    assert len(marks_of(marks)) == 12
+    reproduce([Squares()], QUICK, tmp_path, restart=True)
+    assert json.loads((tmp_path / "squares.run.json").read_text())["size"] == "quick"
+
+
+def test_a_run_that_measures_nothing_does_not_claim_the_time(tmp_path):
+    reproduce([Squares()], TOY, tmp_path, workers=1)
+    before = (tmp_path / "squares.run.json").read_bytes()
+    reproduce([Squares()], TOY, tmp_path, workers=2)
+    assert (tmp_path / "squares.run.json").read_bytes() == before
+
+
+def test_a_full_disk_is_an_error_of_ours(tmp_path):
+    (tmp_path / "script.py").write_text(
+        "import resource, signal, sys\n"
+        "from pathlib import Path\n"
+        "from paper_toys import Squares\n"
+        "from graphfaith.errors import OutputError\n"
+        "from graphfaith.paper.experiment import TOY\n"
+        "from graphfaith.paper.run import reproduce\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))\n"
+        "try:\n    reproduce([Squares()], TOY, Path('.'))\n"
+        "except OutputError as error:\n    sys.exit(str(error))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert "cannot write 'squares.journal.jsonl'" in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
+    kept = reproduce([Squares()], TOY, tmp_path)["squares"]
+    assert [row["square"] for row in kept] == [n * n for n in range(12)]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -198,6 +265,36 @@ def test_a_kill_loses_only_the_units_in_work(tmp_path, marks, workers):
     assert len(marks_of(marks)) == len(begun) + 40 - len(kept)
 
 
+def test_an_interrupt_ends_all_workers_and_says_how_to_go_on(tmp_path, marks):
+    (tmp_path / "script.py").write_text(
+        "from pathlib import Path\n"
+        "from paper_toys import Slow\n"
+        "from graphfaith import cli\n"
+        "from graphfaith.paper import command\n"
+        "command.EXPERIMENTS['propositions'] = Slow()\n"
+        "if __name__ == '__main__':\n    cli.main()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "script.py", "reproduce", "propositions", "--out", "found", "--workers", "2"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    until = time.monotonic() + 120
+    while len(marks_of(marks)) < 4 and time.monotonic() < until:
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert "What was done is kept in found" in said
+    assert not any(_alive(int(line.split()[1])) for line in marks.read_text().splitlines())
+    assert len((tmp_path / "found" / "slow.journal.jsonl").read_text().splitlines()) >= 2
+
+
 def _alive(process: int) -> bool:
     try:
         state = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
@@ -234,6 +331,7 @@ def test_pooled_error_of_nodes_alone_and_of_trainings_alone():
     nodes = np.array([1.0, 2.0, 4.0, 9.0])
     expected = nodes.std(ddof=1) / 2
     assert pooled([nodes])[1] == pytest.approx(expected)
+    assert pooled([[3.0]]) == (3.0, None)
     assert pooled([nodes, nodes, nodes]) == pytest.approx((4.0, expected))  # the same nodes again are no more of them
     trainings = np.array([1.0, 2.0, 6.0])
     assert pooled(np.repeat(trainings[:, None], 50, axis=1)) == pytest.approx((3.0, trainings.std(ddof=1) / np.sqrt(3)))
@@ -259,6 +357,7 @@ def test_numbers_as_text():
     assert [number(one) for one in (1234.5, 12.0, 0.5, 0.0, -2e-5)] == ["1.23e+03", "12.0", "0.500", "0", "-2.00e-05"]
     assert number(float("nan")) == number(None) == "–"
     assert with_error(0.0219, 0.00312) == "0.0219 ± 0.0031"
+    assert with_error(0.0219, None) == with_error(0.0219, float("nan")) == "0.0219"
     assert [published_number(one) for one in (7.26e-4, 64.4, 3.8e-4, 1.0e-3)] == [
         "7.26e-04",
         "64.4",

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -143,7 +144,7 @@ def test_rows_of_a_table(toy_table):
     assert len(toy_table) == 4 * 9 * 2
     for row in toy_table:
         assert set(row) >= CORE | {"protocol", "paper", "lowest", "by_node", "model_seeds", "test_accuracy"}
-        assert len(row["by_node"]) == len(row["nodes"]) == 2
+        assert [len(line) for line in row["by_node"]] == [len(row["nodes"])] == [2]
     papers = {(row["neighborhood"], row["method"]): row["paper"] for row in toy_table}
     assert papers["U(A,0.5)", "kec"] == 0.13
     assert papers["B(A,0.5)", "linear"] == 0.33
@@ -151,7 +152,7 @@ def test_rows_of_a_table(toy_table):
     assert papers["U(A,0.5)", "anchored-kec"] is None
     said = Table1().markdown(toy_table)
     assert "| SM |" in said
-    assert said.count("held-out") == 4
+    assert said.count("| held-out |") == 4
 
 
 def scored(method, node, value, seed=0, near="U(A,0.5)"):
@@ -161,16 +162,14 @@ def scored(method, node, value, seed=0, near="U(A,0.5)"):
 def test_rows_pool_trainings_and_nodes():
     found = [scored("kec", n, 1.0 + n + s, s) for s in range(3) for n in range(4)]
     found += [scored("saliency", n, 2.5, s) for s in range(3) for n in range(4)]
-    found += [scored("subgraphx", n, 0.0, 0) for n in range(4)]  # of one training only
     rows = {row["method"]: row for row in to_rows(found, 200, 500, 0) if row["protocol"] == "held-out"}
     assert rows["kec"]["unfaithfulness"] == pytest.approx(3.5)
     assert rows["kec"]["relative"] == pytest.approx(0.35)
-    assert rows["kec"]["by_node"] == [2.0, 3.0, 4.0, 5.0]
+    assert rows["kec"]["by_node"] == [[1.0 + n + s for n in range(4)] for s in range(3)]
     assert rows["kec"]["model_seeds"] == [0, 1, 2]
     assert rows["kec"]["lowest"] == pytest.approx(3 / 12)  # 1 + n + s <= 2.5
     assert rows["saliency"]["lowest"] == pytest.approx(9 / 12)
-    assert rows["subgraphx"]["lowest"] == 1.0
-    assert rows["subgraphx"]["model_seeds"] == [0]
+    assert rows["kec"]["stderr"] == pytest.approx(((5 / 3) / 4 + 1 / 3) ** 0.5)
 
 
 @needs_data
@@ -198,38 +197,77 @@ def test_probabilities_are_explained_as_such():
 
 
 def row(method, values, protocol="held-out", near="U(A,0.5)"):
-    mean = sum(values) / len(values)
     return {
         "dataset": "cora",
         "neighborhood": near,
         "method": method,
         "protocol": protocol,
         "by_node": values,
-        "unfaithfulness": mean,
+        "unfaithfulness": float(np.mean(values)),
     }
 
 
+PLACE = ("cora", "U(A,0.5)")
+
+
 def test_a_verdict_is_by_node():
-    rows = [row("kec", [1.0, 1.1, 0.9]), row("saliency", [2.0, 2.1, 1.9]), row("linear", [0.5, 0.6, 0.4])]
-    rows.append(row("ig-zero", [0.0, 5.0, 0.0]))
-    claim = Claim("", "kec", ("saliency", "linear", "ig-zero", "ig-random"), (("cora", "U(A,0.5)"),), "")
-    found = verdict(claim, ("cora", "U(A,0.5)"), rows, "held-out")
+    rows = [row("kec", [[1.0, 1.1, 0.9]]), row("saliency", [[2.0, 2.1, 1.9]]), row("linear", [[0.5, 0.6, 0.4]])]
+    rows.append(row("ig-zero", [[0.0, 5.0, 0.0]]))
+    claim = Claim("", ("kec",), ("saliency", "linear", "ig-zero", "ig-random"), (PLACE,), "")
+    found = verdict(claim, PLACE, rows, "held-out")
     assert found.right == ("SM",)
-    assert found.wrong == ("Linear",)
-    assert found.level == ("IG (zero)",)
-    assert str(found) == "1 of 3; level with IG (zero); above Linear"
-    assert str(verdict(claim, ("cora", "U(A,0.5)"), rows, "in-sample")) == "–"
+    assert found.wrong == (("Linear", 0.0),)
+    assert found.level == (("IG (zero)", pytest.approx(1 / 3)),)
+    assert str(found) == "1 of 3; undecided IG (zero) (33 %); reversed Linear (0 %)"
+    assert str(verdict(claim, PLACE, rows, "in-sample")) == "–"
+    other = Claim("", ("saliency", "linear"), ("kec",), (PLACE,), "")
+    assert str(verdict(other, PLACE, rows, "held-out")) == "1 of 2; reversed SM (0 %)"
+
+
+def test_a_verdict_knows_of_trainings():
+    """At every node of two trainings the order is one way, of the third the other way: nothing is decided."""
+    kec = [[1.0, 1.1, 0.9], [1.0, 1.1, 0.9], [3.0, 3.1, 2.9]]
+    rows = [row("kec", kec), row("saliency", [[2.0, 2.1, 1.9]] * 3)]
+    found = verdict(Claim("", ("kec",), ("saliency",), (PLACE,), ""), PLACE, rows, "held-out")
+    assert found.level == (("SM", pytest.approx(2 / 3)),)
+
+
+def test_one_node_decides_nothing():
+    rows = [row("kec", [[1.0]]), row("saliency", [[2.0]])]
+    assert str(verdict(Claim("", ("kec",), ("saliency",), (PLACE,), ""), PLACE, rows, "held-out")) == "–"
 
 
 def test_every_claim_is_put_to_both_protocols():
-    rows = [row(method, [1.0, 2.0], protocol) for method in ("kec", "saliency", "ig-zero") for protocol in PROTOCOLS]
-    said = conclusions(rows)
+    every = [
+        row(method, [[1.0, 2.0]], protocol, near) | {"dataset": dataset}
+        for method in {name for claim in CLAIMS for name in (*claim.below, *claim.above)}
+        for protocol in PROTOCOLS
+        for dataset in ("ba-shapes", "cora", "citeseer")
+        for near in {near for claim in CLAIMS for _, near in claim.columns}
+    ]
+    said = conclusions(every)
     for claim in CLAIMS:
-        assert claim.text in said
+        assert f"### {claim.text}\n" in said
         assert claim.why
         assert claim.why in said
-        assert all(f"| {dataset}, {near} |".lower() in said.lower() for dataset, near in claim.columns)
+        for dataset, near in claim.columns:
+            assert f"| {dataset}, {near.lower()} |" in said.lower()
     assert said.count("| held-out | in-sample |") == len(CLAIMS)
+
+
+def test_a_claim_that_nothing_is_known_of_is_left_out():
+    rows = [row(method, [[1.0, 2.0]], protocol) for method in ("kec", "saliency") for protocol in PROTOCOLS]
+    said = conclusions(rows)
+    assert "KEC is uniformly better" in said
+    assert "BA-Shapes Linear" not in said
+
+
+def test_the_summary_counts_the_verdicts():
+    near = {"U(X,0.2r)": [[1.0, 1.1]], "U(A,0.5)": [[3.0, 3.1]], "B(A,0.5)": [[2.0, 2.0]]}
+    rows = [row("ig-zero", [[2.0, 2.1]], p, n) for n in near for p in PROTOCOLS]
+    rows += [row("ig-random", values, p, n) for n, values in near.items() for p in PROTOCOLS]
+    said = conclusions(rows)
+    assert "**Holds in part**: held-out, 1 of 3 comparisons are decided as claimed, 1 the other way, 1 un" in said
 
 
 # The command ------------------------------------------------------------------------------------------------------

@@ -27,6 +27,10 @@ class OutputError(GraphfaithError, OSError):
     """A result that cannot be written where it was asked for."""
 
 
+class RunError(GraphfaithError, RuntimeError):
+    """Long work that came to a stop."""
+
+
 class MemoryLimitError(GraphfaithError, MemoryError):
     """Work that would take more memory than the user allows."""
 

@@ -51,7 +51,12 @@ def command(
     except OSError as error:
         raise OutputError(f"cannot make the folder '{folder}': {error.strerror or error}") from error
     count = min(os.cpu_count() or 1, MOST_WORKERS) if workers is None else workers
-    rows = reproduce(chosen, size, folder, workers=count, restart=restart, show=True)
+    try:
+        rows = reproduce(chosen, size, folder, workers=count, restart=restart, show=True)
+    except KeyboardInterrupt:
+        again = "" if not restart else " without --restart"
+        typer.echo(f"What was done is kept in {folder}: the same command{again} goes on from there.", err=True)
+        raise
     for one in chosen:
         typer.echo(f"\n{one.title}\n\n{one.markdown(rows[one.name])}")
     typer.echo(f"\nResults: {folder}")

@@ -6,11 +6,11 @@ Reference: "Faithful Explanations for Deep Graph Models" (arXiv 2205.11850), app
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 from torch_geometric.data import Data
 
 from ..computation_graph import ComputationGraph
@@ -35,7 +35,7 @@ def rank_auc(truth: Bools, scores: Floats) -> float:
     >>> rank_auc(np.array([True, False, False]), np.array([-3e-9, 2e-9, 0.0]))
     1.0
     """
-    return float(roc_auc_score(truth, np.abs(scores)))
+    return _roc_auc(truth, np.abs(scores))
 
 
 def sigmoid_auc(truth: Bools, scores: Floats, temperature: float, threshold: float) -> float:
@@ -54,6 +54,12 @@ def sigmoid_auc(truth: Bools, scores: Floats, temperature: float, threshold: flo
     size[size < np.float32(threshold)] = 0
     with np.errstate(over="ignore", under="ignore"):
         likely = 1 / (1 + np.exp(-size / np.float32(temperature)))
+    return _roc_auc(truth, likely)
+
+
+def _roc_auc(truth: Bools, likely: NDArray[Any]) -> float:
+    from sklearn.metrics import roc_auc_score  # here, because every command would wait half a second for it
+
     return float(roc_auc_score(truth, likely))
 
 

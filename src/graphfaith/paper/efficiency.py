@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,13 +10,13 @@ from typing import Any
 
 from ..explainers import GNNExplainer, PGExplainer
 from .experiment import Experiment, Row, Size, Unit
-from .markdown import number, table, with_error
+from .markdown import number, published_number, table, with_error
 from .pooling import pooled
-from .setting import Setting, setting
+from .published import DATASET_NAMES
+from .setting import Fit, Setting, setting
 
 NEAR = "U(A,0.5)"
 NODES = {"ba-shapes": range(300, 700, 4), "cora": range(0, 1000, 10), "citeseer": range(0, 1000, 10)}
-NAMES = {"ba-shapes": "BA-Shapes", "cora": "Cora", "citeseer": "CiteSeer"}
 SEED = 0
 
 
@@ -61,7 +60,7 @@ class Efficiency(Experiment):
     """
 
     name = "efficiency"
-    title = "Seconds a node"
+    title = "Efficiency: seconds a node (Fig. 2b)"
     alone = True
 
     def units(self, size: Size) -> list[Unit]:
@@ -78,13 +77,10 @@ class Efficiency(Experiment):
         known = _warm(unit.dataset, unit.model_seed, tuple(size.nodes(NODES[unit.dataset])), size)
         found = {}
         for timed in TIMED:
-            started = time.perf_counter()
-            seconds = _seconds(known, timed, unit.node, size)
-            spent = time.perf_counter() - started
-            found[timed.key] = seconds
+            fit = _fit(known, timed, unit.node, size)
+            found[timed.key] = fit.seconds
             if timed.method == "pgexplainer":
-                # What was done beforehand is in the seconds, and was not spent just now.
-                found["shared"] = 0.0 if known.together is None else max(0.0, seconds - spent)
+                found["shared"] = fit.shared
         return found
 
     def rows(self, found: Mapping[Unit, Any], size: Size) -> list[Row]:
@@ -122,15 +118,17 @@ class Efficiency(Experiment):
         cells = {(_label(row), row["dataset"]): _cell(row) for row in rows}
         labels = list(dict.fromkeys(label for label, _ in cells))
         body = [[label, *(cells[label, dataset] for dataset in datasets)] for label in labels]
-        counts = ", ".join(f"{len(_of(rows, dataset)[0]['nodes'])} nodes of {NAMES[dataset]}" for dataset in datasets)
+        counts = ", ".join(
+            f"{len(_of(rows, dataset)[0]['nodes'])} nodes of {DATASET_NAMES[dataset]}" for dataset in datasets
+        )
         parts = [
             f"Seconds from the graph to the scores of a node, mean ± standard error over {counts}; in brackets the "
             f"paper's, on a Tesla T4. Ours are on one core, in one run, every method in turns; fits are in {NEAR}.",
-            table(["method", *(NAMES[dataset] for dataset in datasets)], body),
+            table(["method", *(DATASET_NAMES[dataset] for dataset in datasets)], body),
         ]
         shared = [row for row in rows if row["shared_seconds"] > 0]
         parts += [
-            f"On {NAMES[row['dataset']]} PGExplainer is trained on all {len(row['nodes'])} nodes together: "
+            f"On {DATASET_NAMES[row['dataset']]} PGExplainer is trained on all {len(row['nodes'])} nodes together: "
             f"{number(row['shared_seconds'])} of its {number(row['seconds_per_node'])} seconds a node are its share of "
             "that."
             for row in shared
@@ -143,13 +141,13 @@ def _warm(dataset: str, model_seed: int, nodes: tuple[int, ...], size: Size) -> 
     """The model, after every method has been called once: the first call of a process takes longer."""
     known = setting(dataset, model_seed, nodes)
     for timed in TIMED:
-        _seconds(known, timed, nodes[0], size)
+        _fit(known, timed, nodes[0], size)
     return known
 
 
-def _seconds(known: Setting, timed: Timed, node: int, size: Size) -> float:
+def _fit(known: Setting, timed: Timed, node: int, size: Size) -> Fit:
     samples = 1 if timed.samples is None else size.samples(timed.samples)
-    return known.fit(timed.method, node, NEAR, samples, SEED).seconds
+    return known.fit(timed.method, node, NEAR, samples, SEED)
 
 
 def _of(rows: Sequence[Row], dataset: str) -> list[Row]:
@@ -165,7 +163,7 @@ def _label(row: Row) -> str:
 
 def _cell(row: Row) -> str:
     ours = with_error(row["seconds_per_node"], row["stderr"])
-    return ours if row["paper"] is None else f"{ours} ({number(row['paper'], 2)})"
+    return ours if row["paper"] is None else f"{ours} ({published_number(row['paper'])})"
 
 
 def _lines(sentences: Sequence[str]) -> str:
@@ -184,7 +182,7 @@ def _compared(rows: Sequence[Row]) -> str:
     )
     few, many = of["kec"][0]["fit_samples"], of["kec"][-1]["fit_samples"]
     return (
-        f"{NAMES[rows[0]['dataset']]}, from the quickest: {', '.join(map(_label, ordered))}. "
+        f"{DATASET_NAMES[rows[0]['dataset']]}, from the quickest: {', '.join(map(_label, ordered))}. "
         f"KEC with {few} samples takes {_ratio(kec, saliency)} times as long as SM, and GNNExplainer "
         f"{_ratio(masks, kec)} times as long as KEC. {many} samples cost as many times what {few} do: {more}."
     )
@@ -195,4 +193,4 @@ def _ratio(row: Row, other: Row) -> str:
     here = number(row["seconds_per_node"] / other["seconds_per_node"], 2)
     if row["paper"] is None or other["paper"] is None:
         return here
-    return f"{here} (paper: {number(row['paper'] / other['paper'], 2)})"
+    return f"{here} (paper: about {row['paper'] / other['paper']:.2g})"

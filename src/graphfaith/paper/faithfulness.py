@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..datasets import MOTIF_DATASETS
+from ..difference import DifferenceModel
+from ..explainers.subgraphx import FoundSubgraph
 from ..unfaithfulness import unfaithfulness_of
 from .experiment import Row, Unit
 from .markdown import number, published_number, table, with_error
@@ -31,6 +34,7 @@ class Scored:
     seconds: float
     fitted: float | None  # Delta(p) on the samples of the fit alone
     by_protocol: dict[str, list[float]]
+    search: dict[str, int] | None = None  # of SubgraphX: evaluations of F, rollouts, and whether the budget was spent
 
 
 def scores_at(
@@ -46,8 +50,8 @@ def scores_at(
     fits = here.fits(methods, node, nears, fit_samples, seed)
     target, found = here.target(node), []
     for near in nears:
-        # PGExplainer says nothing of features; the paper leaves it out where they move.
-        those = [name for name in methods if name != "pgexplainer" or "X" not in near]
+        # These say nothing of features; the paper leaves PGExplainer out where they move.
+        those = [name for name in methods if name not in ("pgexplainer", "subgraphx") or "X" not in near]
         models = [fits[name, near].p for name in those]
         scores = {
             protocol: unfaithfulness_of(target, models, near, test_samples, seed + ahead)
@@ -59,11 +63,19 @@ def scores_at(
                 "method": name,
                 "seconds": fits[name, near].seconds,
                 "fitted": getattr(models[at], "in_sample_error", None),
+                "search": _search(models[at]),
                 "by_protocol": {protocol: [one[at].value, one[at].change] for protocol, one in scores.items()},
             }
             for at, name in enumerate(those)
         ]
     return {"accuracy": here.test_accuracy, "scores": found}
+
+
+def _search(p: DifferenceModel) -> dict[str, int] | None:
+    if not isinstance(p, FoundSubgraph):
+        return None
+    found = p.search
+    return {"evaluations": found.evaluations, "rollouts": found.rollouts, "budget_spent": int(found.budget_spent)}
 
 
 def scored(unit: Unit, found: dict[str, Any]) -> list[Scored]:
@@ -75,8 +87,8 @@ def scored(unit: Unit, found: dict[str, Any]) -> list[Scored]:
 def to_rows(found: Sequence[Scored], fit_samples: int, test_samples: int, seed: int) -> list[Row]:
     """A row for each data set, neighbourhood, protocol and method, over its nodes and trainings.
 
-    ``by_node`` has the means over trainings, and ``lowest`` the share of nodes and trainings at which no other method
-    has less. A method that was not run for every training is compared where it was, and not in the others' share.
+    ``by_node`` has Delta(p) at each node, a list for each training, and ``lowest`` the share of nodes and trainings at
+    which no other method has less.
     """
     cells: dict[tuple[str, str], dict[str, dict[tuple[int, int], Scored]]] = {}
     for one in found:
@@ -84,8 +96,6 @@ def to_rows(found: Sequence[Scored], fit_samples: int, test_samples: int, seed: 
         methods.setdefault(one.method, {})[one.model_seed, one.node] = one
     rows: list[Row] = []
     for (dataset, near), by_method in cells.items():
-        most = max(len(places) for places in by_method.values())
-        everywhere = {method for method, places in by_method.items() if len(places) == most}
         for protocol in PROTOCOLS:
             for method in sorted(by_method, key=list(NAMES).index):
                 places = by_method[method]
@@ -94,7 +104,7 @@ def to_rows(found: Sequence[Scored], fit_samples: int, test_samples: int, seed: 
                 values = [[places[s, node].by_protocol[protocol][0] for node in nodes] for s in seeds]
                 zero = statistics.fmean(one.by_protocol[protocol][1] for one in places.values())
                 mean, stderr = pooled(values)
-                others = [by_method[other] for other in everywhere if other != method]
+                others = [own for other, own in by_method.items() if other != method]
                 won = [
                     all(one.by_protocol[protocol][0] <= other[place].by_protocol[protocol][0] for other in others)
                     for place, one in places.items()
@@ -119,10 +129,18 @@ def to_rows(found: Sequence[Scored], fit_samples: int, test_samples: int, seed: 
                         "model_seeds": seeds,
                         "test_accuracy": [accuracy[s] for s in seeds],
                         "fitted": statistics.fmean(fitted) if fitted else None,
-                        "by_node": [float(f"{statistics.fmean(column):.4g}") for column in zip(*values, strict=True)],
+                        "by_node": [[float(f"{value:.5g}") for value in line] for line in values],
+                        "search": _mean_search(list(places.values())),
                     }
                 )
     return rows
+
+
+def _mean_search(found: Sequence[Scored]) -> dict[str, float] | None:
+    searches = [one.search for one in found if one.search is not None]
+    if not searches:
+        return None
+    return {name: statistics.fmean(search[name] for search in searches) for name in searches[0]}
 
 
 def tables(rows: Sequence[Row]) -> str:
@@ -137,15 +155,23 @@ def tables(rows: Sequence[Row]) -> str:
 
 
 def _about(rows: Sequence[Row]) -> str:
-    first = max(rows, key=lambda row: len(row["model_seeds"]))
-    name, count = DATASET_NAMES[first["dataset"]], len(first["model_seeds"])
+    first = rows[0]
     accuracy = ", ".join(f"{100 * one:.1f}" for one in first["test_accuracy"])
     published = f"{100 * ACCURACY[first['dataset']]:.1f}".removesuffix(".0")
-    return (
-        f"**{name}**: {len(first['nodes'])} nodes, {count} training{'s' if count > 1 else ''} "
-        f"(test accuracy {accuracy} %; the paper's {published} %), fitted on {first['fit_samples']} samples, scored on "
-        f"{first['num_samples']}."
+    text = (
+        f"**{DATASET_NAMES[first['dataset']]}**: {_count(len(first['nodes']), 'node')}, "
+        f"{_count(len(first['model_seeds']), 'training')} (test accuracy {accuracy} %; the paper's {published} %), "
+        f"fitted on {first['fit_samples']} samples, scored on {first['num_samples']}. `relative` (Delta(p) / Delta(0)) "
+        "and `lowest` (the share of nodes at which no other method is better) are held-out; seconds were taken with "
+        "all workers busy."
     )
+    if first["dataset"] in MOTIF_DATASETS:
+        text += " PGExpl is trained on these nodes together."
+    return text
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -163,11 +189,9 @@ def _table(rows: Sequence[Row]) -> str:
             text = with_error(row["unfaithfulness"], row["stderr"])
             said.append(f"**{text}**" if best[protocol] == method else text)
         row = cells[method, "held-out"]
-        short = len(row["model_seeds"]) < max(len(one["model_seeds"]) for one in rows)
-        name = NAMES[method] + (f" ({len(row['model_seeds'])} training)" if short else "")
         lines.append(
             [
-                name,
+                NAMES[method],
                 said[0],
                 said[1],
                 published_number(row["paper"]),

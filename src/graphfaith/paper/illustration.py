@@ -15,13 +15,13 @@ from ..subject import Subject
 from ..view.figure import figure
 from .experiment import Experiment, Row, Size, Unit
 from .markdown import number, table, with_error
+from .published import NAMES
 from .setting import setting
 
 # Edges are dropped, self-loops among them: what a reader takes the picture of an important edge to mean.
 NEAR = "B(A,0.5)"
 NODES = range(0, 1000, 5)
 FEWEST, MOST = 15, 30  # nodes in reach, for a picture with a structure that can still be read
-SHOWN = tuple(method for method in METHODS if method != "subgraphx")  # takes minutes a node, as in the paper
 FIT_SAMPLES, NUM_SAMPLES, SEED = 200, 500, 0
 TOP = 5
 
@@ -34,11 +34,11 @@ class Illustration(Experiment):
     """
 
     name = "illustration"
-    title = "One node, every method"
+    title = "One node of Cora, every method (Fig. 1b)"
 
     def units(self, size: Size) -> list[Unit]:  # noqa: ARG002  # one node is as few as there can be
         """The methods."""
-        return [Unit("cora", 0, None, method, cost=0.5) for method in SHOWN]
+        return [Unit("cora", 0, None, method, cost=0.5) for method in METHODS]
 
     def measure(self, unit: Unit, size: Size) -> Any:
         """The score of an explanation, and what its edges look like."""
@@ -85,7 +85,7 @@ class Illustration(Experiment):
         first = rows[0]
         body = [
             [
-                row["method"],
+                NAMES[row["method"]],
                 with_error(row["unfaithfulness"], row["stderr"]),
                 _percent(row["relative"]),
                 _percent(row["share_negative"]),
@@ -104,7 +104,7 @@ class Illustration(Experiment):
                 table(["method", "Δ", "Δ / Δ(0)", "negative", "strongest edges"], body),
                 "Negative is the share of all |scores| of edges that belongs to negative ones. Masks, which lie "
                 "between 0 and 1, cannot say that an edge speaks against a class. The most faithful here is "
-                f"{best['method']}, which leaves {_percent(best['relative'])} of F's change unexplained.",
+                f"{NAMES[best['method']]}, which leaves {_percent(best['relative'])} of F's change unexplained.",
             ]
         )
 

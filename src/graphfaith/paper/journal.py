@@ -10,7 +10,7 @@ import json
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any
 
 from ..errors import DataError, InputError, OutputError
 
@@ -23,25 +23,24 @@ except ImportError:  # not on this system: then nobody stops two runs from writi
 class Journal:
     """The results of an experiment by unit, in a file that grows.
 
+    To open one makes the file, if there is none, and keeps other runs from it; it is read, or begun anew, by
+    :meth:`load`.
+
     Args:
-        path: the file; made if there is none.
+        path: the file.
         header: what the results depend on; a file that begins with another one is not continued.
-        restart: begin anew, whatever is there.
     """
 
-    def __init__(self, path: Path, header: dict[str, Any], *, restart: bool = False) -> None:
+    def __init__(self, path: Path, header: dict[str, Any]) -> None:
         self.path, self.header = path, json.loads(json.dumps(header))
         self.found: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
         try:
-            self._file: BinaryIO = path.open("a+b")
+            self._file = path.open("a+b", buffering=0)  # what cannot be written must not be tried again when it closes
         except OSError as error:
             raise OutputError(f"cannot write '{path}': {error.strerror or error}") from error
         try:
             self._lock()
-            if restart:
-                self._file.truncate(0)
-            self._read()
         except BaseException:
             self._file.close()
             raise
@@ -54,7 +53,10 @@ class Journal:
         except OSError:
             raise InputError(f"another run is at work on '{self.path}': wait for it, or choose another --out") from None
 
-    def _read(self) -> None:
+    def load(self, *, restart: bool = False) -> Journal:
+        """Take what is there, or, to ``restart``, throw it away."""
+        if restart:
+            self._file.truncate(0)
         self._file.seek(0)
         content = self._file.read()
         whole = content[: content.rfind(b"\n") + 1]
@@ -63,7 +65,6 @@ class Journal:
         lines = whole.splitlines()
         if not lines:
             self._write(self.header)
-            return
         for number, line in enumerate(lines, start=1):
             try:
                 entry = json.loads(line)
@@ -75,6 +76,7 @@ class Journal:
                 ) from None
             if number == 1 and entry != self.header:
                 raise InputError(_mismatch(self.path, entry, self.header))
+        return self
 
     def add(self, key: str, found: Any, seconds: float) -> None:
         """Keep the result of a unit, and how long it took."""
@@ -82,9 +84,10 @@ class Journal:
         self.found[key], self.seconds[key] = found, seconds
 
     def _write(self, entry: dict[str, Any]) -> None:
+        line = json.dumps(entry, allow_nan=False).encode() + b"\n"
         try:
-            self._file.write(json.dumps(entry, allow_nan=False).encode() + b"\n")
-            self._file.flush()
+            while line:
+                line = line[self._file.write(line) :]
             os.fsync(self._file.fileno())
         except OSError as error:
             raise OutputError(f"cannot write '{self.path}': {error.strerror or error}") from error
@@ -105,8 +108,7 @@ class Journal:
 
 
 def _mismatch(path: Path, found: Any, wanted: dict[str, Any]) -> str:
-    other = [key for key in wanted if not isinstance(found, dict) or found.get(key) != wanted[key]]
-    was = ", ".join(
-        f"{key} {found.get(key) if isinstance(found, dict) else '?'} instead of {wanted[key]}" for key in other
-    )
+    known = found if isinstance(found, dict) else {}
+    other = [key for key in wanted if known.get(key) != wanted[key]]
+    was = ", ".join(f"{key} {known.get(key, 'unknown')} instead of {wanted[key]}" for key in other)
     return f"'{path}' was begun otherwise ({was}): choose another --out, or measure all anew with --restart"

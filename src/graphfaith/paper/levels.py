@@ -18,10 +18,10 @@ from .faithfulness import scored, scores_at, to_rows
 from .markdown import number, published_number, table, with_error
 from .published import ACCURACY, DATASET_NAMES, NAMES, unfaithfulness
 from .setting import Setting, setting
-from .tables import FIT_SAMPLES, SEED
+from .tables import FIT_SAMPLES, MIXED, SEED
 
 NODES = range(0, 1000, 25)
-NEARS = ("U(X,0.2r)", "U(A,0.5)", "B(A,0.5)", "U(X,0.2r)xU(A,0.2)")
+NEARS = ("U(X,0.2r)", "U(A,0.5)", "B(A,0.5)", *MIXED)
 METHODS = ("gnnexplainer-soft", "saliency", "linear", "kec", "anchored-kec")
 TEST_SAMPLES = 500
 CHOICES = {

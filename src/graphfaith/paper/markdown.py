@@ -20,7 +20,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def published_number(value: float | None) -> str:
-    """A number as it was printed, with no digits that were not.
+    """A number that was printed somewhere, with no digits that were not there.
 
     >>> published_number(0.03), published_number(3.8e-4), published_number(None)
     ('0.03', '3.8e-04', '–')
@@ -38,7 +38,7 @@ def with_error(value: float | None, error: float | None) -> str:
     """
     if value is None or not math.isfinite(value):
         return "–"
-    return number(value) if error is None else f"{number(value)} ± {number(error, 2)}"
+    return number(value) if error is None or not math.isfinite(error) else f"{number(value)} ± {number(error, 2)}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -39,10 +39,10 @@ COST = {"ba-shapes": 1.2, "cora": 0.6}
 
 
 class Parameters(Experiment):
-    """Fig. 4: unfaithfulness, ROC-AUC (BA-Shapes) and sparsity (Cora) against the test accuracy of checkpoints."""
+    """Fig. 3: unfaithfulness, ROC-AUC (BA-Shapes) and sparsity (Cora) against the test accuracy of checkpoints."""
 
     name = "parameters"
-    title = "Faithfulness to the model's parameters (Fig. 4)"
+    title = "Faithfulness to the model's parameters (Fig. 3)"
 
     def units(self, size: Size) -> list[Unit]:
         """One a node of a checkpoint."""

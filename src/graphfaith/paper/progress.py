@@ -75,7 +75,7 @@ class Clock:
         return total
 
     def _count(self, name: str, unit: Unit, seconds: float) -> None:
-        self.left[name] -= unit.cost
+        self.left[name] = max(0.0, self.left[name] - unit.cost)
         self.cost[name] += unit.cost
         self.taken[name] += seconds
         self.count[name] += 1

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from ..errors import DataError
 from ..output import check_output, read_file, write_file
@@ -30,12 +32,16 @@ from the files that
 has left there. A number with ± has its standard error over nodes, and over trainings of the model where there are
 several (`graphfaith.paper.pooling`). Lower is better, unless it says otherwise; the lowest of a column is bold.
 
-**Two protocols.** The paper solves Linear and KEC on 200 samples and scores every method on 500, "with the same random
-seed". Read literally, the first 200 of the 500 samples are those of the fit: `in-sample`. It flatters what is fitted.
-In `held-out` the scores come from samples of another seed, and that is the column to believe.
+**Two protocols.** The paper scores on "500 points sampled (with the same random seed for all methods)" and solves
+Linear and KEC with 200 samples; whether these are others it does not say. Its appendix reads as if they were not ("we
+can minimize the unfaithfulness w.r.t a set of points equal or less than the samples we use to solve"). In `in-sample`
+both come from one seed, so that the first 200 of the 500 are those of the fit: a possible reading, which flatters what
+is fitted. In `held-out` the scores come from samples of another seed, and that is the column to believe. Where a
+section does not name a protocol, it is held-out.
 
 **Choices that the paper leaves open.** Features are row-normalised and F is the logit of the predicted class; the
-appendix shows how the absolute level depends on both. The entries of A that are perturbed are those of the computation
+appendix shows how the absolute level depends on both. BA-Shapes has 60 nodes in 400:700:5, where the paper's caption
+says 80. The entries of A that are perturbed are those of the computation
 graph, with self-loops. `relative` is Delta(p) / Delta(0), the share of F's own change that is left unexplained, and
 compares across models and choices; `lowest` is the share of nodes at which no other method is better (both held-out).
 """
@@ -56,8 +62,11 @@ def text(folder: Path, path: Path, found: dict[str, list[Row]]) -> str:
     runs = {name: _json(folder / f"{name}.run.json") for name in found}
     sizes = {str(run["size"]) for run in runs.values()}
     quick = " --quick" if sizes == {"quick"} else ""
-    command = f"graphfaith reproduce --page {_posix(path)} --out {_posix(folder)}"
-    made = f"graphfaith reproduce --all{quick} --out {_posix(folder)}"
+    where = shlex.quote(folder.as_posix())
+    command = f"graphfaith reproduce --page {shlex.quote(path.as_posix())} --out {where}"
+    made = f"graphfaith reproduce --all{quick} --out {where}"
+    if len(sizes) > 1:
+        made += "    # and another of a different size, see below"
     parts = [INTRODUCTION.format(command=command, made=made).rstrip(), _about(runs)]
     scored = [row for name in ("table1", "table2", "table3") for row in found.get(name, ())]
     if scored:
@@ -93,7 +102,7 @@ def _about(runs: dict[str, dict[str, Any]]) -> str:
     workers = max(run["workers"] for run in runs.values())
     return (
         f"**Machine**: {about['cpu']}, {about['cores']} cores, {about['platform']}; {versions}. {workers} worker"
-        f"{'s' if workers > 1 else ''} with one thread each; `efficiency` alone on the machine. Minutes of work are "
+        f"{'s' if workers > 1 else ''} with one thread each; `efficiency` runs beside no other. Minutes of work are "
         "summed over workers and include training.\n\n"
         + table(["experiment", "size", "units of work", "minutes of work", "minutes on the clock, about"], lines)
     )
@@ -113,8 +122,4 @@ def _json(path: Path) -> Any:
 
 
 def _link(path: Path, page: Path) -> str:
-    return _posix(Path(os.path.relpath(path, page.parent)))
-
-
-def _posix(path: Path) -> str:
-    return path.as_posix()
+    return quote(Path(os.path.relpath(path, page.parent)).as_posix())

@@ -7,14 +7,16 @@ import math
 import multiprocessing
 import multiprocessing.connection
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -23,8 +25,9 @@ import torch
 
 from .. import __version__
 from ..bench.machine import machine
-from ..errors import GraphfaithError, ModelError
+from ..errors import GraphfaithError, InputError, RunError
 from ..output import write_file
+from ..threads import one_thread
 from ..view.figure import render
 from .experiment import Experiment, Row, Size, Unit
 from .journal import Journal
@@ -33,6 +36,7 @@ from .progress import Clock
 FORMAT = 1  # of the journal: raise it when a change makes earlier results wrong
 Job = tuple[Experiment, Unit]
 Keep = Callable[[Experiment, Unit, Any, float], None]
+Measured = tuple[Any, float, Exception | None]
 
 
 def reproduce(
@@ -47,47 +51,107 @@ def reproduce(
     """Run experiments, go on where an earlier run in ``folder`` was stopped, and write what comes out there.
 
     Of each experiment: ``NAME.json`` (the rows), ``NAME.md``, a PNG and a PDF of each figure, and the journal. With
-    one worker all is done in this process. Same rows, whatever the number of workers.
+    one worker all is done in this process. Same rows, whatever the number of workers. An experiment that fails does
+    not keep the others from being done; its error is raised when they are.
     """
+    for one in experiments:
+        if not restart:
+            _check_results(one, folder)
     with ExitStack() as stack:
         journals = {
-            one.name: stack.enter_context(
-                Journal(
-                    folder / f"{one.name}.journal.jsonl",
-                    {"experiment": one.name, "size": asdict(size), "graphfaith": __version__, "format": FORMAT},
-                    restart=restart,
-                )
-            )
+            one.name: stack.enter_context(Journal(folder / f"{one.name}.journal.jsonl", _header(one, size)))
             for one in experiments
         }
-        plan = {one.name: one.units(size) for one in experiments}
+        for journal in journals.values():  # none is thrown away before all are ours
+            journal.load(restart=restart)
+        work = _Work(size, folder, workers, journals, {one.name: one.units(size) for one in experiments})
         clock = stack.enter_context(
-            Clock({one.name: (plan[one.name], one.alone) for one in experiments}, workers, show)
+            Clock({one.name: (work.plan[one.name], one.alone) for one in experiments}, workers, show)
         )
-        for name, units in plan.items():
-            for unit in units:
-                if unit.key in journals[name].found:
-                    clock.had(name, unit, journals[name].seconds[unit.key])
+        for one in experiments:
+            for unit in work.done(one):
+                clock.had(one.name, unit, journals[one.name].seconds[unit.key])
         rows: dict[str, list[Row]] = {}
+        errors: dict[str, Exception] = {}
+
+        def finish(one: Experiment, *, measured: bool) -> None:
+            try:
+                rows[one.name] = work.finish(one, measured=measured)
+            except Exception as error:
+                errors.setdefault(one.name, error)
+
         for together in _groups(experiments):
-            jobs = [
-                (one, unit) for one in together for unit in plan[one.name] if unit.key not in journals[one.name].found
-            ]
-            left = {one.name: sum(job[0] is one for job in jobs) for one in together}
+            jobs = [(one, unit) for one in together for unit in work.left(one)]
             for one in together:
-                if not left[one.name]:
-                    rows[one.name] = _finish(one, plan[one.name], journals[one.name], size, folder, workers)
-            alone = together[0].alone
-
-            def keep(one: Experiment, unit: Unit, found: Any, seconds: float) -> None:
-                journals[one.name].add(unit.key, found, seconds)
-
-            for one, unit, seconds in _measured(jobs, size, 1 if alone else workers, keep):
+                if not work.left(one):
+                    finish(one, measured=False)
+            for one, unit, seconds, error in _measured(jobs, size, 1 if together[0].alone else workers, work.keep):
+                if error is not None:
+                    errors.setdefault(one.name, error)
+                    continue
                 clock.did(one.name, unit, seconds)
-                left[one.name] -= 1
-                if not left[one.name]:
-                    rows[one.name] = _finish(one, plan[one.name], journals[one.name], size, folder, workers)
+                if not work.left(one):
+                    finish(one, measured=True)
+        if errors:
+            raise next(iter(errors.values()))
         return {one.name: rows[one.name] for one in experiments}
+
+
+def _header(one: Experiment, size: Size) -> dict[str, Any]:
+    """What the results depend on."""
+    versions = {name: metadata.version(name) for name in ("torch", "torch_geometric")}
+    return {"experiment": one.name, "size": asdict(size), "graphfaith": __version__, **versions, "format": FORMAT}
+
+
+def _check_results(one: Experiment, folder: Path) -> None:
+    """See that no results are written over that no journal holds."""
+    journal = folder / f"{one.name}.journal.jsonl"
+    if (folder / f"{one.name}.json").exists() and not (journal.exists() and journal.stat().st_size):
+        raise InputError(
+            f"'{folder}' has results of {one.name} without their journal: choose another --out, or measure all anew, "
+            "and replace them, with --restart"
+        )
+
+
+@dataclass
+class _Work:
+    """What there is to do, what is done, and where it goes."""
+
+    size: Size
+    folder: Path
+    workers: int
+    journals: dict[str, Journal]
+    plan: dict[str, list[Unit]]
+
+    def done(self, one: Experiment) -> list[Unit]:
+        return [unit for unit in self.plan[one.name] if unit.key in self.journals[one.name].found]
+
+    def left(self, one: Experiment) -> list[Unit]:
+        return [unit for unit in self.plan[one.name] if unit.key not in self.journals[one.name].found]
+
+    def keep(self, one: Experiment, unit: Unit, found: Any, seconds: float) -> None:
+        self.journals[one.name].add(unit.key, found, seconds)
+
+    def finish(self, one: Experiment, *, measured: bool) -> list[Row]:
+        """Make the rows of what was found, and write everything."""
+        journal, units, name = self.journals[one.name], self.plan[one.name], one.name
+        rows = one.rows({unit: journal.found[unit.key] for unit in units}, self.size)
+        about = self.folder / f"{name}.run.json"
+        if measured or not about.exists():  # of a run that finds all done neither machine nor workers count
+            said = {
+                "size": self.size.name,
+                "units": len(units),
+                "work_seconds": round(math.fsum(journal.seconds[unit.key] for unit in units), 1),
+                "workers": 1 if one.alone else self.workers,
+                "machine": machine(),
+            }
+            write_file(about, (json.dumps(said, indent=2) + "\n").encode())
+        write_rows(self.folder / f"{name}.json", rows)
+        write_file(self.folder / f"{name}.md", f"# {one.title}\n\n{one.markdown(rows)}\n".encode())
+        for figure_name, figure in one.figures(rows).items():
+            for suffix in (".png", ".pdf"):
+                write_file(self.folder / f"{figure_name}{suffix}", render(figure, suffix))
+        return rows
 
 
 def _groups(experiments: Sequence[Experiment]) -> Iterator[list[Experiment]]:
@@ -103,28 +167,33 @@ def _groups(experiments: Sequence[Experiment]) -> Iterator[list[Experiment]]:
 # Work -------------------------------------------------------------------------------------------------------------
 
 
-def _measured(jobs: Sequence[Job], size: Size, workers: int, keep: Keep) -> Iterator[tuple[Experiment, Unit, float]]:
-    """Do the jobs and ``keep`` what each finds; yields those that are done, with the seconds each took."""
+def _measured(
+    jobs: Sequence[Job], size: Size, workers: int, keep: Keep
+) -> Iterator[tuple[Experiment, Unit, float, Exception | None]]:
+    """Do the jobs and ``keep`` what each finds; yields those that are done, with their seconds, or their error."""
     if workers == 1 or len(jobs) < 2:
         for one, unit in jobs:
-            found, seconds = _measure(one, unit, size)
-            keep(one, unit, found, seconds)
-            yield one, unit, seconds
+            with one_thread():
+                found, seconds, error = _measure(one, unit, size)
+            if error is None:
+                keep(one, unit, found, seconds)
+            yield one, unit, seconds, error
         return
-    ended: SimpleQueue[tuple[Job, float, BaseException | None]] = SimpleQueue()
+    ended: SimpleQueue[tuple[Job, float, Exception | None, BaseException | None]] = SimpleQueue()
 
-    def end(job: Job, future: Future[tuple[Any, float]]) -> None:
+    def end(job: Job, future: Future[Measured]) -> None:
         # In the pool's own thread: this one may be drawing a figure, and what is done has to be on the disk.
         if future.cancelled():
             return
-        error, seconds = future.exception(), 0.0
-        if error is None:
-            found, seconds = future.result()
-            try:
-                keep(*job, found, seconds)
-            except Exception as failed:
-                error = failed
-        ended.put((job, seconds, error))
+        fatal, seconds, error = future.exception(), 0.0, None
+        if fatal is None:
+            found, seconds, error = future.result()
+            if error is None:
+                try:
+                    keep(*job, found, seconds)
+                except Exception as failed:
+                    fatal = failed
+        ended.put((job, seconds, error, fatal))
 
     with _pool(min(workers, len(jobs))) as pool:
         waiting, running = iter(jobs), 0
@@ -138,26 +207,31 @@ def _measured(jobs: Sequence[Job], size: Size, workers: int, keep: Keep) -> Iter
         for _ in range(workers + 2):  # a few beyond the number of workers, so that none has to wait for this process
             running += start()
         while running:
-            (one, unit), seconds, error = ended.get()
-            if isinstance(error, BrokenProcessPool):
-                raise ModelError(
-                    f"a worker died at {one.name}, {unit.key} (of too little memory, perhaps): run the same command "
-                    "again to go on, with fewer --workers if it happens again"
+            (one, unit), seconds, error, fatal = ended.get()
+            if isinstance(fatal, BrokenProcessPool):
+                raise RunError(
+                    f"a worker died while {one.name} was at work, at or near {unit.key} (of too little memory, "
+                    "perhaps): run the same command again to go on, with fewer --workers if it happens again"
                 )
-            if error is not None:
-                raise error
+            if fatal is not None:
+                raise fatal
             running += start() - 1
-            yield one, unit, seconds
+            yield one, unit, seconds, error
 
 
-def _measure(one: Experiment, unit: Unit, size: Size) -> tuple[Any, float]:
+def _measure(one: Experiment, unit: Unit, size: Size) -> Measured:
+    """What a unit finds, the seconds it took, and the error that names it, if there was one."""
     started = time.perf_counter()
+    found, error = None, None
     try:
-        found = one.measure(unit, size)
-    except GraphfaithError as error:
-        raise type(error)(f"{one.name}, {unit.key}: {error}") from error
-    # As it will come back from the journal: a run that was interrupted gives the same rows as one that was not.
-    return json.loads(json.dumps(found, allow_nan=False)), time.perf_counter() - started
+        # As it will come back from the journal: a run that was interrupted gives the same rows as one that was not.
+        found = json.loads(json.dumps(one.measure(unit, size), allow_nan=False))
+    except GraphfaithError as wrong:
+        error = type(wrong)(f"{one.name}, {unit.key}: {wrong}")
+    except Exception as wrong:
+        error = RunError(f"{one.name}, {unit.key}: {type(wrong).__name__}: {wrong}")
+        error.__cause__ = wrong
+    return found, time.perf_counter() - started, error
 
 
 @contextmanager
@@ -175,8 +249,9 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _start_worker() -> None:
-    """One thread a worker, and none outlives the process that gives it work."""
+    """One thread a worker; it ends when the process that gives it work says so, or is no more."""
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of them, and one answer is enough
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -188,35 +263,6 @@ def _start_worker() -> None:
 
 
 # Results ----------------------------------------------------------------------------------------------------------
-
-
-def _finish(
-    one: Experiment, units: Sequence[Unit], journal: Journal, size: Size, folder: Path, workers: int
-) -> list[Row]:
-    """Make the rows of what was found, and write everything."""
-    rows = one.rows({unit: journal.found[unit.key] for unit in units}, size)
-    about = {
-        "size": size.name,
-        "units": len(units),
-        "work_seconds": round(math.fsum(journal.seconds[unit.key] for unit in units), 1),
-        "workers": 1 if one.alone else workers,
-        "machine": machine(),
-    }
-    write_rows(folder / f"{one.name}.json", rows)
-    write_file(folder / f"{one.name}.run.json", (json.dumps(about, indent=2) + "\n").encode())
-    write_file(folder / f"{one.name}.md", f"# {one.title}\n\n{one.markdown(rows)}\n".encode())
-    draw(one, rows, folder, (".png", ".pdf"))
-    return rows
-
-
-def draw(one: Experiment, rows: Sequence[Row], folder: Path, suffixes: Sequence[str]) -> list[Path]:
-    """Write the figures of an experiment."""
-    paths = []
-    for name, figure in one.figures(rows).items():
-        for suffix in suffixes:
-            paths.append(folder / f"{name}{suffix}")
-            write_file(paths[-1], render(figure, suffix))
-    return paths
 
 
 def write_rows(path: Path, rows: Sequence[Row]) -> None:

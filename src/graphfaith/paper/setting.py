@@ -23,10 +23,14 @@ from ..target import Target
 
 @dataclass
 class Fit:
-    """A method's p at a node, and the seconds from the graph to its scores."""
+    """A method's p at a node, and the seconds from the graph to its scores, the ``shared`` ones among them.
+
+    ``shared`` is a node's part of what was done once for all nodes.
+    """
 
     p: DifferenceModel
     seconds: float
+    shared: float = 0.0
 
 
 @dataclass
@@ -67,7 +71,7 @@ class Setting:
             explainer.algorithm.target(self.model, self.data.x, self.data.edge_index, node, self.labels, {})
         )
         explainer.algorithm.scores(p)
-        return Fit(p, shared + time.perf_counter() - started)
+        return Fit(p, shared + time.perf_counter() - started, shared)
 
     def fits(
         self, methods: Sequence[str], node: int, nears: Sequence[str], samples: int = 200, seed: int = 0

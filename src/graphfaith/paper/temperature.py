@@ -32,10 +32,10 @@ STABLE = 0.05  # a threshold is called stable if AUC changes by no more over all
 
 
 class Temperature(Experiment):
-    """Fig. 6: mean ROC-AUC of Saliency over nodes of BA-Shapes for each temperature and threshold."""
+    """Fig. 5: mean ROC-AUC of Saliency over nodes of BA-Shapes for each temperature and threshold."""
 
     name = "temperature"
-    title = "ROC-AUC of Saliency over temperature and threshold (Fig. 6)"
+    title = "ROC-AUC of Saliency over temperature and threshold (Fig. 5)"
 
     def units(self, size: Size) -> list[Unit]:
         """One a node."""
@@ -177,6 +177,6 @@ def _reading(by_rank: Row, grid: dict[float, dict[float, float]]) -> str:
     text += f"{number(ranges[steadiest])}. "
     above = sum(auc > by_rank["auc"] for auc in every)
     return text + (
-        f"Of {len(every)} settings {above} give more than the order of the scores does by itself: a sigmoid adds "
-        "nothing to an order, it can only tie edges, and that helps where it ties edges in the wrong order."
+        f"Of {len(every)} settings {above} give more than the order of the scores does by itself; a sigmoid adds "
+        "nothing to an order, it can only tie edges."
     )
