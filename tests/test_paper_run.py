@@ -337,6 +337,15 @@ def test_pooled_error_of_nodes_alone_and_of_trainings_alone():
     assert pooled(np.repeat(trainings[:, None], 50, axis=1)) == pytest.approx((3.0, trainings.std(ddof=1) / np.sqrt(3)))
 
 
+def test_pooled_error_has_both_parts_and_the_rest_once():
+    nodes, trainings = np.array([1.0, 2.0, 4.0, 9.0]), np.array([0.0, 3.0, 5.0])
+    both = nodes.var(ddof=1) / 4 + trainings.var(ddof=1) / 3
+    assert pooled(nodes[None, :] + trainings[:, None])[1] == pytest.approx(both**0.5)
+    noise = np.random.default_rng(0).normal(size=(400, 6, 10))  # neither nodes nor trainings: 60 numbers, variance 1
+    squares = [pooled(table)[1] ** 2 for table in noise]
+    assert 1 / 60 < np.mean(squares) < 1.5 / 60  # never below the larger part, and so a little too much
+
+
 def test_pooled_error_covers_the_mean():
     rng, hits, runs = np.random.default_rng(0), 0, 400
     for _ in range(runs):

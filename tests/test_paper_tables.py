@@ -172,6 +172,11 @@ def test_rows_pool_trainings_and_nodes():
     assert rows["kec"]["stderr"] == pytest.approx(((5 / 3) / 4 + 1 / 3) ** 0.5)
 
 
+def test_of_equals_both_are_the_lowest():
+    rows = to_rows([scored("kec", 0, 1.0), scored("saliency", 0, 1.0)], 200, 500, 0)
+    assert [row["lowest"] for row in rows] == [1.0] * 4
+
+
 @needs_data
 def test_levels_differ_by_choice(toy):
     rows = toy[1]["levels"]

@@ -51,9 +51,10 @@ class SubgraphX(SubgraphExplainer):
 
     Other than in the original, so that a node takes seconds:
 
-    - The nodes of a set are ordered by degree and cut into at most ``children`` groups, of which each child drops
-      one. Sets of up to ``children`` others than v have groups of one node, as in the original. There larger sets
-      drop one node too, which from 350 nodes takes 345 steps; in groups it takes about 50.
+    - The nodes of a set are ordered by degree and cut into groups, at most so large that ``max_nodes`` are left, and
+      each of at most ``children`` children drops one of the first. Sets of up to ``children`` others than v have
+      groups of one node, as in the original. There larger sets drop one node too, which from 350 nodes takes 345
+      steps; in groups it takes about 50.
     - T is drawn once for all S (node i is in the j-th T if its number is below that of j, which is uniform), so that
       rewards differ by what S are and not by luck; and F is evaluated on all children of a set in one batch.
       Where there are no more T than would be drawn, all are taken, and R is exact.

@@ -14,7 +14,7 @@ Kind = Literal["statement", "condition", "counter-example", "remark"]
 # What each is: said by the paper and true, in need of a condition, or said and not so.
 STATEMENTS: dict[str, tuple[Kind, str]] = {
     "1a": ("statement", "within an activation region F is linear in X, at any depth"),
-    "1b": ("condition", "and outside of one region it is not: the larger the neighbourhood, the less"),
+    "1b": ("condition", "and so it is beyond one region"),
     "1c": ("statement", "one layer is linear in A, if A is not divided by degrees"),
     "1d": ("counter-example", "one layer with N(A) is linear in A"),
     "1e": ("statement", "two layers are not linear in A"),
