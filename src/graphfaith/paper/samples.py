@@ -191,8 +191,8 @@ def _observations(rows: Sequence[Row]) -> list[str]:
         first,
         second,
         f"*Observation 3, with features KEC is faithful only to the points it was solved for.* {third} "
-        "It has M d = 2 · 1433 = 2866 unknowns there: with fewer samples it passes through all of them, and with about "
-        "as many the truncated SVD keeps directions that are hardly determined.",
+        "It has up to M d = 2 · 1433 = 2866 unknowns there: with fewer samples than unknowns it passes through all of "
+        "them, and with about as many the truncated SVD keeps directions that are hardly determined.",
     ]
 
 
