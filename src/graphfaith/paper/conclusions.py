@@ -186,8 +186,8 @@ CLAIMS = (
         ("saliency",),
         ("gnnexplainer", "gnnexplainer-soft", "pgexplainer", "ig-zero", "ig-random"),
         (*REAL, *SYNTHETIC),
-        "A gradient is for weights that move a little. Where edges are dropped, and wherever F bends as much as on "
-        "BA-Shapes, it has no advantage over a mask, which runs the model itself.",
+        "A gradient is for weights that move a little. An edge that is dropped, or a model that bends as much as that "
+        "of BA-Shapes, is beyond it, while the p of a mask runs the model itself.",
     ),
     Claim(
         "Integrated Gradients is sensitive to its baseline: a random one is more faithful than zeros",
@@ -213,7 +213,7 @@ CLAIMS = (
         ("gnnexplainer",),
         ("gnnexplainer-soft",),
         SYNTHETIC,
-        "Masks near one half everywhere change little in N(A), which divides by degrees; rounding them makes a choice.",
+        "So the paper's warning stands: what is seen on synthetic graphs need not hold on real ones.",
     ),
     Claim(
         "Where features and edges move together, Saliency is the better choice (Table 3)",

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 def number(value: float | None, digits: int = 3) -> str:
     """A number with so many digits; a dash if there is none.
 
-    >>> number(0.000725841), number(12345.6), number(None), number(1.5, 2)
-    ('7.26e-04', '1.23e+04', '–', '1.5')
+    >>> number(0.000725841), number(12345.6), number(None), number(1.5, 2), number(134.0, 2)
+    ('7.26e-04', '1.23e+04', '–', '1.5', '134')
     """
     if value is None or not math.isfinite(value):
         return "–"
-    if value == 0 or 1e-3 <= abs(value) < 1e4:
-        return f"{value:#.{digits}g}".rstrip(".") if value else "0"
+    if value == 0:
+        return "0"
+    if 1e-3 <= abs(value) < 1e4:
+        return f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
     return f"{value:.{digits - 1}e}"
 
 

@@ -41,9 +41,9 @@ section does not name a protocol, it is held-out.
 
 **Choices that the paper leaves open.** Features are row-normalised and F is the logit of the predicted class; the
 appendix shows how the absolute level depends on both. BA-Shapes has 60 nodes in 400:700:5, where the paper's caption
-says 80. The entries of A that are perturbed are those of the computation
-graph, with self-loops. `relative` is Delta(p) / Delta(0), the share of F's own change that is left unexplained, and
-compares across models and choices; `lowest` is the share of nodes at which no other method is better (both held-out).
+says 80. The entries of A that are perturbed are those of the computation graph, with self-loops. `relative` is
+Delta(p) / Delta(0), the share of F's own change that is left unexplained, and compares across models and choices;
+`lowest` is the share of nodes at which no other method is better (both held-out).
 """
 
 
