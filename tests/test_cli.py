@@ -209,7 +209,10 @@ def test_nothing_is_overwritten_that_was_not_named(monkeypatch, capsys, tmp_path
 
 
 def test_an_interrupt_stops_with_130(tmp_path):
-    command = [sys.executable, "-c", "from graphfaith.cli import main; main()", "score", "--json", "rows.json"]
+    # Started in the background by some shells, a process ignores interrupts, and so do those that it starts.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code += "from graphfaith.cli import main; main()"
+    command = [sys.executable, "-c", code, "score", "--json", "rows.json"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     for line in process.stderr:
         if "test accuracy" in line:
