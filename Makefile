@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 
 .PHONY: help demo test bench paper nightly check format clean
 help:
-	@echo "make demo    explain a dozen nodes of BA-Shapes with every method (no download)"
+	@echo "make demo    explain a dozen nodes of BA-Shapes with ten methods (no download)"
 	@echo "make test    linters, types and tests"
 	@echo "make bench   time every method and its peers (15 minutes; graphfaith bench --quick takes two)"
 	@echo "make paper   every table and figure of the paper (about an hour on two cores; goes on where it was stopped)"

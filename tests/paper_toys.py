@@ -32,6 +32,10 @@ class Squares(Experiment):
         return {"square": unit.node**2}
 
     def rows(self, found, size):
+        seen = os.environ.get("PAPER_TOY_ROWS")
+        if seen:
+            with Path(seen).open("a") as file:
+                file.write(f"{self.name}\n")
         return [{"node": unit.node, "square": one["square"], "paper": None} for unit, one in found.items()]
 
     def markdown(self, rows):

@@ -135,6 +135,14 @@ def test_workers_find_the_same(tmp_path, marks):
     assert set(processes[12:]) == {str(os.getpid())}  # what runs alone runs last, and nothing runs beside it
 
 
+def test_results_are_made_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("PAPER_TOY_ROWS", str(tmp_path / "rows"))
+    # Seen to so slowly, units are in the journal long before they are counted.
+    monkeypatch.setattr(Clock, "did", lambda *_: time.sleep(0.1))
+    reproduce([Squares(), Alone()], TOY, tmp_path, workers=2)
+    assert (tmp_path / "rows").read_text().split() == ["squares", "alone"]
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_failed_is_named_and_the_rest_is_kept(tmp_path, marks, workers):
     with pytest.raises(InputError, match=r"failing, none/0/5/: five is not a number here"):

@@ -246,7 +246,7 @@ def reproduce(
     folder: Annotated[
         Path | None, typer.Option("--out", help="Folder for the results; results/paper, or results/quick.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes at work; as many as cores if left out.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes at work; one a core, at most 8, if left out.")] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Measure anew what is there already.")] = False,
     page: Annotated[
         Path | None, typer.Option("--page", help="Instead: write this .md page of the results in --out.")

@@ -142,10 +142,7 @@ def compare(
     labels = next(iter(explainers.values())).get_prediction(data.x, data.edge_index, **_weights(data)).argmax(dim=-1)
     shared = 0.0
     if train_jointly and "pgexplainer" in methods:
-        algorithm = explainers["pgexplainer", neighborhoods[0]].algorithm
-        started = time.perf_counter()
-        algorithm.train_on(model, data.x, data.edge_index, nodes, target=labels, **_weights(data))
-        shared = (time.perf_counter() - started) / len(nodes)
+        shared = train_together(explainers["pgexplainer", neighborhoods[0]], model, data, nodes, labels)
     scores: dict[tuple[str, Neighborhood], list[Unfaithfulness]] = {key: [] for key in explainers}
     seconds = dict.fromkeys(explainers, 0.0)
     drawn: dict[tuple[str, Neighborhood], list[int]] = {key: [] for key in explainers}
@@ -155,12 +152,12 @@ def compare(
             fitted = []
             for method in methods:
                 if method in FITTED or method not in kept:
-                    kept[method] = _timed(explainers[method, near], model, data, node, labels)
+                    kept[method] = timed_fit(explainers[method, near], model, data, node, labels)
                 p, taken = kept[method]
                 fitted.append(p)
                 drawn[method, near].append(getattr(p, "fit_samples", None) or 0)
                 seconds[method, near] += taken + (shared if method == "pgexplainer" else 0.0)
-            target = _target(explainers[methods[0], near], model, data, node, labels)
+            target = target_for(explainers[methods[0], near], model, data, node, labels)
             for method, score in zip(
                 methods, unfaithfulness_of(target, fitted, near, num_samples, seed + 1), strict=True
             ):
@@ -185,7 +182,17 @@ def compare(
     ]
 
 
-def _target(explainer: Explainer, model: torch.nn.Module, data: Data, node: int, labels: torch.Tensor) -> Target:
+def train_together(
+    explainer: Explainer, model: torch.nn.Module, data: Data, nodes: Sequence[int], labels: torch.Tensor
+) -> float:
+    """Train PGExplainer on all of the nodes at once; the seconds of that, for each of them."""
+    started = time.perf_counter()
+    explainer.algorithm.train_on(model, data.x, data.edge_index, nodes, target=labels, **_weights(data))
+    return (time.perf_counter() - started) / len(nodes)
+
+
+def target_for(explainer: Explainer, model: torch.nn.Module, data: Data, node: int, labels: torch.Tensor) -> Target:
+    """The F that an explainer would explain at a node; ``labels`` are the classes of all nodes."""
     target: Target = explainer.algorithm.target(model, data.x, data.edge_index, node, labels, _weights(data))
     return target
 
@@ -194,12 +201,12 @@ def _weights(data: Data) -> dict[str, torch.Tensor]:
     return {} if data.get("edge_weight") is None else {"edge_weight": data.edge_weight}
 
 
-def _timed(
+def timed_fit(
     explainer: Explainer, model: torch.nn.Module, data: Data, node: int, labels: torch.Tensor
 ) -> tuple[DifferenceModel, float]:
     """A method's p for a node, and the seconds from the graph to its scores."""
     started = time.perf_counter()
-    p: DifferenceModel = explainer.algorithm.fit(_target(explainer, model, data, node, labels))
+    p: DifferenceModel = explainer.algorithm.fit(target_for(explainer, model, data, node, labels))
     explainer.algorithm.scores(p)
     return p, time.perf_counter() - started
 

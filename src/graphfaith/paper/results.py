@@ -29,7 +29,8 @@ from the files that
 
     {made}
 
-has left there. A number with ± has its standard error over nodes, and over trainings of the model where there are
+left there (where they are without their journals, as in a clone, add --restart, which measures anew and replaces them).
+A number with ± has its standard error over nodes, and over trainings of the model where there are
 several (`graphfaith.paper.pooling`). Lower is better, unless it says otherwise; the lowest of a column is bold.
 
 **Two protocols.** The paper scores on "500 points sampled (with the same random seed for all methods)" and solves

@@ -82,15 +82,18 @@ def reproduce(
 
         for together in _groups(experiments):
             jobs = [(one, unit) for one in together for unit in work.left(one)]
+            # Counted here: the journals are ahead of what has been seen to.
+            left = {one.name: len(work.left(one)) for one in together}
             for one in together:
-                if not work.left(one):
+                if not left[one.name]:
                     finish(one, measured=False)
             for one, unit, seconds, error in _measured(jobs, size, 1 if together[0].alone else workers, work.keep):
                 if error is not None:
                     errors.setdefault(one.name, error)
                     continue
                 clock.did(one.name, unit, seconds)
-                if not work.left(one):
+                left[one.name] -= 1
+                if not left[one.name]:
                     finish(one, measured=True)
         if errors:
             raise next(iter(errors.values()))

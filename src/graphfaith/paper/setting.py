@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 
-from ..comparison import FITTED, explainer_for
+from ..comparison import FITTED, explainer_for, target_for, timed_fit, train_together
 from ..datasets import MOTIF_DATASETS
 from ..difference import DifferenceModel, SubgraphModel
 from ..explainers import GNNExplainer
@@ -53,11 +52,7 @@ class Setting:
 
     def target(self, node: int) -> Target:
         """F for a node: the output of the class that the model gives it."""
-        explainer = self._explainer("saliency", "U(A,0.5)", 1, 0)
-        target: Target = explainer.algorithm.target(
-            self.model, self.data.x, self.data.edge_index, node, self.labels, {}
-        )
-        return target
+        return target_for(self._explainer("saliency", "U(A,0.5)", 1, 0), self.model, self.data, node, self.labels)
 
     def fit(self, method: str, node: int, near: Neighborhood | str, samples: int = 200, seed: int = 0) -> Fit:
         """What a method of :data:`~graphfaith.comparison.METHODS` makes of a node."""
@@ -66,12 +61,8 @@ class Setting:
             explainer, shared = self._jointly_trained(seed)
         else:
             explainer = self._explainer(method, near, samples, seed)
-        started = time.perf_counter()
-        p = explainer.algorithm.fit(
-            explainer.algorithm.target(self.model, self.data.x, self.data.edge_index, node, self.labels, {})
-        )
-        explainer.algorithm.scores(p)
-        return Fit(p, shared + time.perf_counter() - started, shared)
+        p, seconds = timed_fit(explainer, self.model, self.data, node, self.labels)
+        return Fit(p, shared + seconds, shared)
 
     def fits(
         self, methods: Sequence[str], node: int, nears: Sequence[str], samples: int = 200, seed: int = 0
@@ -102,11 +93,7 @@ class Setting:
         assert self.together is not None
         if self._joint is None:
             explainer = self._explainer("pgexplainer", "U(A,0.5)", 1, seed)
-            started = time.perf_counter()
-            explainer.algorithm.train_on(
-                self.model, self.data.x, self.data.edge_index, list(self.together), target=self.labels
-            )
-            self._joint = explainer, (time.perf_counter() - started) / len(self.together)
+            self._joint = explainer, train_together(explainer, self.model, self.data, self.together, self.labels)
         return self._joint
 
 
