@@ -53,6 +53,18 @@ class Slow(Squares):
     count = 40
 
 
+class Uneven(Squares):
+    """The last unit takes long, and leaves one of two workers idle."""
+
+    name = "uneven"
+    count = 3
+
+    def measure(self, unit, size):
+        found = super().measure(unit, size)
+        time.sleep(60 if unit.node == 2 else 0)
+        return found
+
+
 class Alone(Squares):
     name = "alone"
     alone = True

@@ -27,6 +27,12 @@ from paper_toys import Alone, Dying, Failing, Odd, Slow, Squares, Unwritable
 HEADER = {"experiment": "x", "size": {"name": "toy"}}
 
 
+def with_toys() -> dict[str, str]:
+    """The environment of a process that has to find paper_toys."""
+    places = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+
+
 def marks_of(path: Path) -> list[int]:
     return [int(line.split()[0]) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -224,9 +230,8 @@ def test_a_full_disk_is_an_error_of_ours(tmp_path):
         "try:\n    reproduce([Squares()], TOY, Path('.'))\n"
         "except OutputError as error:\n    sys.exit(str(error))\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     done = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "script.py"], cwd=tmp_path, env=with_toys(), capture_output=True, text=True, check=False
     )
     assert "cannot write 'squares.journal.jsonl'" in done.stderr, done.stderr
     assert "Traceback" not in done.stderr
@@ -236,7 +241,6 @@ def test_a_full_disk_is_an_error_of_ours(tmp_path):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_kill_loses_only_the_units_in_work(tmp_path, marks, workers):
-    here = Path(__file__).parent
     script = (
         "from pathlib import Path\n"
         "from paper_toys import Slow\n"
@@ -245,8 +249,7 @@ def test_a_kill_loses_only_the_units_in_work(tmp_path, marks, workers):
         f"if __name__ == '__main__':\n    reproduce([Slow()], TOY, Path({str(tmp_path)!r}), workers={workers})\n"
     )
     (tmp_path / "script.py").write_text(script)
-    environment = {**os.environ, "PYTHONPATH": str(here)}
-    process = subprocess.Popen([sys.executable, str(tmp_path / "script.py")], env=environment)
+    process = subprocess.Popen([sys.executable, str(tmp_path / "script.py")], env=with_toys())
     journal = tmp_path / "slow.journal.jsonl"
     try:
         until = time.monotonic() + 120
@@ -260,10 +263,7 @@ def test_a_kill_loses_only_the_units_in_work(tmp_path, marks, workers):
     kept = [json.loads(line)["key"] for line in journal.read_text().splitlines()[1:]]
     assert 4 <= len(kept) < 40
     assert len(begun) - len(kept) <= workers
-    until = time.monotonic() + 20
-    while any(_alive(int(line.split()[1])) for line in begun) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not any(_alive(int(line.split()[1])) for line in begun)  # no worker outlives it
+    assert _gone(marks, 20)
     assert len(marks_of(marks)) == len(begun)
     slow = Slow()
     slow.pause = 0.0
@@ -272,36 +272,61 @@ def test_a_kill_loses_only_the_units_in_work(tmp_path, marks, workers):
     assert len(marks_of(marks)) == len(begun) + 40 - len(kept)
 
 
-def test_an_interrupt_ends_all_workers_and_says_how_to_go_on(tmp_path, marks):
-    (tmp_path / "script.py").write_text(
-        "import signal\n"
-        "from paper_toys import Slow\n"
-        "from graphfaith import cli\n"
-        "from graphfaith.paper import command\n"
-        "command.EXPERIMENTS['propositions'] = Slow()\n"
-        "if __name__ == '__main__':\n"
-        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # some shells have it ignored
-        "    cli.main()\n"
-    )
+UNEVEN = """
+from paper_toys import Uneven
+from graphfaith import cli
+from graphfaith.paper import command
+command.EXPERIMENTS["propositions"] = Uneven()
+if __name__ == "__main__":
+    cli.main()
+"""
+
+
+@pytest.fixture
+def uneven(tmp_path, marks):
+    """A run of the command with a worker at work on a long unit and another that has nothing to do."""
+    (tmp_path / "script.py").write_text(UNEVEN)
     process = subprocess.Popen(
         [sys.executable, "script.py", "reproduce", "propositions", "--out", "found", "--workers", "2"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        env=with_toys(),
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # some shells have it ignored
     )
     until = time.monotonic() + 120
-    while len(marks_of(marks)) < 4 and time.monotonic() < until:
+    while len(marks_of(marks)) < 3 and time.monotonic() < until:
         assert process.poll() is None
         time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, said = process.communicate(timeout=30)
-    assert process.returncode == 130
+    time.sleep(0.5)  # for the other two to be over
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def _gone(marks: Path, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    workers = {int(line.split()[1]) for line in marks.read_text().splitlines()}
+    while any(map(_alive, workers)) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not any(map(_alive, workers))
+
+
+def test_an_interrupt_ends_all_workers_and_says_how_to_go_on(tmp_path, marks, uneven):
+    os.killpg(uneven.pid, signal.SIGINT)  # as a terminal does
+    _, said = uneven.communicate(timeout=30)
+    assert uneven.returncode == 130
     assert "Traceback" not in said
     assert "What was done is kept in found" in said
-    assert not any(_alive(int(line.split()[1])) for line in marks.read_text().splitlines())
-    assert len((tmp_path / "found" / "slow.journal.jsonl").read_text().splitlines()) >= 2
+    assert _gone(marks, 5)
+    assert len((tmp_path / "found" / "uneven.journal.jsonl").read_text().splitlines()) == 3
+
+
+def test_no_worker_outlives_a_kill(marks, uneven):
+    uneven.kill()
+    uneven.wait()
+    assert _gone(marks, 10)  # of a minute that the unit would take
 
 
 def _alive(process: int) -> bool:
