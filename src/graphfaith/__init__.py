@@ -33,7 +33,7 @@ from .unfaithfulness import (
     subgraph_lower_bound,
     unfaithfulness_of,
 )
-from .view import figure, show
+from .view import figure, page, show
 
 __version__ = "0.1.0"
 
@@ -76,6 +76,7 @@ __all__ = [
     "general_unfaithfulness",
     "load",
     "node_scores",
+    "page",
     "parse_neighborhood",
     "save",
     "show",

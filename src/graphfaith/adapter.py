@@ -65,7 +65,7 @@ def explain(
     With ``node_mask_type`` "attributes" the node mask is the score of every feature. A mask on a whole node
     multiplies its features, so its score ("object") is sum_c x_vc score_vc, and that of a column
     ("common_attributes") is sum_v x_vc score_vc. With ``as_mask`` the scores are such masks already, and None keeps
-    every feature.
+    every feature; ``features_scored`` then tells a reader of the mask that its ones say nothing.
     """
     part = target.computation_graph
     num_nodes, num_edges = part.size
@@ -73,6 +73,8 @@ def explain(
     dtype, node_rows, given_score = part.weight.dtype, None, None
     if node_mask_type is not None:
         scores = torch.ones_like(part.x) if node_score is None else node_score.to(part.x.dtype)
+        if node_score is None:
+            explanation["features_scored"] = False
         node_rows = _node_rows(part, scores, node_mask_type, as_mask)
         if node_mask_type == MaskType.common_attributes:
             explanation["node_mask"] = node_rows

@@ -8,6 +8,7 @@ carries
 - of an :class:`~graphfaith.explainers.AnchoredKEC`, ``estimate``, its own leave-one-out estimate of Delta(p),
   ``fit_samples``, how many samples that took, and ``chosen``, which p leave-one-out error chose;
 - ``self_loop_score``: scores of self-loops, which PyG's ``edge_mask`` has no place for, one a node;
+- ``features_scored``, False where the method scores edges alone and the node mask is all ones for PyG's sake;
 - ``edge_route``: whether A was the model's edge weight ("weight") or PyG's message mask ("mask");
 - ``node_names`` and ``feature_names``, lists, if names were given.
 
@@ -24,7 +25,7 @@ import torch
 from torch import Tensor
 from torch_geometric.explain import Explanation
 
-from .errors import InputError
+from .errors import GraphfaithError, InputError
 from .scores import (
     Entries,
     Names,
@@ -311,6 +312,15 @@ class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
         if features is not None:
             self.feature_names = give_names(features, names_of(self, "feature_names"), num_columns_of(self), "features")
         return self
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: the page of this explanation, in a frame; None, so its text, if it has none."""
+        from .view import page  # not at the top: the view comes after explanations, and only this looks back
+
+        try:
+            return page(self)._repr_html_()
+        except GraphfaithError:  # no edge_index yet, or scores that are NaN: the text shows what there is
+            return None
 
     def get_explanation_subgraph(self) -> SignedExplanation:
         """PyG's, by which negative scores count as scores; :meth:`signed_subgraph` offers more."""

@@ -44,7 +44,11 @@ class Panel:
     loops: Array  # [n]
     edge_scale: float
     features: tuple[tuple[str, float], ...]  # strongest first, scaled
+    feature_columns: tuple[int, ...]  # which they are: two may have one name
     feature_scale: float
+    neighborhood: str
+    relative: float | None  # Delta(p) / Delta(0), and its standard error
+    relative_stderr: float | None
 
 
 @dataclass(frozen=True)
@@ -202,7 +206,7 @@ def _shared_edges(
 def _panel(one: Scores, nodes: Tensor, place_of: Tensor, edges: Tensor, title: str, max_features: int | None) -> Panel:
     node, node_scale = _unit(_at(one.node, nodes))
     both, edge_scale = _unit(torch.cat([edges, _at(one.loop, nodes)]))
-    features, feature_scale = _features(one, max_features)
+    features, columns, feature_scale = _features(one, max_features)
     places = (int(place_of[i]) for i in one.explained)
     return Panel(
         title=title,
@@ -214,7 +218,11 @@ def _panel(one: Scores, nodes: Tensor, place_of: Tensor, edges: Tensor, title: s
         loops=both[len(edges) :],
         edge_scale=edge_scale,
         features=features,
+        feature_columns=columns,
         feature_scale=feature_scale,
+        neighborhood=one.neighborhood,
+        relative=one.relative,
+        relative_stderr=one.relative_stderr,
     )
 
 
@@ -233,16 +241,19 @@ def _unit(values: Tensor) -> tuple[NDArray[np.float64], float]:
     return (values / scale if scale > 0 else values).numpy(), scale
 
 
-def _features(one: Scores, max_features: int | None) -> tuple[tuple[tuple[str, float], ...], float]:
+def _features(
+    one: Scores, max_features: int | None
+) -> tuple[tuple[tuple[str, float], ...], tuple[int, ...], float]:
     if one.feature is None:
-        return (), 0.0
+        return (), (), 0.0
     if max_features is None:
         max_features = 5 if one.feature_names is not None or (one.node is None and one.edge is None) else 0
     order = one.feature.abs().sort(descending=True, stable=True).indices[: max(max_features, 0)]
+    order = order[one.feature[order] != 0]
     values, scale = _unit(one.feature[order])
-    names = one.feature_names
-    named = [str(names[i]) if names is not None else f"feature {i}" for i in order.tolist()]
-    return tuple((name, float(v)) for name, v in zip(named, values, strict=True) if v != 0), scale
+    names, columns = one.feature_names, tuple(order.tolist())
+    named = [str(names[i]) if names is not None else f"feature {i}" for i in columns]
+    return tuple(zip(named, values.tolist(), strict=True)), columns, scale
 
 
 def _title(one: Scores, titles: Sequence[str] | None, position: int, count: int) -> str:

@@ -33,6 +33,8 @@ class Scores:
     method: str
     neighborhood: str
     faithfulness: str
+    relative: float | None  # Delta(p) / Delta(0), and its standard error
+    relative_stderr: float | None
     node_names: Sequence[object] | None
     feature_names: Sequence[object] | None
 
@@ -55,6 +57,7 @@ def read(explanation: Any) -> Scores:
             edge = edge[~is_loop]
         edge_index = edge_index[:, ~is_loop]
     node, feature = _node_and_feature_scores(explanation, num_nodes)
+    found = _field(explanation, "unfaithfulness")
     return Scores(
         num_nodes=num_nodes,
         num_nodes_known=known,
@@ -65,8 +68,10 @@ def read(explanation: Any) -> Scores:
         feature=feature,
         explained=_explained(explanation, num_nodes),
         method=_text(explanation, "method"),
-        neighborhood=_text(explanation, "neighborhood"),
-        faithfulness=faithfulness_text(_field(explanation, "unfaithfulness")),
+        neighborhood=_text(explanation, "neighborhood") or _text(found, "neighborhood"),
+        faithfulness=faithfulness_text(found),
+        relative=_number(found, "relative"),
+        relative_stderr=_number(found, "relative_stderr"),
         node_names=_names(explanation, "node_names", num_nodes),
         feature_names=_names(explanation, "feature_names", None if feature is None else feature.numel()),
     )
@@ -182,7 +187,7 @@ def _node_and_feature_scores(explanation: Any, num_nodes: int) -> tuple[Tensor |
     derivative with respect to a mask on the whole node. A feature's score is the same sum over the nodes.
     """
     mask = _tensor(explanation, "node_mask")
-    if mask is None:
+    if mask is None or _field(explanation, "features_scored") is False:
         return None, None
     mask = mask.unsqueeze(1) if mask.dim() == 1 else mask
     if mask.dim() != 2 or mask.size(0) not in (1, num_nodes):

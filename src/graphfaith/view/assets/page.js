@@ -1,0 +1,220 @@
+// The page: what is seen, what is chosen, and the hands that move it.
+const FIRST_EDGES = 400; // shown before the reader asks for more
+const state = { scale: 1, x: 0, y: 0, chosen: null, hovered: null };
+let data = null;
+let points = [];
+let height = VIEW; // of a panel; all are as wide as VIEW
+let panels = [];
+let tables = [];
+let walk = null; // what to do with a node that the reader wants explained; only a server can
+let onChoose = null;
+
+// Moving -----------------------------------------------------------------------------------------------------------
+
+let waiting = false;
+function move() {
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() => {
+    waiting = false;
+    const text = `translate(${state.x.toFixed(1)} ${state.y.toFixed(1)}) scale(${state.scale.toFixed(4)})`;
+    for (const one of panels) one.world.setAttribute("transform", text);
+  });
+}
+
+function zoom(factor, cx = VIEW / 2, cy = height / 2) {
+  const scale = Math.min(20, Math.max(0.5, state.scale * factor));
+  const change = scale / state.scale;
+  Object.assign(state, { scale, x: cx - change * (cx - state.x), y: cy - change * (cy - state.y) });
+  move();
+  nameSome(data, points, panels, scale);
+}
+
+function reset() {
+  Object.assign(state, { scale: 1, x: 0, y: 0 });
+  move();
+  nameSome(data, points, panels, 1);
+}
+
+function inView(svg, event) {
+  const box = svg.getBoundingClientRect();
+  return [(event.clientX - box.left) * VIEW / box.width, (event.clientY - box.top) * height / box.height];
+}
+
+function under(one, event) {
+  // The node under the pointer, or else the edge that passes by. The pointer may be captured: ask the document.
+  const node = document.elementFromPoint(event.clientX, event.clientY)?.closest(".node");
+  if (node) return { node: Number(node.dataset.node) };
+  const [x, y] = inView(one.svg, event);
+  const edge = nearestEdge(
+    data, points, one.edges, (x - state.x) / state.scale, (y - state.y) / state.scale, 14 / state.scale,
+  );
+  return edge === null ? null : { edge };
+}
+
+function listen(one) {
+  const { svg } = one;
+  let from = null;
+  let moved = false;
+  svg.addEventListener("pointerdown", (event) => {
+    from = [...inView(svg, event), state.x, state.y];
+    moved = false;
+    svg.setPointerCapture(event.pointerId);
+  });
+  svg.addEventListener("pointermove", (event) => {
+    if (from === null) { hover(under(one, event)); return; }
+    const [x, y] = inView(svg, event);
+    if (Math.hypot(x - from[0], y - from[1]) > 4) moved = true;
+    if (!moved) return;
+    svg.classList.add("dragged");
+    state.x = from[2] + x - from[0];
+    state.y = from[3] + y - from[1];
+    move();
+  });
+  const letGo = () => { from = null; svg.classList.remove("dragged"); };
+  svg.addEventListener("pointerup", (event) => {
+    if (from !== null && !moved) choose(under(one, event));
+    letGo();
+  });
+  svg.addEventListener("pointercancel", letGo);
+  svg.addEventListener("pointerleave", () => { if (from === null) hover(null); });
+  svg.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    zoom(Math.exp(-event.deltaY / 400), ...inView(svg, event));
+  }, { passive: false });
+  svg.addEventListener("dblclick", (event) => {
+    const node = event.target.closest(".node");
+    if (node && walk) walk(data.ids[Number(node.dataset.node)]);
+  });
+  svg.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const steps = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+    if (event.key in steps) step(...steps[event.key]);
+    else if (event.key === "+" || event.key === "=") zoom(1.25);
+    else if (event.key === "-") zoom(0.8);
+    else if (event.key === "0") reset();
+    else if (event.key === "Escape") choose(null);
+    else if (event.key === "Enter" && walk && state.chosen?.node !== undefined) walk(data.ids[state.chosen.node]);
+    else return;
+    event.preventDefault();
+  });
+}
+
+function step(dx, dy) {
+  // To the nearest node in that direction, from the chosen one or from the explained one.
+  const from = state.chosen?.node ?? data.explained[0] ?? 0;
+  if (state.chosen?.node === undefined) { choose({ node: from }); return; }
+  let best = null;
+  let least = Infinity;
+  points.forEach((p, i) => {
+    const along = (p[0] - points[from][0]) * dx + (p[1] - points[from][1]) * dy;
+    const across = Math.abs((p[0] - points[from][0]) * dy) + Math.abs((p[1] - points[from][1]) * dx);
+    if (i !== from && along > 0 && along + 2 * across < least) { least = along + 2 * across; best = i; }
+  });
+  if (best !== null) { choose({ node: best }); bringIn(best); }
+}
+
+function bringIn(node) {
+  // Move the view only if the node is not in it.
+  const [x, y] = [state.x + state.scale * points[node][0], state.y + state.scale * points[node][1]];
+  if (x > 0 && x < VIEW && y > 0 && y < height) return;
+  state.x += VIEW / 2 - x;
+  state.y += height / 2 - y;
+  move();
+}
+
+// Choosing ---------------------------------------------------------------------------------------------------------
+
+function marked(one, what) {
+  return what.node === undefined ? one.edges[what.edge].line : one.nodes[what.node];
+}
+
+function hover(what) {
+  if (what?.node === state.hovered?.node && what?.edge === state.hovered?.edge) return;
+  for (const one of panels) {
+    if (state.hovered) marked(one, state.hovered).classList.remove("hot");
+    if (what) marked(one, what).classList.add("hot");
+  }
+  state.hovered = what;
+  const said = what ?? state.chosen;
+  say(said ? words(said) : "");
+}
+
+function words(what) {
+  const number = (panel) => (what.node === undefined
+    ? panel.edges[what.edge] * panel.edge_scale : panel.nodes[what.node] * panel.node_scale);
+  const name = what.node === undefined
+    ? data.edges[what.edge].map((i) => isolate(data.names[i])).join(data.directed ? " \u2192 " : " \u2013 ")
+    : isolate(data.names[what.node]);
+  return `${name}: ${data.panels.map((panel) => `${panel.title} ${short(number(panel))}`).join(", ")}`;
+}
+
+function choose(what) {
+  for (const one of panels) {
+    if (state.chosen) marked(one, state.chosen).classList.remove("chosen");
+    if (what) marked(one, what).classList.add("chosen");
+  }
+  state.chosen = what;
+  share(); // an edge that is chosen is shown, however weak
+  for (const table of tables) table.mark(what);
+  say(what ? words(what) : "");
+  if (onChoose) onChoose(what?.node === undefined ? null : data.ids[what.node]);
+}
+
+function search(text) {
+  const wanted = text.trim().toLowerCase();
+  if (!wanted) { choose(null); return; }
+  const names = data.names.map((name) => name.toLowerCase());
+  const exact = data.ids.findIndex((id, i) => names[i] === wanted || String(id) === wanted);
+  const found = exact >= 0 ? exact : names.findIndex((name) => name.includes(wanted));
+  if (found < 0) { choose(null); say(`No node shown here is called \u201c${isolate(text.trim())}\u201d.`, true); return; }
+  state.x = VIEW / 2 - state.scale * points[found][0];
+  state.y = height / 2 - state.scale * points[found][1];
+  move();
+  choose({ node: found });
+}
+
+function share() {
+  const count = Math.round(Number(by("share").value) / 100 * data.edges.length);
+  for (const one of panels) one.edges.forEach((edge, i) => {
+    edge.group.toggleAttribute("hidden", edge.rank < data.edges.length - count && i !== state.chosen?.edge);
+  });
+  by("share-said").textContent = `${count} of ${data.edges.length}`;
+}
+
+// All of it --------------------------------------------------------------------------------------------------------
+
+function show(given) {
+  data = given;
+  Object.assign(state, { chosen: null, hovered: null });
+  document.title = data.title;
+  by("title").textContent = data.title;
+  by("about").textContent = data.about;
+  ({ points, height } = place(data.positions));
+  const radius = sizes(data, points);
+  panels = data.panels.map((_, i) => drawPanel(data, i, points, height, radius));
+  by("panels").replaceChildren(...panels.map((one) => one.section));
+  by("names").replaceChildren(...data.names.map((name) => make("option", { value: name })));
+  panels.forEach(listen);
+  drawBars(data);
+  tables = drawTables(data, choose);
+  for (const id of ["find", "shown"]) by(id).removeAttribute("hidden");
+  // Of a tangle, the strongest first; the reader has the slider.
+  by("share").value = Math.min(100, Math.ceil(100 * FIRST_EDGES / Math.max(1, data.edges.length)));
+  reset();
+  choose(null);
+}
+
+by("share").addEventListener("input", share);
+by("find").addEventListener("submit", (event) => { event.preventDefault(); search(by("search").value); });
+by("closer").addEventListener("click", () => zoom(1.25));
+by("further").addEventListener("click", () => zoom(0.8));
+by("all").addEventListener("click", reset);
+by("theme").addEventListener("click", () => {
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+});
+addEventListener("resize", () => { if (data) nameSome(data, points, panels, state.scale); });
+const given = JSON.parse(by("data").textContent);
+// What is there already is painted before the panels are made.
+if (given.panels) requestAnimationFrame(() => setTimeout(() => show(given)));

@@ -1,0 +1,35 @@
+// What the other files are made of. Everything on the page is text nodes and attributes: nothing that came with the
+// data is ever parsed as HTML.
+const SVG = "http://www.w3.org/2000/svg";
+const VIEW = 1000; // units across a panel
+const root = document.documentElement;
+
+const by = (id) => document.getElementById(id);
+
+function fill(element, attributes, text) {
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== null) element.textContent = text;
+  return element;
+}
+
+const make = (name, attributes = {}, text = null) => fill(document.createElement(name), attributes, text);
+const draw = (name, attributes = {}, text = null) => fill(document.createElementNS(SVG, name), attributes, text);
+
+const sign = (value) => (value > 0 ? "plus" : value < 0 ? "minus" : "");
+
+function short(value) {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  const text = size >= 1e-3 && size < 1e5 ? value.toPrecision(3) : value.toExponential(2);
+  return (value > 0 ? "+" : "") + text.replaceAll("-", "\u2212");
+}
+
+const percent = (value) => `${(100 * value).toPrecision(Math.abs(value) < 0.1 ? 2 : 3)} %`;
+
+// A name within a sentence: one that reads from right to left must not turn the rest of the line.
+const isolate = (name) => `\u2068${name}\u2069`;
+
+function say(text, wrong = false) {
+  by("status").textContent = text;
+  by("status").classList.toggle("error", wrong);
+}

@@ -1,0 +1,245 @@
+"""The page: explanations side by side in one file that a browser opens without any server.
+
+A page is HTML, a style sheet and a script of ours, and the layout as JSON. Its Content-Security-Policy names the hashes
+of the style and the script and forbids everything else, so that a label, whatever it holds, is text and nothing is
+fetched from anywhere. Only what is shown is stored, so that its size does not grow with the graph.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from graphfaith.errors import InputError
+from graphfaith.output import check_output, write_file
+from graphfaith.view.labels import shorten
+from graphfaith.view.layout import Layout, Panel, lay_out
+
+MOST_EDGES = 2000  # in a panel: a browser drags no more of them smoothly, and nobody can tell more apart
+MOST_PANELS = 12
+TOP = 100  # rows of a table
+LONGEST_LABEL, LONGEST_NAME = 18, 200
+_SCRIPTS = ("parts.js", "panels.js", "tables.js", "page.js")  # each needs those before it
+_DIGITS = 4
+_HEIGHT = 680  # of a frame in a notebook, in pixels
+
+
+class Page(str):
+    """The text of a page; as the last line of a notebook's cell it is shown, in a frame that can reach nothing."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return frame(self)
+
+    def __repr__(self) -> str:
+        return f"<a page of {len(self.encode()):,} bytes: write it to a file, or show it in a notebook>"
+
+
+def page(
+    explanations: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    titles: Sequence[str] | None = None,
+    title: str | None = None,
+    max_nodes: int = 300,
+    max_features: int = 50,
+    directed: bool | None = None,
+) -> Page:
+    """One explanation, or several of the same graph, as a page; written to ``path`` (.html) if there is one.
+
+    Panels move together, a node or edge that is chosen is chosen in all of them, and tables have the numbers. The
+    file is complete: it asks nothing of any server, and opens without one.
+
+    Args:
+        explanations: a PyG ``Explanation`` or a list of them; each becomes a panel, all with the same layout.
+        path: where to write it, as .html. An existing file is replaced only by a complete new one.
+        titles: one a panel; by default the name of the method.
+        title: of the page; by default it names what is explained.
+        max_nodes: at most so many nodes are shown, those with the largest \\|score\\|.
+        max_features: at most so many features of an explanation are listed.
+        directed: draw arrows; by default only if some edge has no opposite (:func:`figure`).
+
+    >>> import torch
+    >>> from torch_geometric.explain import Explanation
+    >>> path_graph = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    >>> explanation = Explanation(edge_index=path_graph, edge_mask=torch.tensor([0.5, 0.5, -2.0, 0.0]), index=1)
+    >>> print(page(explanation)[:15])
+    <!DOCTYPE html>
+    """
+    target = None if path is None else check_output(path, (".html",))
+    text = render_page(page_data(explanations, titles, title, max_nodes, max_features, directed))
+    if target is not None:
+        write_file(target, text.encode())
+    return text
+
+
+def frame(text: str) -> str:
+    """A page in a frame for a notebook; sandboxed, so that its script can touch neither notebook nor network."""
+    style = f"width:100%;height:{_HEIGHT}px;border:1px solid #8888;border-radius:6px;resize:vertical"
+    return (
+        f'<iframe title="Explanation" sandbox="allow-scripts" style="{style}" srcdoc="{html.escape(text)}"></iframe>'
+    )
+
+
+def render_page(data: dict[str, Any], *, controls: str = "", scripts: Sequence[str] = ()) -> Page:
+    """The page of such data.
+
+    With ``scripts`` beside the page's own (names of assets) it may also ask the server that it came from, and has
+    that server's ``controls``, a piece of HTML.
+    """
+    script = _script(scripts)
+    text = Template(asset("page.html")).substitute(
+        policy=policy(connect=scripts),
+        title=html.escape(data["title"]),
+        style=asset("page.css"),
+        script=script,
+        legend=asset("legend.html").strip(),
+        controls=controls,
+        footer="Made by graphfaith." + ("" if scripts else " This file is complete: it asks nothing of any server."),
+        data=as_script(data),
+    )
+    return Page(text)
+
+
+def policy(connect: Sequence[str] = ()) -> str:
+    """A Content-Security-Policy that allows the page's style and script, and nothing else.
+
+    With ``connect``, the scripts of a server, that script is another, and may ask the server.
+    """
+    allowed = {
+        "default-src": "'none'",
+        "style-src": _hash(asset("page.css")),
+        "script-src": _hash(_script(connect)),
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        **({"connect-src": "'self'"} if connect else {}),
+    }
+    return "; ".join(f"{name} {value}" for name, value in allowed.items())
+
+
+def _script(more: Sequence[str]) -> str:
+    """All scripts as one, whose names nothing else on the page sees."""
+    return "(() => {\n\"use strict\";\n" + "\n".join(asset(name) for name in (*_SCRIPTS, *more)) + "})();"
+
+
+def as_script(data: Any) -> str:
+    """JSON that cannot end the element it stands in.
+
+    >>> as_script("</script>")
+    '"\\\\u003c/script\\\\u003e"'
+    """
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def page_data(
+    explanations: Any,
+    titles: Sequence[str] | None = None,
+    title: str | None = None,
+    max_nodes: int = 300,
+    max_features: int = 50,
+    directed: bool | None = None,
+) -> dict[str, Any]:
+    """What a page shows, as plain values."""
+    if isinstance(explanations, list | tuple) and len(explanations) > MOST_PANELS:
+        raise InputError(f"a page has at most {MOST_PANELS} panels, not {len(explanations)}")
+    layout = lay_out(explanations, titles=titles, max_nodes=max_nodes, max_features=max_features, directed=directed)
+    names = [shorten(name, LONGEST_NAME) or "(no name)" for name in layout.names]
+    explained = sorted({at for panel in layout.panels for at in panel.explained})
+    kept = _strongest_edges(layout)
+    edges = f"{len(kept)} edges" if len(kept) == len(layout.edges) else f"{len(kept)} of {len(layout.edges)} edges"
+    nodes = f"{len(names)} nodes" if not layout.cut else f"{len(names)} of {layout.num_scored} nodes"
+    cut = len(kept) < len(layout.edges) or bool(layout.cut)
+    return {
+        "title": shorten(title, LONGEST_NAME) if title else _title([names[at] for at in explained]),
+        "about": f"{nodes} and {edges} shown" + (", the strongest" if cut else ""),
+        "ids": layout.nodes.tolist(),
+        "names": names,
+        "labels": [shorten(name, LONGEST_LABEL) for name in names],
+        "positions": [[_short(x), _short(y)] for x, y in layout.positions.tolist()],
+        "relevance": _list(layout.relevance),
+        "edges": layout.edges[kept].tolist(),
+        "directed": layout.directed,
+        "explained": explained,
+        "top": TOP,
+        "features": _features(layout),
+        "panels": [_panel(panel, kept) for panel in layout.panels],
+    }
+
+
+def _strongest_edges(layout: Layout) -> Any:
+    """Places of the edges to keep, ascending."""
+    strength = np.abs(np.stack([panel.edges for panel in layout.panels])).max(0)
+    return np.sort(np.argsort(-strength, kind="stable")[:MOST_EDGES])
+
+
+def _title(names: Sequence[str]) -> str:
+    if not names:
+        return "An explanation"
+    named = [f"node {name}" if name.isdecimal() else name for name in names[:2]]
+    return f"What the model looked at for {' and '.join(named)}" + (" and others" if len(names) > 2 else "")
+
+
+def _panel(panel: Panel, kept: Any) -> dict[str, Any]:
+    scale = [f"edges ±{panel.edge_scale:.3g}"] if panel.edge_scale else []
+    scale += [f"nodes ±{panel.node_scale:.3g}"] if panel.node_scale else []
+    return {
+        "title": shorten(panel.title, LONGEST_NAME) or "Explanation",
+        "subtitle": shorten(panel.subtitle, LONGEST_NAME),
+        "scale": f"Scale: {', '.join(scale)}" if scale else "All scores are zero.",
+        "explained": list(panel.explained),
+        "nodes": _list(panel.nodes),
+        "node_scale": panel.node_scale,
+        "edges": _list(panel.edges[kept]),
+        "loops": _list(panel.loops),
+        "edge_scale": panel.edge_scale,
+        "near": shorten(panel.neighborhood, LONGEST_NAME),
+        "relative": None if panel.relative is None else _short(panel.relative),
+        "relative_stderr": None if panel.relative_stderr is None else _short(panel.relative_stderr),
+    }
+
+
+def _features(layout: Layout) -> list[dict[str, Any]]:
+    """The features that any panel lists, strongest first, with their scores in each."""
+    scores: list[dict[int, float]] = []
+    names: dict[int, str] = {}
+    strength: dict[int, float] = {}
+    for panel in layout.panels:
+        scores.append({})
+        for column, (name, value) in zip(panel.feature_columns, panel.features, strict=True):
+            scores[-1][column] = _short(value * panel.feature_scale)
+            names[column] = shorten(name, LONGEST_NAME) or "(no name)"
+            strength[column] = max(strength.get(column, 0.0), abs(value))
+    order = sorted(names, key=lambda column: (-strength[column], column))
+    return [{"name": names[column], "values": [one.get(column) for one in scores]} for column in order]
+
+
+def _list(values: Any) -> list[float]:
+    return [_short(value) for value in values.tolist()]
+
+
+def _short(value: float) -> float:
+    """As few digits as a picture needs."""
+    return float(f"{value:.{_DIGITS}g}")
+
+
+@cache
+def asset(name: str) -> str:
+    """A file that pages are made of."""
+    return resources.files("graphfaith.view").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
