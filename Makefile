@@ -4,13 +4,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test bench paper nightly check format clean
+.PHONY: help demo test bench paper nightly pictures check format clean
 help:
 	@echo "make demo    explain a dozen nodes of BA-Shapes with ten methods (no download)"
 	@echo "make test    linters, types and tests"
 	@echo "make bench   time every method and its peers (15 minutes; graphfaith bench --quick takes two)"
 	@echo "make paper   every table and figure of the paper (about an hour on two cores; goes on where it was stopped)"
 	@echo "make nightly the same with 500 examples for every property instead of 25 to 50"
+	@echo "make pictures  the pictures of the README and the docs, the page's taken in a browser"
 	@echo "make check   linters and types only"
 	@echo "make format  let ruff rewrite the sources"
 	@echo "make clean   remove the environment and everything made by these commands"
@@ -35,8 +36,13 @@ check: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: check
-	$(BIN)/pytest
+# The tests of pages need a real browser; a machine that has none gets Debian's.
+$(VENV)/.browser: tests/install_browser.sh | $(BIN)/python
+	sh tests/install_browser.sh
+	@touch $@
+
+test: check $(VENV)/.browser
+	$(BIN)/pytest -n logical --maxprocesses 8
 
 bench: $(VENV)/.test
 	@mkdir -p results
@@ -45,8 +51,11 @@ bench: $(VENV)/.test
 paper: $(VENV)/.run
 	$(BIN)/graphfaith reproduce --all
 
-nightly: check
-	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest
+nightly: check $(VENV)/.browser
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n logical --maxprocesses 8
+
+pictures: $(VENV)/.test $(VENV)/.browser
+	$(BIN)/python docs/pictures.py
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .

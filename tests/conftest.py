@@ -22,3 +22,11 @@ needs_data = pytest.mark.skipif(
 
 # Tensors here are small: on a busy machine a second thread is waited for longer than it helps.
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    from browsing import started
+
+    with started() as found:
+        yield found

@@ -57,7 +57,14 @@ def test_demo(monkeypatch, capsys, tmp_path):
         assert 0 < row["unfaithfulness"] < float("inf")
         assert 0 < row["stderr"] < float("inf")
     assert (tmp_path / "made/demo/explanations.png").read_bytes().startswith(b"\x89PNG")
-    assert sorted(path.name for path in (tmp_path / "made/demo").iterdir()) == ["explanations.png", "results.json"]
+    assert sorted(path.name for path in (tmp_path / "made/demo").iterdir()) == [
+        "explanations.html",
+        "explanations.png",
+        "results.json",
+    ]
+    page = (tmp_path / "made/demo/explanations.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "made/demo/explanations.html" in out
 
 
 def test_score_prints_and_writes_the_same_rows(monkeypatch, capsys, tmp_path):

@@ -1,10 +1,9 @@
-"""The command line: ``graphfaith demo | explain | score | reproduce | bench``."""
+"""The command line: ``graphfaith demo | explain | view | score | reproduce | bench``."""
 
 from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,6 @@ from typing import Annotated, Any
 import torch
 import typer
 from rich.console import Console
-from torch_geometric.data import Data
 
 from . import __version__, archive
 from .arguments import (
@@ -27,22 +25,45 @@ from .arguments import (
 )
 from .bench.command import bench as run_bench
 from .bench.run import TABLES
-from .comparison import ALL_METHODS, METHODS, Row, Samples, compare
-from .datasets import DATASETS, MOTIF_DATASETS
-from .errors import GraphfaithError, InputError, OutputError, UnsupportedError
-from .graph_file import NAMES, read_graph
-from .models import Trained, trained
+from .comparison import ALL_METHODS, Row, Samples, compare
+from .datasets import MOTIF_DATASETS
+from .errors import GraphfaithError, InputError, OutputError
+from .graph_file import read_graph
+from .live.command import serve
+from .live.desk import Desk
+from .live.server import check_loopback
+from .models import Trained
 from .neighborhood import parse_neighborhood
+from .options import (
+    AnyDataset,
+    Dataset,
+    Edges,
+    FitSamples,
+    Json,
+    Level,
+    MaxMemory,
+    Methods,
+    Mode,
+    ModelSeed,
+    Neighborhoods,
+    NumHops,
+    OwnData,
+    OwnModel,
+    ReturnType,
+    Seed,
+    TestSamples,
+)
 from .output import check_output
-from .own_model import arguments_for, in_precision_of, load_model
 from .paper.command import command as run_reproduce
 from .paper.experiments import EXPERIMENTS
 from .progress import track
 from .report import explanation_row, print_explanation, print_rows, write_json
+from .source import open_subject, say, supported, train
 from .subject import Options, Subject
 from .target import Target
-from .task import RETURN_TYPES, Task
+from .task import Task
 from .view import figure
+from .view import page as write_page
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer brings its own click from 0.26 on, and does not name this one
 
@@ -57,32 +78,12 @@ SHOWN = 40  # nodes in a picture: more of BA-Shapes than that is a tangle
 PICTURED = ("anchored-kec", "kec", "saliency", "gnnexplainer-soft")
 
 out = Console()
-err = Console(stderr=True)
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Explain graph neural networks, and say how far each explanation can be trusted.",
 )
-
-Dataset = Annotated[str, typer.Option(help=f"One of {', '.join(DATASETS)}.")]
-Methods = Annotated[
-    list[str],
-    typer.Option("--method", help=f"Repeat, or 'all', which is every one but subgraphx: {', '.join(METHODS)}."),
-]
-Neighborhoods = Annotated[
-    list[str], typer.Option("--neighborhood", help="Repeat, or 'all': e.g. U(A,0.5), B(A,0.5), U(X,0.2r)xU(A,0.2).")
-]
-FitSamples = Annotated[
-    str,
-    typer.Option(
-        "--samples", help="Samples that AnchoredKEC, KEC and Linear are fitted on; or auto, for anchored-kec alone."
-    ),
-]
-TestSamples = Annotated[int, typer.Option(help="Samples to score with, drawn apart from the fit.")]
-Seed = Annotated[int, typer.Option(help="Names the samples; scores are drawn with the next seed.")]
-ModelSeed = Annotated[int, typer.Option(help="Seed the model is trained with.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Also write the rows to this file.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -113,10 +114,13 @@ def demo(
     check_numbers(1, seed, 0)
     outputs = [] if json_file is None else [check_output(json_file, (".json",))]
     _make_folder(folder)
-    results, picture = folder / "results.json", folder / "explanations.png"
+    results, picture, page_file = (
+        folder / f"{name}" for name in ("results.json", "explanations.png", "explanations.html")
+    )
     outputs.append(check_output(results, (".json",)))
     check_output(picture, (".png",))
-    fit = _train("ba-shapes", 0)
+    check_output(page_file, (".html",))
+    fit = train("ba-shapes", 0)
     nodes, near = list(range(400, 700, 25)), ["U(A,0.5)", "B(A,0.5)"]
     rows = _compare(fit, nodes, list(ALL_METHODS), near, seed=seed)
     print_rows(out, rows)
@@ -129,23 +133,25 @@ def demo(
     subject = Subject(fit.model, fit.data)
     explanations = [subject.explain(shown, method, "B(A,0.5)", seed=seed) for method in PICTURED]
     figure(explanations, picture, max_nodes=SHOWN)
+    write_page(explanations, page_file, max_nodes=SHOWN)
     typer.echo(f"\nRows: {results}\nNode {shown} explained by {', '.join(PICTURED)}: {picture}")
+    typer.echo(f"The same as a page, to open in a browser: {page_file}")
 
 
 @app.command()
 def explain(
     node: Annotated[int, typer.Option("--node", "--index", help="The node to explain, or the edge or graph.")],
-    dataset: Annotated[str | None, typer.Option(help=f"One of {', '.join(DATASETS)}; cora if left out.")] = None,
-    model: Annotated[str | None, typer.Option(help="Your own model: module:function, which returns it.")] = None,
-    data: Annotated[Path | None, typer.Option(help="The graph for it: a .pt, .safetensors or .npz file.")] = None,
+    dataset: AnyDataset = None,
+    model: OwnModel = None,
+    data: OwnData = None,
     method: Methods = ["anchored-kec"],  # noqa: B006
     neighborhood: Neighborhoods = ["U(A,0.5)"],  # noqa: B006
-    level: Annotated[str, typer.Option(help="What a row of your model's output is: node, edge or graph.")] = "node",
-    mode: Annotated[str, typer.Option(help=f"Of your model: {', '.join(RETURN_TYPES)}.")] = Task.mode,
-    return_type: Annotated[str, typer.Option(help="Of your model: raw, probs or log_probs.")] = Task.return_type,
-    num_hops: Annotated[int | None, typer.Option(help="How far messages go; counted if left out.")] = None,
-    edges: Annotated[str, typer.Option(help="What A is: weight, mask (of messages), or auto.")] = "auto",
-    max_memory: Annotated[str | None, typer.Option(help="Refuse work that takes more, e.g. '2 GB'.")] = None,
+    level: Level = "node",
+    mode: Mode = Task.mode,
+    return_type: ReturnType = Task.return_type,
+    num_hops: NumHops = None,
+    edges: Edges = "auto",
+    max_memory: MaxMemory = None,
     top: Annotated[int, typer.Option(help="How many edges and features to print.")] = 10,
     samples: FitSamples = "200",
     test_samples: TestSamples = 500,
@@ -153,6 +159,7 @@ def explain(
     model_seed: ModelSeed = 0,
     json_file: Json = None,
     figure_file: Annotated[Path | None, typer.Option("--figure", help="Where to draw it (.png, .pdf or .svg).")] = None,
+    page_file: Annotated[Path | None, typer.Option("--page", help="Also write a page to open (.html).")] = None,
     save_file: Annotated[Path | None, typer.Option("--save", help="Also keep the explanation (.safetensors).")] = None,
 ) -> None:
     """Explain one node: its strongest edges and features with their signs, a JSON and a figure.
@@ -174,21 +181,17 @@ def explain(
     stem = f"{Path(dataset).stem}-{node}" if level == "node" else f"{Path(dataset).stem}-{level}-{node}"
     json_file, figure_file = json_file or free_path(stem, ".json"), figure_file or free_path(stem, ".png")
     json_path, figure_path = check_output(json_file, (".json",)), check_output(figure_file, (".png", ".pdf", ".svg"))
+    if page_file is not None:
+        check_output(page_file, (".html",))
     if save_file is not None:
         check_output(save_file, (".safetensors",))
         if len(near) * len(methods) > 1:
             raise InputError("--save keeps one explanation: name one --method and one --neighborhood")
-    if graph is not None and model is not None:
-        subject = _own(model, graph, dataset, node, task, options)
-        settings: dict[str, Any] = {"dataset": dataset, "model": model}
-    else:
-        check_nodes(dataset, [node])
-        fit = _train(dataset, model_seed)
-        subject = Subject(fit.model, fit.data, task, options)
-        settings = {"dataset": dataset, "model_seed": model_seed}
+    subject = open_subject(dataset, model, graph, node, task, options, model_seed)
+    settings = {"dataset": dataset, **({"model_seed": model_seed} if model is None else {"model": model})}
     rows, explanations = [], []
     if "all" in method:
-        methods = _supported(subject, methods)
+        methods = supported(subject, methods)
     for text in near:
         for name in methods:
             explanation = subject.explain(node, name, text, count, test_samples, seed)
@@ -199,9 +202,55 @@ def explain(
     write_json(json_path, rows)
     figure(explanations, figure_path, max_nodes=SHOWN)
     typer.echo(f"\nScores: {json_file}\nFigure: {figure_file}")
+    if page_file is not None:
+        write_page(explanations, page_file)
+        typer.echo(f"Page: {page_file}")
     if save_file is not None:
         archive.save(explanations[0], save_file)
         typer.echo(f"Explanation: {save_file}")
+
+
+@app.command()
+def view(
+    node: Annotated[int, typer.Option("--node", "--index", help="Where to begin: a node, or an edge or a graph.")] = 0,
+    dataset: AnyDataset = None,
+    model: OwnModel = None,
+    data: OwnData = None,
+    method: Methods = ["anchored-kec", "kec", "saliency"],  # noqa: B006
+    neighborhood: Annotated[str, typer.Option(help="Where to begin, e.g. U(A,0.5) or B(A,0.5).")] = "U(A,0.5)",
+    level: Level = "node",
+    mode: Mode = Task.mode,
+    return_type: ReturnType = Task.return_type,
+    num_hops: NumHops = None,
+    edges: Edges = "auto",
+    max_memory: MaxMemory = None,
+    samples: FitSamples = "200",
+    test_samples: TestSamples = 500,
+    seed: Seed = 0,
+    model_seed: ModelSeed = 0,
+    host: Annotated[str, typer.Option(help="A loopback address; no other machine can be let in.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Where to listen; any port that is free if 0.")] = 0,
+    browser: Annotated[bool, typer.Option("--open", help="Also open it in the browser.")] = False,
+) -> None:
+    """Look around: a page on this machine that explains whatever node you pick, until Ctrl-C.
+
+    \b
+    Examples:
+      graphfaith view --dataset cora --node 42
+      graphfaith view --model mymodule:load --data graph.pt
+    """
+    task, options = Task(mode, return_type, level), Options(num_hops, edges, max_memory)
+    dataset = source_of(dataset, model, data, task, model_seed)
+    methods = methods_of(method)
+    count = samples_of(samples, methods)
+    check_numbers(test_samples, seed, model_seed)
+    check_loopback(host)
+    graph = None if data is None else read_graph(data)
+    near = neighborhoods_of([neighborhood], dataset, graph)
+    subject = open_subject(dataset, model, graph, node, task, options, model_seed)
+    desk = Desk(subject, dataset, samples=count, test_samples=test_samples, seed=seed)
+    first = desk.question({"index": [str(node)], "method": methods, "near": near})
+    serve(desk, first, host=host, port=port, browser=browser)
 
 
 @app.command()
@@ -230,7 +279,7 @@ def score(
     chosen = parse_nodes(PAPER_NODES[dataset] if nodes is None else nodes)
     path = None if json_file is None else check_output(json_file, (".json",))
     check_nodes(dataset, chosen)
-    fit = _train(dataset, model_seed)
+    fit = train(dataset, model_seed)
     rows = _compare(fit, chosen, methods, near, count, test_samples, seed)
     print_rows(out, rows)
     if path is not None:
@@ -291,12 +340,6 @@ def bench(
 # Work -------------------------------------------------------------------------------------------------------------
 
 
-def _train(dataset: str, seed: int) -> Trained:
-    fit = trained(dataset, seed=seed, progress=True)
-    _say(f"{dataset}: test accuracy {100 * fit.test_accuracy:.1f} %")
-    return fit
-
-
 def _compare(
     fit: Trained,
     nodes: Sequence[int],
@@ -322,39 +365,6 @@ def _compare(
     )
 
 
-def _own(model: str, graph: Data, label: str, index: int, task: Task, options: Options) -> Subject:
-    """The user's model on the user's graph, tried once; says what it was called with."""
-    made = load_model(model)
-    subject = Subject(made, in_precision_of(made, graph), task, options)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        subject.target(index)
-    for warning in caught:
-        _say(f"note: {warning.message}")
-    given = ["x", "edge_index", *arguments_for(made, graph)]
-    unused = sorted(set(graph.keys()) - {*given, *NAMES})
-    size = f"{len(graph.x)} nodes, {graph.edge_index.size(1)} edges, {graph.x.size(1)} features"
-    _say(f"{label}: {size}; the model is given {', '.join(given)}" + f" (not {', '.join(unused)})" * bool(unused))
-    return subject
-
-
-def _supported(subject: Subject, methods: Sequence[str]) -> list[str]:
-    """Of all methods those that can explain such a model; says which cannot."""
-    found = []
-    for name in methods:
-        try:
-            subject.explainer(name, "U(A,0.5)")
-        except UnsupportedError as error:
-            _say(f"note: {name} is left out: {error}")
-        else:
-            found.append(name)
-    return found
-
-
-def _say(text: str) -> None:
-    err.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -376,10 +386,10 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     if code == 130:  # typer turns an interrupt into this code
-        err.print("stopped")
+        say("stopped")
     sys.exit(code or 0)
 
 
 def _stop(message: str) -> None:
-    _say(f"error: {message}")
+    say(f"error: {message}")
     sys.exit(2)

@@ -168,11 +168,14 @@ def _line(name: str) -> str:
     return shorten(name, 40)
 
 
-def write_json(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows as a JSON list."""
-    # JSON has no infinity; a relative Delta without bound is null.
-    plain = [
+def finite_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows as JSON can have them: it has no infinity, so a relative Delta without bound is null."""
+    return [
         {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
         for row in rows
     ]
-    write_file(path, (json.dumps(plain, indent=2, allow_nan=False) + "\n").encode())
+
+
+def write_json(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows as a JSON list."""
+    write_file(path, (json.dumps(finite_rows(rows), indent=2, allow_nan=False) + "\n").encode())

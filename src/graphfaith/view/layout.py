@@ -47,6 +47,7 @@ class Panel:
     feature_columns: tuple[int, ...]  # which they are: two may have one name
     feature_scale: float
     neighborhood: str
+    faithfulness: str
     relative: float | None  # Delta(p) / Delta(0), and its standard error
     relative_stderr: float | None
 
@@ -221,6 +222,7 @@ def _panel(one: Scores, nodes: Tensor, place_of: Tensor, edges: Tensor, title: s
         feature_columns=columns,
         feature_scale=feature_scale,
         neighborhood=one.neighborhood,
+        faithfulness=one.faithfulness,
         relative=one.relative,
         relative_stderr=one.relative_stderr,
     )
@@ -241,9 +243,7 @@ def _unit(values: Tensor) -> tuple[NDArray[np.float64], float]:
     return (values / scale if scale > 0 else values).numpy(), scale
 
 
-def _features(
-    one: Scores, max_features: int | None
-) -> tuple[tuple[tuple[str, float], ...], tuple[int, ...], float]:
+def _features(one: Scores, max_features: int | None) -> tuple[tuple[tuple[str, float], ...], tuple[int, ...], float]:
     if one.feature is None:
         return (), (), 0.0
     if max_features is None:

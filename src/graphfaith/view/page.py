@@ -87,9 +87,7 @@ def page(
 def frame(text: str) -> str:
     """A page in a frame for a notebook; sandboxed, so that its script can touch neither notebook nor network."""
     style = f"width:100%;height:{_HEIGHT}px;border:1px solid #8888;border-radius:6px;resize:vertical"
-    return (
-        f'<iframe title="Explanation" sandbox="allow-scripts" style="{style}" srcdoc="{html.escape(text)}"></iframe>'
-    )
+    return f'<iframe title="Explanation" sandbox="allow-scripts" style="{style}" srcdoc="{html.escape(text)}"></iframe>'
 
 
 def render_page(data: dict[str, Any], *, controls: str = "", scripts: Sequence[str] = ()) -> Page:
@@ -131,7 +129,7 @@ def policy(connect: Sequence[str] = ()) -> str:
 
 def _script(more: Sequence[str]) -> str:
     """All scripts as one, whose names nothing else on the page sees."""
-    return "(() => {\n\"use strict\";\n" + "\n".join(asset(name) for name in (*_SCRIPTS, *more)) + "})();"
+    return '(() => {\n"use strict";\n' + "\n".join(asset(name) for name in (*_SCRIPTS, *more)) + "})();"
 
 
 def as_script(data: Any) -> str:
@@ -206,6 +204,7 @@ def _panel(panel: Panel, kept: Any) -> dict[str, Any]:
         "loops": _list(panel.loops),
         "edge_scale": panel.edge_scale,
         "near": shorten(panel.neighborhood, LONGEST_NAME),
+        "share": shorten(panel.faithfulness, LONGEST_NAME),
         "relative": None if panel.relative is None else _short(panel.relative),
         "relative_stderr": None if panel.relative_stderr is None else _short(panel.relative_stderr),
     }

@@ -8,18 +8,33 @@ let panels = [];
 let tables = [];
 let walk = null; // what to do with a node that the reader wants explained; only a server can
 let onChoose = null;
+let named = null; // the scale that names were last placed for
 
 // Moving -----------------------------------------------------------------------------------------------------------
 
 let waiting = false;
 function move() {
+  // Once a frame, however many events ask for it.
   if (waiting) return;
   waiting = true;
   requestAnimationFrame(() => {
     waiting = false;
     const text = `translate(${state.x.toFixed(1)} ${state.y.toFixed(1)}) scale(${state.scale.toFixed(4)})`;
-    for (const one of panels) one.world.setAttribute("transform", text);
+    for (const one of panels) {
+      one.world.setAttribute("transform", text);
+      one.svg.style.transform = "";
+    }
+    if (named !== state.scale) nameSome(data, points, panels, state.scale);
+    named = state.scale;
   });
+}
+
+function slide(x, y) {
+  // While a hand drags, the picture is moved as it is; to draw thousands of edges anew takes longer than a frame.
+  for (const one of panels) {
+    const pixel = one.stage.clientWidth / VIEW;
+    one.svg.style.transform = `translate(${(x * pixel).toFixed(1)}px, ${(y * pixel).toFixed(1)}px)`;
+  }
 }
 
 function zoom(factor, cx = VIEW / 2, cy = height / 2) {
@@ -27,17 +42,16 @@ function zoom(factor, cx = VIEW / 2, cy = height / 2) {
   const change = scale / state.scale;
   Object.assign(state, { scale, x: cx - change * (cx - state.x), y: cy - change * (cy - state.y) });
   move();
-  nameSome(data, points, panels, scale);
 }
 
 function reset() {
   Object.assign(state, { scale: 1, x: 0, y: 0 });
+  named = null; // a new picture, or one of another size
   move();
-  nameSome(data, points, panels, 1);
 }
 
-function inView(svg, event) {
-  const box = svg.getBoundingClientRect();
+function inView(one, event) {
+  const box = one.stage.getBoundingClientRect();
   return [(event.clientX - box.left) * VIEW / box.width, (event.clientY - box.top) * height / box.height];
 }
 
@@ -45,7 +59,7 @@ function under(one, event) {
   // The node under the pointer, or else the edge that passes by. The pointer may be captured: ask the document.
   const node = document.elementFromPoint(event.clientX, event.clientY)?.closest(".node");
   if (node) return { node: Number(node.dataset.node) };
-  const [x, y] = inView(one.svg, event);
+  const [x, y] = inView(one, event);
   const edge = nearestEdge(
     data, points, one.edges, (x - state.x) / state.scale, (y - state.y) / state.scale, 14 / state.scale,
   );
@@ -53,38 +67,43 @@ function under(one, event) {
 }
 
 function listen(one) {
-  const { svg } = one;
+  const { svg, stage } = one;
   let from = null;
-  let moved = false;
-  svg.addEventListener("pointerdown", (event) => {
-    from = [...inView(svg, event), state.x, state.y];
-    moved = false;
-    svg.setPointerCapture(event.pointerId);
+  let shift = null; // how far it has been dragged
+  stage.addEventListener("pointerdown", (event) => {
+    from = inView(one, event);
+    shift = null;
+    stage.setPointerCapture(event.pointerId);
   });
-  svg.addEventListener("pointermove", (event) => {
+  stage.addEventListener("pointermove", (event) => {
     if (from === null) { hover(under(one, event)); return; }
-    const [x, y] = inView(svg, event);
-    if (Math.hypot(x - from[0], y - from[1]) > 4) moved = true;
-    if (!moved) return;
-    svg.classList.add("dragged");
-    state.x = from[2] + x - from[0];
-    state.y = from[3] + y - from[1];
-    move();
+    const [x, y] = inView(one, event);
+    if (shift === null && Math.hypot(x - from[0], y - from[1]) <= 4) return;
+    if (shift === null) for (const each of panels) each.stage.classList.add("dragged");
+    shift = [x - from[0], y - from[1]];
+    slide(...shift);
   });
-  const letGo = () => { from = null; svg.classList.remove("dragged"); };
-  svg.addEventListener("pointerup", (event) => {
-    if (from !== null && !moved) choose(under(one, event));
+  const letGo = () => {
+    if (shift !== null) {
+      Object.assign(state, { x: state.x + shift[0], y: state.y + shift[1] });
+      for (const each of panels) each.stage.classList.remove("dragged");
+      move();
+    }
+    from = shift = null;
+  };
+  stage.addEventListener("pointerup", (event) => {
+    if (from !== null && shift === null) choose(under(one, event));
     letGo();
   });
-  svg.addEventListener("pointercancel", letGo);
-  svg.addEventListener("pointerleave", () => { if (from === null) hover(null); });
-  svg.addEventListener("wheel", (event) => {
+  stage.addEventListener("pointercancel", letGo);
+  stage.addEventListener("pointerleave", () => { if (from === null) hover(null); });
+  stage.addEventListener("wheel", (event) => {
     event.preventDefault();
-    zoom(Math.exp(-event.deltaY / 400), ...inView(svg, event));
+    if (from === null) zoom(Math.exp(-event.deltaY / 400), ...inView(one, event));
   }, { passive: false });
-  svg.addEventListener("dblclick", (event) => {
-    const node = event.target.closest(".node");
-    if (node && walk) walk(data.ids[Number(node.dataset.node)]);
+  stage.addEventListener("dblclick", (event) => {
+    const what = under(one, event);
+    if (walk && what?.node !== undefined) walk(data.ids[what.node]);
   });
   svg.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -203,10 +222,13 @@ function show(given) {
   by("share").value = Math.min(100, Math.ceil(100 * FIRST_EDGES / Math.max(1, data.edges.length)));
   reset();
   choose(null);
+  performance.mark("drawn");
 }
 
 by("share").addEventListener("input", share);
-by("find").addEventListener("submit", (event) => { event.preventDefault(); search(by("search").value); });
+// No form: the sandbox of a notebook's frame lets none be submitted.
+by("find-it").addEventListener("click", () => search(by("search").value));
+by("search").addEventListener("keydown", (event) => { if (event.key === "Enter") search(by("search").value); });
 by("closer").addEventListener("click", () => zoom(1.25));
 by("further").addEventListener("click", () => zoom(0.8));
 by("all").addEventListener("click", reset);
@@ -214,7 +236,11 @@ by("theme").addEventListener("click", () => {
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
 });
-addEventListener("resize", () => { if (data) nameSome(data, points, panels, state.scale); });
+addEventListener("resize", () => { if (data) { named = null; move(); } });
 const given = JSON.parse(by("data").textContent);
-// What is there already is painted before the panels are made.
-if (given.panels) requestAnimationFrame(() => setTimeout(() => show(given)));
+if (given.panels) {
+  // What is there already is painted before the panels are made. A frame out of sight paints nothing, and need not wait.
+  const begin = () => { if (data === null) show(given); };
+  requestAnimationFrame(() => setTimeout(begin));
+  setTimeout(begin, 100);
+}

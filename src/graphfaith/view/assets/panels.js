@@ -123,7 +123,9 @@ function drawPanel(data, number, points, height, radius) {
       "to node, plus and minus zoom, 0 shows all, Escape lets go. The tables below have the same scores.",
   });
   const world = draw("g");
+  const stage = make("div", { class: "stage" });
   svg.append(world);
+  stage.append(svg);
   const known = new Set(data.edges.map(([s, t]) => `${s} ${t}`));
   // The weakest first, so that the strongest lie on top.
   const order = panel.edges.map((_, i) => i).sort((i, j) => Math.abs(panel.edges[i]) - Math.abs(panel.edges[j]));
@@ -137,10 +139,10 @@ function drawPanel(data, number, points, height, radius) {
   const nodes = points.map((point, i) => drawNode(data, panel, i, point, radius[i]));
   world.append(...nodes);
   section.append(
-    make("h2", { id: `panel-${number}` }, panel.title), make("p", { class: "faint" }, panel.subtitle), svg,
+    make("h2", { id: `panel-${number}` }, panel.title), make("p", { class: "faint" }, panel.subtitle), stage,
     make("p", { class: "faint" }, panel.scale),
   );
-  return { section, svg, world, edges, nodes };
+  return { section, stage, svg, world, edges, nodes };
 }
 
 function nameSome(data, points, panels, scale) {

@@ -24,8 +24,6 @@ function short(value) {
   return (value > 0 ? "+" : "") + text.replaceAll("-", "\u2212");
 }
 
-const percent = (value) => `${(100 * value).toPrecision(Math.abs(value) < 0.1 ? 2 : 3)} %`;
-
 // A name within a sentence: one that reads from right to left must not turn the rest of the line.
 const isolate = (name) => `\u2068${name}\u2069`;
 

@@ -10,9 +10,8 @@ function drawBars(data) {
   const most = Math.max(1.05, ...known.map((panel) => Math.min(2, panel.relative + error(panel))));
   const reach = (value) => fixed(BAR * Math.min(1, Math.max(0, value / most)));
   for (const panel of known) {
-    const text = percent(panel.relative) + (panel.relative_stderr === null ? "" : ` \u00b1 ${percent(error(panel))}`);
     const svg = draw("svg", {
-      viewBox: `0 0 ${BAR} 20`, preserveAspectRatio: "none", role: "img", "aria-label": `${panel.title}: ${text} unexplained`,
+      viewBox: `0 0 ${BAR} 20`, preserveAspectRatio: "none", role: "img", "aria-label": `${panel.title}: ${panel.share}`,
     });
     const [low, high] = [reach(panel.relative - error(panel)), reach(panel.relative + error(panel))];
     svg.append(
@@ -24,7 +23,7 @@ function drawBars(data) {
     bar.append(svg);
     const beyond = panel.relative > most ? " (beyond this bar)" : "";
     holder.append(
-      make("dt", {}, panel.title), bar, make("dd", {}, `${text}${panel.near ? ` in ${panel.near}` : ""}${beyond}`),
+      make("dt", {}, panel.title), bar, make("dd", {}, `${panel.share}${panel.near ? ` in ${panel.near}` : ""}${beyond}`),
     );
   }
 }

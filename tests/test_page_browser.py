@@ -1,0 +1,466 @@
+"""The page in a real browser: it draws, moves, searches, sorts and can be used by anyone, and asks for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from playwright.sync_api import Browser, Locator, Page, expect
+from torch_geometric.explain import Explanation
+
+import graphfaith as gf
+from browsing import Watched, serious, watched
+
+BLUE, RED = "rgb(33, 102, 172)", "rgb(178, 24, 43)"
+HOSTILE = [
+    "<script>window.hit = 1</script>",
+    '"><img src=x onerror="window.hit = 1">',
+    "'; window.hit = 1; '",
+    "x" * 5000,
+    "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627",
+    "\U0001f6b0\U0001f4a7 pump",
+    "\u202egnp.exe",
+    "${window.hit = 1}",
+]
+
+
+def wheel(**fields: object) -> Explanation:
+    """Node 0 explained, with spokes to 1 to 5 of falling strength; two of them negative."""
+    spokes = torch.tensor([[0, 0, 0, 0, 0], [1, 2, 3, 4, 5]])
+    edge_index = torch.cat([spokes, spokes.flip(0)], dim=1)
+    default = {
+        "edge_index": edge_index,
+        "edge_mask": torch.tensor([5.0, -4.0, 3.0, -2.0, 1.0]).repeat(2),
+        "node_mask": torch.tensor([[0.0], [1.0], [-0.5], [0.25], [0.0], [0.125]]),
+        "index": torch.tensor(0),
+        "method": "One",
+        "node_names": ["hub", "b10", "b9", "b8", "b7", "b6"],
+        "unfaithfulness": SimpleNamespace(relative=0.2, relative_stderr=0.05, neighborhood="U(A,0.5)"),
+    }
+    return Explanation(**(default | fields))
+
+
+def other() -> Explanation:
+    return wheel(
+        method="Two",
+        edge_mask=torch.tensor([-1.0, 2.0, 3.0, 4.0, 5.0]).repeat(2),
+        unfaithfulness=SimpleNamespace(relative=0.8, relative_stderr=0.1, neighborhood="U(A,0.5)"),
+    )
+
+
+@pytest.fixture
+def quiet(browser: Browser) -> Iterator[Watched]:
+    """A page without any network that must ask for nothing but itself, and complain of nothing."""
+    with watched(browser, offline=True) as one:
+        yield one
+        assert [url for url in one.requests if not url.startswith("file:")] == []
+        assert len(one.requests) == 1
+        assert one.complaints == []
+
+
+@pytest.fixture
+def two(quiet: Watched, tmp_path: Path) -> Page:
+    gf.page([wheel(), other()], tmp_path / "two.html")
+    return quiet.open(tmp_path / "two.html")
+
+
+def centre(node: Locator) -> tuple[float, float]:
+    box = node.locator(".disc").bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def nodes(page: Page, panel: int) -> Locator:
+    return page.locator(".panel").nth(panel).locator(".node")
+
+
+def drag(page: Page, panel: int, x: float, y: float) -> None:
+    box = page.locator(".panel svg").nth(panel).bounding_box()
+    start = box["x"] + 8, box["y"] + 8
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move(start[0] + x, start[1] + y, steps=4)
+    page.mouse.up()
+    page.wait_for_timeout(50)  # a frame
+
+
+def transforms(page: Page) -> list[str]:
+    return page.eval_on_selector_all(".panel svg > g", "all => all.map((one) => one.getAttribute('transform'))")
+
+
+def style(item: Locator, name: str) -> str:
+    return item.evaluate(f"one => getComputedStyle(one).getPropertyValue('{name}')")
+
+
+class TestPanels:
+    def test_one_a_method_with_every_node_in_the_same_place(self, two: Page) -> None:
+        expect(two.locator(".panel h2")).to_have_text(["One", "Two"])
+        places = two.eval_on_selector_all(
+            ".panel",
+            "all => all.map((one) => [...one.querySelectorAll('.node')].map((n) => n.getAttribute('transform')))",
+        )
+        assert len(places[0]) == 6
+        assert len(set(places[0])) == 6
+        assert places[0] == places[1]
+
+    def test_blue_and_solid_or_red_and_dashed(self, two: Page) -> None:
+        for panel, signs in ((0, [1, -1, 1, -1, 1]), (1, [-1, 1, 1, 1, 1])):
+            found = two.locator(".panel").nth(panel).locator("path.edge")
+            by_strength = [1, 2, 3, 4, 5][:: -1 if panel == 0 else 1]
+            # Drawn from the weakest to the strongest: one unit of width apart each time.
+            widths = [float(found.nth(i).get_attribute("stroke-width")) for i in range(5)]
+            assert widths == sorted(widths)
+            for i in range(5):
+                sign = signs[by_strength[i] - 1]
+                assert style(found.nth(i), "stroke") == (BLUE if sign > 0 else RED)
+                assert (style(found.nth(i), "stroke-dasharray") == "none") == (sign > 0)
+
+    def test_the_explained_node_is_grey(self, two: Page) -> None:
+        hub = nodes(two, 0).nth(0)
+        assert "explained" in hub.get_attribute("class")
+        colour = [int(part) for part in style(hub.locator(".fill"), "fill")[4:-1].split(",")]
+        assert colour[0] == colour[1] == colour[2]
+
+    def test_opacity_is_the_node_s_share(self, two: Page) -> None:
+        found = [float(nodes(two, 0).nth(i).locator(".fill").get_attribute("fill-opacity")) for i in range(1, 6)]
+        assert found == [1.0, 0.5, 0.25, 0.0, 0.13]
+
+    def test_a_directed_graph_has_arrows(self, quiet: Watched, tmp_path: Path) -> None:
+        one_way = Explanation(edge_index=torch.tensor([[0, 1, 2], [1, 2, 1]]), edge_mask=torch.ones(3), index=1)
+        gf.page(one_way, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        expect(page.locator(".head")).to_have_count(3)
+        assert "\u2192" in page.locator("#edges tbody tr").first.inner_text()
+
+    def test_one_node_alone(self, quiet: Watched, tmp_path: Path) -> None:
+        gf.page(
+            Explanation(edge_index=torch.empty(2, 0, dtype=torch.long), edge_mask=torch.empty(0), index=0),
+            tmp_path / "x.html",
+        )
+        page = quiet.open(tmp_path / "x.html")
+        expect(page.locator(".node")).to_have_count(1)
+        expect(page.locator("#share-said")).to_have_text("0 of 0")
+        page.locator("#share").press("ArrowLeft")
+        page.locator(".panel svg").press("ArrowRight")
+
+
+class TestMoving:
+    def test_all_panels_follow_a_drag(self, two: Page) -> None:
+        before = centre(nodes(two, 0).nth(1)), centre(nodes(two, 1).nth(1))
+        drag(two, 0, 40, 25)
+        after = centre(nodes(two, 0).nth(1)), centre(nodes(two, 1).nth(1))
+        for (x, y), (u, v) in zip(before, after, strict=True):
+            assert (u - x, v - y) == pytest.approx((40, 25), abs=1.5)
+        assert len(set(transforms(two))) == 1
+
+    def test_a_drag_chooses_nothing(self, two: Page) -> None:
+        drag(two, 0, 40, 25)
+        expect(two.locator(".chosen")).to_have_count(0)
+
+    def test_the_wheel_zooms_about_the_pointer(self, two: Page) -> None:
+        spot = centre(nodes(two, 1).nth(2))
+        two.mouse.move(*spot)
+        two.mouse.wheel(0, -400)
+        two.wait_for_timeout(80)
+        assert centre(nodes(two, 1).nth(2)) == pytest.approx(spot, abs=2)
+        assert "scale(2.7183)" in transforms(two)[0]
+        assert len(set(transforms(two))) == 1
+
+    def test_buttons_and_keys(self, two: Page) -> None:
+        still = transforms(two)[0]
+        for closer, back in (("button", "button"), ("key", "key")):
+            two.get_by_role("button", name="Zoom in").click() if closer == "button" else two.locator(".panel svg").nth(
+                1
+            ).press("+")
+            two.wait_for_timeout(50)
+            assert "scale(1.2500)" in transforms(two)[0]
+            two.get_by_role("button", name="Show all").click() if back == "button" else two.locator(".panel svg").nth(
+                0
+            ).press("0")
+            two.wait_for_timeout(50)
+            assert transforms(two) == [still, still]
+
+
+class TestChoosing:
+    def test_hovering_is_shared(self, two: Page) -> None:
+        two.mouse.move(*centre(nodes(two, 0).nth(1)))
+        for panel in (0, 1):
+            expect(nodes(two, panel).nth(1)).to_have_class("node hot")
+        expect(two.locator("#status")).to_have_text("\u2068b10\u2069: One +1.00, Two +1.00")
+        two.mouse.move(5, 5)
+        expect(two.locator(".hot")).to_have_count(0)
+        expect(two.locator("#status")).to_have_text("")
+
+    def test_a_node_is_chosen_in_every_panel_and_in_the_table(self, two: Page) -> None:
+        two.mouse.click(*centre(nodes(two, 1).nth(2)))
+        for panel in (0, 1):
+            assert "chosen" in nodes(two, panel).nth(2).get_attribute("class")
+        expect(two.locator("#nodes tr.chosen")).to_have_count(1)
+        assert two.locator("#nodes tr.chosen th").inner_text() == "b9"
+        two.mouse.move(5, 5)
+        expect(two.locator("#status")).to_have_text("\u2068b9\u2069: One \u22120.500, Two \u22120.500")
+
+    def test_an_edge_is_chosen_by_a_click_near_it(self, two: Page) -> None:
+        (x, y), (u, v) = centre(nodes(two, 0).nth(0)), centre(nodes(two, 0).nth(3))
+        two.mouse.click((x + u) / 2 + 1, (y + v) / 2 + 1)
+        expect(two.locator(".edge.chosen")).to_have_count(2)
+        assert two.locator("#edges tr.chosen").inner_text().split() == ["hub", "\u2013", "b8", "+6.00", "+6.00"]
+
+    def test_a_row_of_the_table_chooses(self, two: Page) -> None:
+        two.locator("#edges tbody tr").nth(1).click()
+        expect(two.locator(".edge.chosen")).to_have_count(2)
+
+    def test_keys_go_from_node_to_node(self, two: Page) -> None:
+        panel = two.locator(".panel svg").first
+        panel.press("ArrowRight")
+        assert "chosen" in nodes(two, 1).nth(0).get_attribute("class")  # the explained one first
+        seen = {0}
+        for key in ("ArrowRight", "ArrowLeft", "ArrowLeft", "ArrowUp", "ArrowDown", "ArrowDown"):
+            panel.press(key)
+            seen.add(int(two.locator(".node.chosen").first.get_attribute("data-node")))
+        assert len(seen) >= 4
+        x = centre(two.locator(".node.chosen").first)[0]
+        panel.press("ArrowRight")
+        assert centre(two.locator(".node.chosen").first)[0] >= x
+        panel.press("Escape")
+        expect(two.locator(".chosen")).to_have_count(0)
+
+    def test_everything_can_be_reached_with_tab(self, two: Page) -> None:
+        reached = []
+        for _ in range(40):
+            two.keyboard.press("Tab")
+            reached.append(
+                two.evaluate(
+                    "(d => d.id || d.getAttribute('aria-label') || d.innerText || d.tagName)(document.activeElement)"
+                )
+            )
+        wanted = ["search", "find-it", "share", "closer", "further", "all", "theme"]
+        assert reached[: len(wanted)] == wanted
+        assert sum("Arrow keys" in one for one in set(reached)) == 2
+        assert "Copy the table of edges" in reached
+
+
+class TestSearch:
+    @pytest.mark.parametrize(("text", "node"), [("b9", 2), ("3", 3), ("B1", 1), ("hub", 0), (" b6 ", 5)])
+    def test_by_name_id_or_part(self, two: Page, text: str, node: int) -> None:
+        two.get_by_label("Find a node").fill(text)
+        two.get_by_label("Find a node").press("Enter")
+        assert two.locator(".node.chosen").first.get_attribute("data-node") == str(node)
+        box = two.locator(".panel svg").first.bounding_box()
+        two.wait_for_timeout(50)
+        assert centre(nodes(two, 0).nth(node))[0] == pytest.approx(box["x"] + box["width"] / 2, abs=2)
+
+    def test_what_is_not_there_is_said(self, two: Page) -> None:
+        two.get_by_label("Find a node").fill("<b>nobody</b>")
+        two.get_by_role("button", name="Find").click()
+        expect(two.locator("#status")).to_have_text(
+            "No node shown here is called \u201c\u2068<b>nobody</b>\u2069\u201d."
+        )
+        expect(two.locator(".chosen")).to_have_count(0)
+
+
+class TestSlider:
+    def test_the_weakest_edges_go_first_in_each_panel(self, two: Page) -> None:
+        slider = two.get_by_label("Edges shown")
+        expect(two.locator("#share-said")).to_have_text("5 of 5")
+        slider.fill("40")
+        expect(two.locator("#share-said")).to_have_text("2 of 5")
+        for panel in (0, 1):
+            left = two.locator(".panel").nth(panel).locator("path.edge:not([hidden])")
+            expect(left).to_have_count(2)
+            assert [left.nth(i).get_attribute("stroke-width") for i in range(2)] == ["9.4", "11.4"]
+            assert two.locator(".panel").nth(panel).locator("path.edge").first.is_hidden()
+
+    def test_by_key(self, two: Page) -> None:
+        slider = two.get_by_label("Edges shown")
+        slider.press("Home")
+        expect(two.locator("path.edge:not([hidden])")).to_have_count(0)
+        slider.press("End")
+        expect(two.locator("path.edge:not([hidden])")).to_have_count(10)
+
+    def test_a_chosen_edge_stays(self, two: Page) -> None:
+        two.get_by_label("Edges shown").press("Home")
+        two.locator("#edges tbody tr").nth(0).click()
+        expect(two.locator("path.edge:not([hidden])")).to_have_count(2)
+
+    def test_of_a_tangle_the_strongest_first(self, quiet: Watched, tmp_path: Path) -> None:
+        edge_index = torch.combinations(torch.arange(40)).T
+        gf.page(
+            Explanation(edge_index=edge_index, edge_mask=torch.rand(edge_index.size(1)), index=0), tmp_path / "x.html"
+        )
+        page = quiet.open(tmp_path / "x.html")
+        shown = int(page.locator("#share-said").inner_text().split()[0])
+        assert 390 <= shown <= 410
+
+
+class TestTables:
+    def column(self, page: Page, table: str, number: int) -> list[str]:
+        return page.eval_on_selector_all(
+            f"#{table} tbody tr", f"all => all.map((row) => row.children[{number}].innerText)"
+        )
+
+    def test_strongest_first_then_as_asked(self, two: Page) -> None:
+        head = two.locator("#edges thead th").nth(1)
+        head.get_by_role("button").click()
+        assert head.get_attribute("aria-sort") == "descending"
+        assert self.column(two, "edges", 1) == ["+10.0", "+6.00", "+2.00", "\u22124.00", "\u22128.00"]
+        head.get_by_role("button").press("Enter")
+        assert head.get_attribute("aria-sort") == "ascending"
+        assert self.column(two, "edges", 1) == ["\u22128.00", "\u22124.00", "+2.00", "+6.00", "+10.0"]
+        assert two.locator("#edges [aria-sort=ascending]").count() == 1
+
+    def test_names_sort_as_people_count(self, two: Page) -> None:
+        two.locator("#nodes thead button").first.click()
+        assert self.column(two, "nodes", 0) == ["hub", "b10", "b9", "b8", "b7", "b6"]
+
+    def test_rows_by_key(self, two: Page) -> None:
+        two.locator("#nodes").locator("xpath=..").focus()
+        two.keyboard.press("ArrowDown")
+        two.keyboard.press("ArrowDown")
+        assert two.locator("#nodes tr.chosen").count() == 1
+        assert two.evaluate("document.activeElement.classList.contains('chosen')")
+
+    def test_a_copy_is_what_a_spreadsheet_takes(self, browser: Browser, tmp_path: Path) -> None:
+        gf.page([wheel(), other()], tmp_path / "x.html")
+        with watched(browser, permissions=["clipboard-read", "clipboard-write"]) as one:
+            page = one.open(tmp_path / "x.html")
+            page.get_by_role("button", name="Copy the table of edges").click()
+            expect(page.locator("#status")).to_have_text("Edges: copied.")
+            lines = page.evaluate("navigator.clipboard.readText()").splitlines()
+        assert lines[0] == "Edge\tOne\tTwo"
+        assert "hub \u2013 b10\t10\t-2" in lines
+        assert len(lines) == 6
+
+    def test_without_a_clipboard_the_table_is_selected(self, two: Page) -> None:
+        two.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error()); }")
+        two.get_by_role("button", name="Copy the table of nodes").click()
+        expect(two.locator("#status")).to_have_text("Nodes: selected; copy with Ctrl+C.")
+        assert "b10" in two.evaluate("getSelection().toString()")
+
+    def test_a_kind_without_scores_is_blank(self, quiet: Watched, tmp_path: Path) -> None:
+        gf.page([wheel(), wheel(node_mask=None, method="Edges alone", x=torch.ones(6, 1))], tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        assert set(self.column(page, "nodes", 2)) == {""}
+
+
+class TestBars:
+    def test_as_long_as_what_is_left_unexplained(self, two: Page) -> None:
+        bars = two.locator("#bars rect")
+        widths = [float(bars.nth(i).get_attribute("width")) for i in range(2)]
+        assert widths[1] / widths[0] == pytest.approx(4, rel=1e-3)
+        low, high = (
+            float(part) for part in two.locator(".whisker").nth(1).get_attribute("d").split("M")[1].split(" 10H")
+        )
+        assert (high - low) / widths[1] == pytest.approx(0.2 / 0.8, rel=1e-3)
+        expect(two.locator("#bars").get_by_role("img")).to_have_count(2)
+        expect(two.locator("#bars")).to_contain_text("20 % \u00b1 5 % unexplained in U(A,0.5)")
+
+    def test_none_where_nothing_is_known(self, quiet: Watched, tmp_path: Path) -> None:
+        gf.page(wheel(unfaithfulness=None), tmp_path / "x.html")
+        assert quiet.open(tmp_path / "x.html").get_by_text("How far to believe it").is_hidden()
+
+    def test_no_bar_leaves_the_picture(self, quiet: Watched, tmp_path: Path) -> None:
+        worse = SimpleNamespace(relative=40.0, relative_stderr=3.0, neighborhood="B(A,0.5)")
+        gf.page(wheel(unfaithfulness=worse), tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        assert float(page.locator("#bars rect").get_attribute("width")) <= 600
+        expect(page.locator("#bars")).to_contain_text("beyond this bar")
+
+
+class TestHostileLabels:
+    @pytest.fixture
+    def page(self, quiet: Watched, tmp_path: Path) -> Page:
+        count = len(HOSTILE)
+        ring = torch.stack([torch.arange(count), (torch.arange(count) + 1) % count])
+        one = Explanation(
+            edge_index=ring, edge_mask=torch.linspace(-1, 1, count), index=0, node_names=HOSTILE, method=HOSTILE[0],
+            x=torch.ones(count, count), node_mask=torch.rand(count, count), feature_names=HOSTILE,
+            neighborhood=HOSTILE[1],
+        )  # fmt: skip
+        gf.page([one, one], tmp_path / "x.html", titles=HOSTILE[:2], title=HOSTILE[1])
+        return quiet.open(tmp_path / "x.html")
+
+    def test_are_text(self, page: Page) -> None:
+        assert page.evaluate("window.hit") is None
+        names = page.eval_on_selector_all("#nodes tbody th", "all => all.map((one) => one.textContent)")
+        for label in (HOSTILE[0], HOSTILE[1], HOSTILE[2], HOSTILE[4], HOSTILE[5], HOSTILE[7]):
+            assert label in names
+        assert page.locator("#panels script, #tables script, img").count() == 0
+        assert page.locator("h1").inner_text() == HOSTILE[1]
+        assert page.locator(".panel h2").first.inner_text() == HOSTILE[0]
+
+    def test_a_long_one_does_not_widen_the_page(self, page: Page) -> None:
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert (
+            max(len(name) for name in page.eval_on_selector_all("#nodes th", "all => all.map((o) => o.textContent)"))
+            <= 200
+        )
+
+    def test_can_be_chosen_found_and_copied(self, page: Page) -> None:
+        for label in HOSTILE[:3]:
+            page.get_by_label("Find a node").fill(label)
+            page.get_by_label("Find a node").press("Enter")
+            expect(page.locator("#status")).to_contain_text(label)
+        page.locator("#features thead button").first.click()
+        assert page.evaluate("window.hit") is None
+
+    def test_whatever_gets_in_is_not_run(self, browser: Browser, tmp_path: Path) -> None:
+        gf.page(wheel(), tmp_path / "x.html")
+        with watched(browser) as one:
+            page = one.open(tmp_path / "x.html")
+            page.evaluate(
+                "() => { const s = document.createElement('script'); s.textContent = 'window.hit = 1';"
+                " document.body.append(s); const i = document.createElement('img'); i.src = 'https://example.org/x.png';"
+                " document.body.append(i); }"
+            )
+            page.wait_for_timeout(100)
+            assert page.evaluate("window.hit") is None
+            assert all("Content Security Policy" in complaint for complaint in one.complaints)
+            assert len(one.complaints) == 2
+
+
+class TestForEveryone:
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    def test_axe_finds_nothing_serious(self, browser: Browser, tmp_path: Path, scheme: str) -> None:
+        gf.page([wheel(x=torch.ones(6, 2), node_mask=torch.rand(6, 2)), other()], tmp_path / "x.html")
+        with watched(browser, color_scheme=scheme, bypass_csp=True) as one:  # so that axe itself may run
+            page = one.open(tmp_path / "x.html")
+            page.mouse.click(*centre(nodes(page, 0).nth(1)))
+            assert serious(page) == []
+
+    def test_it_has_landmarks_and_a_language(self, two: Page) -> None:
+        for role in ("main", "banner", "contentinfo", "search"):
+            expect(two.get_by_role(role)).to_have_count(1)
+        assert two.locator("html").get_attribute("lang") == "en"
+
+    def test_light_and_dark(self, browser: Browser, tmp_path: Path) -> None:
+        gf.page(wheel(), tmp_path / "x.html")
+        for scheme, first in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(22, 24, 27)")):
+            with watched(browser, color_scheme=scheme) as one:
+                page = one.open(tmp_path / "x.html")
+                assert style(page.locator("body"), "background-color") == first
+                page.get_by_role("button", name="Light or dark").click()
+                assert style(page.locator("body"), "background-color") != first
+
+    def test_on_a_telephone(self, browser: Browser, tmp_path: Path) -> None:
+        gf.page([wheel(), other()], tmp_path / "x.html")
+        with watched(browser) as one:
+            one.page.set_viewport_size({"width": 360, "height": 740})
+            page = one.open(tmp_path / "x.html")
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+    def test_it_prints(self, two: Page) -> None:
+        two.emulate_media(media="print")
+        assert two.locator("#find").is_hidden()
+        assert two.locator(".panel").first.is_visible()
+        pdf = two.pdf()
+        assert pdf.startswith(b"%PDF")
+        assert 1 <= pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") <= 3
+
+    def test_without_scripts_it_says_so(self, browser: Browser, tmp_path: Path) -> None:
+        gf.page(wheel(), tmp_path / "x.html")
+        with watched(browser, java_script_enabled=False) as one:
+            one.page.goto((tmp_path / "x.html").as_uri())
+            assert "not letting run" in one.page.inner_text("main")
