@@ -21,6 +21,7 @@ from graphfaith.live.server import Server
 from graphfaith.models import trained
 from graphfaith.subject import Subject
 
+LIVE_NODE = 665  # of Cora: thirty nodes in reach, which fit in a picture
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent / "tests"))
 from browsing import started  # noqa: E402  (the tests know where the browser is)
@@ -39,26 +40,18 @@ def opened(browser: Browser, address: str, scheme: str, size: tuple[int, int]) -
     context.close()
 
 
-def choose(page: Page, name: str) -> None:
-    page.get_by_label("Find a node").fill(name)
-    page.get_by_label("Find a node").press("Enter")
-    page.get_by_role("button", name="Show all").click()
-    page.get_by_label("Find a node").fill("")
-    page.wait_for_timeout(200)
-
-
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, started() as browser:
         subprocess.run([sys.executable, "-m", "graphfaith", "demo", "--out", folder], check=True)
         shutil.copy(Path(folder) / "explanations.png", DOCS / "demo.png")
-        with opened(browser, (Path(folder) / "explanations.html").as_uri(), "light", (1280, 800)) as page:
+        with opened(browser, (Path(folder) / "explanations.html").as_uri(), "light", (1280, 980)) as page:
             page.screenshot(path=DOCS / "page.png")
         fit = trained("cora")
         desk = Desk(Subject(fit.model, fit.data), "cora")
-        first = Question(1986, ("anchored-kec", "kec", "saliency"), "B(A,0.5)")
+        first = Question(LIVE_NODE, ("anchored-kec", "kec", "saliency"), "B(A,0.5)")
         with Server(desk, desk.start(first)) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
-            with opened(browser, server.url, "dark", (1280, 800)) as page:
+            with opened(browser, server.url, "dark", (1280, 980)) as page:
                 page.screenshot(path=DOCS / "live.png")
             server.shutdown()
     print(f"made {', '.join(str(DOCS / name) for name in ('demo.png', 'page.png', 'live.png'))}")

@@ -31,7 +31,7 @@ def run(monkeypatch, capsys, *arguments):
     """Run the command in this process; returns exit code, output and errors."""
     monkeypatch.setattr(sys, "argv", ["graphfaith", *map(str, arguments)])
     monkeypatch.setattr(cli, "out", cli.Console(width=120))
-    monkeypatch.setattr(cli, "err", cli.Console(stderr=True, width=120))
+    monkeypatch.setattr(source, "err", cli.Console(stderr=True, width=120))
     code = 0
     try:
         cli.main()

@@ -124,7 +124,7 @@ def explain(here, monkeypatch, capsys):
         words = ["graphfaith", "explain", "--model", model, "--data", data, "--samples", 30, "--test-samples", 30]
         monkeypatch.setattr(sys, "argv", [*map(str, words), *map(str, arguments)])
         monkeypatch.setattr(cli, "out", cli.Console(width=120))
-        monkeypatch.setattr(cli, "err", cli.Console(stderr=True, width=120))
+        monkeypatch.setattr(source, "err", cli.Console(stderr=True, width=120))
         with pytest.raises(SystemExit) as stop:
             cli.main()
         captured = capsys.readouterr()

@@ -3,6 +3,7 @@ const FIRST_EDGES = 400; // shown before the reader asks for more
 const state = { scale: 1, x: 0, y: 0, chosen: null, hovered: null };
 let data = null;
 let points = [];
+let radius = [];
 let height = VIEW; // of a panel; all are as wide as VIEW
 let panels = [];
 let tables = [];
@@ -24,7 +25,7 @@ function move() {
       one.world.setAttribute("transform", text);
       one.svg.style.transform = "";
     }
-    if (named !== state.scale) nameSome(data, points, panels, state.scale);
+    if (named !== state.scale) nameSome(data, points, radius, panels, state.scale);
     named = state.scale;
   });
 }
@@ -210,8 +211,9 @@ function show(given) {
   by("title").textContent = data.title;
   by("about").textContent = data.about;
   ({ points, height } = place(data.positions));
-  const radius = sizes(data, points);
+  radius = sizes(data, points);
   panels = data.panels.map((_, i) => drawPanel(data, i, points, height, radius));
+  by("panels").classList.toggle("four", panels.length === 4);
   by("panels").replaceChildren(...panels.map((one) => one.section));
   by("names").replaceChildren(...data.names.map((name) => make("option", { value: name })));
   panels.forEach(listen);

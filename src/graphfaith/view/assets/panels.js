@@ -1,5 +1,7 @@
 // Panels: one picture an explanation, all with the nodes in the same places.
 const MARGIN = 70;
+const FEW = 60; // of so many nodes none is covered by a name; of more, only those of such relevance
+const STRONG = 0.25;
 const LOOP_FROM = 0.03; // weaker self-loops are left out, as in the figure
 const fixed = (number) => number.toFixed(1);
 const at = (point) => `${fixed(point[0])} ${fixed(point[1])}`;
@@ -102,16 +104,9 @@ function drawNode(data, panel, i, point, radius) {
       "fill-opacity": explained ? 1 : Math.abs(score).toFixed(2),
     }),
     rim,
-    draw("text", aside(point, radius), data.labels[i]),
     draw("title", {}, `${isolate(data.names[i])}: ${short(score * panel.node_scale)}`),
   );
   return group;
-}
-
-const flipped = (point) => point[0] > 0.85 * VIEW; // its name would leave the panel
-
-function aside(point, radius) {
-  return flipped(point) ? { x: fixed(-radius - 5), "text-anchor": "end" } : { x: fixed(radius + 5) };
 }
 
 function drawPanel(data, number, points, height, radius) {
@@ -137,37 +132,47 @@ function drawPanel(data, number, points, height, radius) {
     world.append(edges[i].group);
   });
   const nodes = points.map((point, i) => drawNode(data, panel, i, point, radius[i]));
-  world.append(...nodes);
+  const names = data.labels.map((text) => draw("text", { class: "name" }, text));
+  world.append(...nodes, ...names);
   section.append(
-    make("h2", { id: `panel-${number}` }, panel.title), make("p", { class: "faint" }, panel.subtitle), stage,
+    make("h2", { id: `panel-${number}` }, panel.title), make("p", { class: "faint line", title: panel.subtitle }, panel.subtitle), stage,
     make("p", { class: "faint" }, panel.scale),
   );
-  return { section, stage, svg, world, edges, nodes };
+  return { section, stage, svg, world, edges, nodes, names };
 }
 
-function nameSome(data, points, panels, scale) {
-  // A name is shown where it hides no other, strongest first; all of them when zoomed in far enough.
-  const taken = [];
-  const shown = new Set();
+function nameSome(data, points, radius, panels, scale) {
+  // A name is shown where it hides neither another nor a strong node, strongest first; when zoomed in, nearly all are.
+  const pixel = VIEW / (panels[0].stage.clientWidth || 400) / scale;
+  const size = 11.5 * pixel;
+  const taken = points.flatMap(([x, y], i) => (
+    points.length > FEW && data.relevance[i] < STRONG && !data.explained.includes(i) ? []
+      : [{ i, box: [x - radius[i], y - radius[i], x + radius[i], y + radius[i]] }]
+  ));
+  const free = (i, box) => !taken.some((other) => other.i !== i &&
+    other.box[0] < box[2] && box[0] < other.box[2] && other.box[1] < box[3] && box[1] < other.box[3]);
   const order = data.relevance.map((_, i) => i).sort((i, j) => data.relevance[j] - data.relevance[i]);
-  const width = panels[0].svg.clientWidth || 400;
-  const unit = VIEW / width / scale; // one pixel
-  const size = 11.5 * unit;
+  const sides = new Map();
   for (const i of [...data.explained, ...order]) {
-    if (shown.has(i)) continue;
+    if (sides.has(i)) continue;
     const [x, y] = points[i];
-    const reach = 0.6 * size * data.labels[i].length + 28;
-    const box = [flipped(points[i]) ? x - reach : x, y - size, flipped(points[i]) ? x : x + reach, y + size / 2];
-    if (taken.some((b) => b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3])) continue;
-    taken.push(box);
-    shown.add(i);
+    const start = radius[i] + 5;
+    const reach = start + 0.62 * size * data.labels[i].length;
+    const right = [x + start, y - 0.6 * size, x + reach, y + 0.6 * size];
+    const left = [x - reach, right[1], x - start, right[3]];
+    // At its right, if that is within the panel; the explained node is named whatever is there.
+    const side = right[2] < VIEW && free(i, right) ? "start" : left[0] > 0 && free(i, left) ? "end" : null;
+    if (side === null && !data.explained.includes(i)) continue;
+    sides.set(i, side ?? "start");
+    taken.push({ i, box: side === "end" ? left : right });
   }
-  for (const one of panels) one.nodes.forEach((node, i) => {
-    const label = node.querySelector("text");
-    label.toggleAttribute("hidden", !shown.has(i));
-    label.setAttribute("font-size", fixed(size));
-    label.setAttribute("y", fixed(0.35 * size));
-    label.setAttribute("stroke-width", fixed(2.5 * unit));
+  for (const one of panels) one.names.forEach((name, i) => {
+    name.toggleAttribute("hidden", !sides.has(i));
+    const flip = sides.get(i) === "end";
+    fill(name, {
+      x: fixed(points[i][0] + (flip ? -1 : 1) * (radius[i] + 5)), y: fixed(points[i][1] + 0.35 * size),
+      "text-anchor": flip ? "end" : "start", "font-size": fixed(size), "stroke-width": fixed(2.5 * pixel),
+    });
   });
 }
 

@@ -6,7 +6,7 @@ const root = document.documentElement;
 
 const by = (id) => document.getElementById(id);
 
-function fill(element, attributes, text) {
+function fill(element, attributes, text = null) {
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   if (text !== null) element.textContent = text;
   return element;
