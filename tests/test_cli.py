@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from conftest import needs_data
-from graphfaith import archive, cli
+from graphfaith import archive, cli, source
 from graphfaith.arguments import EDGE_NEIGHBORHOODS
 from graphfaith.comparison import ALL_METHODS
 
@@ -196,7 +196,7 @@ def test_explain_takes_the_most_faithful_method_and_says_what_it_knows(monkeypat
 
 def test_an_unwritable_file_is_refused_before_any_work(monkeypatch, capsys, tmp_path):
     (tmp_path / "rows.json").mkdir()
-    monkeypatch.setattr(cli, "trained", lambda *_, **__: pytest.fail("work began"))
+    monkeypatch.setattr(source, "trained", lambda *_, **__: pytest.fail("work began"))
     code, _, err = run(monkeypatch, capsys, "score", "--json", tmp_path / "rows.json")
     assert code == 2
     assert "it is a folder" in err

@@ -17,7 +17,7 @@ from torch_geometric.explain import Explainer
 from torch_geometric.nn import GAT, GCN
 
 import graphfaith as gf
-from graphfaith import archive, cli
+from graphfaith import archive, cli, source
 from graphfaith.comparison import ALL_METHODS
 from graphfaith.errors import InputError, ModelError, UnsupportedError
 from graphfaith.own_model import arguments_for, in_precision_of, load_model
