@@ -21,7 +21,7 @@ from graphfaith.live.server import Server
 from graphfaith.models import trained
 from graphfaith.subject import Subject
 
-LIVE_NODE = 665  # of Cora: thirty nodes in reach, which fit in a picture
+LIVE_NODE = 665  # of Cora: a hundred nodes in reach, which fit in a picture
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent / "tests"))
 from browsing import started  # noqa: E402  (the tests know where the browser is)

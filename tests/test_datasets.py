@@ -23,7 +23,7 @@ import torch
 from torch_geometric.data import Data
 from typer.testing import CliRunner
 
-from graphfaith import cli
+from graphfaith import cli, source
 from graphfaith.arguments import EDGE_NEIGHBORHOODS, neighborhoods_of, parse_nodes
 from graphfaith.datasets import (
     DATASETS,
@@ -295,7 +295,7 @@ class TestCommand:
             calls.append((data, nodes, options))
             return []
 
-        monkeypatch.setattr(cli, "trained", untrained)
+        monkeypatch.setattr(source, "trained", untrained)
         monkeypatch.setattr(cli, "compare", compare)
         result = CliRunner().invoke(cli.app, ["score", "--dataset", name])
         assert result.exit_code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -136,7 +137,13 @@ class TestWhomItAnswers:
 
     @pytest.mark.parametrize("site", ["cross-site", "same-site"])
     def test_not_for_another_site(self, server: Server, site: str) -> None:
-        assert ask(server, "/api/find", headers={"Sec-Fetch-Site": site}, text="1")[0] == 403
+        headers = {"Sec-Fetch-Site": site}
+        assert ask(server, "/api/find", headers=headers, text="1")[0] == 403
+        assert ask(server, "/api/find", headers=headers | {"Sec-Fetch-Mode": "navigate"}, text="1")[0] == 403
+        page = server.url.split(str(server.port))[1]
+        assert ask(server, page, headers=headers)[0] == 403  # an image, say
+        assert ask(server, page, headers=headers | {"Sec-Fetch-Mode": "navigate"})[0] == 200  # a link
+        assert ask(server, "/?token=wrong", headers=headers | {"Sec-Fetch-Mode": "navigate"})[0] == 403
 
     @pytest.mark.parametrize(
         "path",
@@ -219,17 +226,29 @@ class TestAnswers:
         ("text", "node"), [("tank 7", 7), ("7", 7), (" 7 ", 7), ("<b>", 28), ("tank 3", 3), ("29", 29)]
     )
     def test_a_node_by_name_or_id(self, server: Server, text: str, node: int) -> None:
-        assert server.desk.row(text) == node
+        assert server.desk.named(text) == node
 
     def test_suggestions(self, server: Server) -> None:
         found = json.loads(ask(server, "/api/find", text="TANK 1")[2])
         assert [one["id"] for one in found] == [1, *range(10, 20)]
-        assert json.loads(ask(server, "/api/find", text="3")[2])[:2] == [
-            {"id": 3, "name": "tank 3"},
-            {"id": 13, "name": "tank 13"},
-        ]
+        assert found[0] == {"id": 1, "name": "tank 1", "text": "tank 1"}
+        assert [one["id"] for one in json.loads(ask(server, "/api/find", text="3")[2])][:2] == [3, 13]
         for nothing in ("", "nowhere", "9" * 400):
             assert json.loads(ask(server, "/api/find", text=nothing)[2]) == []
+
+    def test_names_that_are_numbers_are_not_taken_for_ids(self) -> None:
+        given = subject()
+        given.data.node_names = [str((i + 5) % 30) for i in range(30)]
+        desk = Desk(given, "plant", samples=20, test_samples=20)
+        near = {"near": ["U(A,0.5)"], "method": ["saliency"]}
+        assert desk.question({"index": ["3"], **near}).index == 3
+        assert desk.question({"name": ["3"], **near}).index == 28
+        for node in range(30):
+            assert desk.named(desk.text(node)) == node
+            assert desk.ask(node, ["saliency"], "U(A,0.5)").index == node
+        for one in desk.find("1"):
+            assert desk.named(one["text"]) == one["id"]
+        assert json.loads(desk.page(desk.ask(3, ["saliency"], "U(A,0.5)")))["title"].startswith("plant, node 3 (8)")
 
     @pytest.mark.parametrize(
         ("fields", "words"),
@@ -237,11 +256,15 @@ class TestAnswers:
             ({"index": 30}, "node 30 is out of range: the graph has nodes 0 to 29"),
             ({"index": -1}, "node -1 is out of range"),
             ({"index": "nobody"}, "'nobody' is not the id or the name of a node of plant"),
+            ({"index": "1_0"}, "'1_0' is not the id"),
+            ({"index": "\uff11"}, "is not the id"),
+            ({"name": "tank 3"}, "once: by its index, or by its name"),
+            ({"near": "all"}, "name one neighbourhood"),
             ({"index": ""}, "name one index"),
             ({"index": [1, 2]}, "name one index"),
             ({"near": "U(B,0.5)"}, "U(B,0.5)"),
             ({"near": "U(A,-1)"}, "sigma must be above 0"),
-            ({"near": "all", "other": 1}, "nothing called 'other'"),
+            ({"other": 1}, "no field called 'other'"),
             ({"method": "magic"}, "unknown method 'magic'"),
             ({"method": []}, "at least one method"),
             ({"method": "all"}, "at most 6 methods"),
@@ -254,23 +277,43 @@ class TestAnswers:
         assert words in json.loads(body)["error"]
         assert len(body) < 400
 
-    def test_a_model_that_some_methods_cannot_explain(self) -> None:
-        desk = Desk(subject(mode="regression"), "plant")
-        assert "pgexplainer" not in desk.methods or "kec" in desk.methods
-        link = Desk(subject(level="graph"), "plant")
-        for name in set(Desk(subject(), "plant").methods) - set(link.methods):
-            with pytest.raises(UnsupportedError, match=f"{name} cannot explain this model"):
-                link.question({"index": ["0"], "near": ["U(A,0.5)"], "method": [name]})
+    def test_a_model_that_some_methods_cannot_explain(self, monkeypatch) -> None:
+        whole = Subject.explainer
 
-    def test_a_crash_is_told_and_survived(self, server: Server, monkeypatch, capfd) -> None:
+        def explainer(self: Subject, method: str, *more: object):
+            if method == "linear":
+                raise UnsupportedError("Linear explains other models")
+            return whole(self, method, *more)
+
+        monkeypatch.setattr(Subject, "explainer", explainer)
+        desk = Desk(subject(), "plant")
+        assert "linear" not in desk.start(Question(0, ("kec",), "U(A,0.5)"))["live"]["methods"]
+        with pytest.raises(UnsupportedError, match="linear cannot explain this model: Linear explains other models"):
+            desk.ask(0, ["linear"], "U(A,0.5)")
+
+    def test_only_anchored_kec_knows_how_many_samples_it_needs(self) -> None:
+        desk = Desk(subject(), "plant", samples="auto", test_samples=20)
+        rows = json.loads(desk.rows(desk.ask(3, ["anchored-kec", "kec"], "U(A,0.5)")))
+        assert [row["fit_samples"] for row in rows][1] == 200
+
+    @pytest.mark.parametrize("index", ["99999999999999999999", "4294967296", "-1"])
+    def test_a_graph_that_is_not_there(self, index: str) -> None:
+        with pytest.raises(InputError):
+            Desk(subject(level="graph"), "plant").row(index)
+
+    @pytest.mark.parametrize(
+        ("kind", "node"),
+        [(ZeroDivisionError, 14), (FileNotFoundError, 15), (ConnectionResetError, 16), (MemoryError, 17)],
+    )
+    def test_a_crash_is_told_and_survived(self, server: Server, monkeypatch, capfd, kind, node: int) -> None:
         def crash(*_: object) -> None:
-            raise ZeroDivisionError("of the model")
+            raise kind("of the model")
 
         monkeypatch.setattr(Subject, "explain", crash)
-        fields = EXPLAIN | {"index": 17}
+        fields = EXPLAIN | {"index": node}
         status, _, body = ask(server, "/api/explain", **fields)
         assert status == 500
-        assert json.loads(body)["error"] == "this could not be explained: ZeroDivisionError: of the model"
+        assert json.loads(body)["error"] == f"this could not be explained: {kind.__name__}: of the model"
         assert "Traceback" in capfd.readouterr().err
         monkeypatch.undo()
         assert ask(server, "/api/explain", **fields)[0] == 200
@@ -354,25 +397,68 @@ class TestManyAtOnce:
             b"GET http://[::1 HTTP/1.0\r\nHost: x\r\n\r\n", b"<script>alert(1)</script> / HTTP/1.0\r\n\r\n",
         ],
     )  # fmt: skip
-    def test_malformed_ones(self, server: Server, content: bytes) -> None:
+    def test_malformed_ones(self, server: Server, content: bytes, capfd) -> None:
         got = raw(server, content)
-        assert got == b"" or re.match(rb"HTTP/1\.[01] (400|403|404|414|431|501|505)", got)
+        if content.strip() and content != b"GET / HTTP/1.0\r\nHost":
+            assert re.match(rb"HTTP/1\.[01] (400|403|404|414|431|501|505)", got)
+            assert b"default-src 'none'" in got
         assert b"<script>" not in got
-        assert b"Traceback" not in got
         assert ask(server, "/api/find", text="1")[0] == 200
+        assert capfd.readouterr().err == ""
 
     def test_too_many_questions_in_one(self, server: Server) -> None:
         status, _, body = ask(server, "/api/explain", **(EXPLAIN | {"method": ["kec"] * 100}))
         assert status == 400
         assert "cannot be read" in json.loads(body)["error"]
 
-    def test_clients_that_say_nothing_hold_nobody_up(self, server: Server) -> None:
-        idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(50)]
-        try:
-            assert ask(server, "/api/find", text="1")[0] == 200
-        finally:
-            for one in idle:
-                one.close()
+    def test_clients_that_say_nothing_are_hung_up_on(self, monkeypatch) -> None:
+        monkeypatch.setattr("graphfaith.live.server.PATIENCE", 0.5)
+        with serving(Desk(subject(), "plant")) as one:
+            idle = [socket.create_connection(("127.0.0.1", one.port)) for _ in range(20)]
+            dripping = idle[0]
+            try:
+                for letter in b"GET / HT":
+                    with contextlib.suppress(OSError):
+                        dripping.sendall(bytes([letter]))
+                    time.sleep(0.15)
+                for each in idle:
+                    each.settimeout(10)
+                    with contextlib.suppress(ConnectionResetError):
+                        assert each.recv(1) == b""
+                assert one.reading == {}
+                assert ask(one, "/api/find", text="1")[0] == 200
+            finally:
+                for each in idle:
+                    each.close()
+
+    def test_more_than_there_is_room_for_are_told(self, monkeypatch) -> None:
+        monkeypatch.setattr("graphfaith.live.server.MOST_CONNECTIONS", 5)
+        with serving(Desk(subject(), "plant")) as one:
+            idle = [socket.create_connection(("127.0.0.1", one.port)) for _ in range(5)]
+            time.sleep(0.3)
+            status, headers, body = ask(one, "/api/find", text="1")
+            assert status == 503
+            assert "try again" in json.loads(body)["error"]
+            assert "default-src 'none'" in headers["Content-Security-Policy"]
+            for each in idle:
+                each.close()
+            time.sleep(0.3)
+            assert ask(one, "/api/find", text="1")[0] == 200
+
+    def test_what_nobody_waits_for_is_not_worked_out(self, server: Server, counted) -> None:
+        first = threading.Thread(target=ask, args=(server, "/api/explain"), kwargs=EXPLAIN | {"index": 25})
+        with server.desk._work:  # something is being worked out
+            first.start()
+            for node in (26, 27):
+                path = f"/api/explain?{urlencode(EXPLAIN | {'index': node}, doseq=True)}"
+                own = f"Host: 127.0.0.1:{server.port}\r\nX-Graphfaith-Token: {server.token}\r\n"
+                with socket.create_connection(("127.0.0.1", server.port)) as left:
+                    left.sendall(f"GET {path} HTTP/1.0\r\n{own}\r\n".encode())
+                    time.sleep(0.2)
+        first.join()
+        time.sleep(0.2)
+        assert {node for node, _, _ in counted["done"]} == {25}
+        assert ask(server, "/api/explain", **(EXPLAIN | {"index": 26}))[0] == 200
 
     def test_clients_that_leave_do_no_harm(self, server: Server, capfd) -> None:
         request = f"GET /?token={server.token} HTTP/1.0\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode()
@@ -499,8 +585,11 @@ class TestCommand:
             (["--method", "magic"], "unknown method"),
             (["--node", "-4"], "out of range"),
             (["--dataset", "ba-shapes", "--neighborhood", "U(X,0.2r)"], "constant"),
+            (["--method", "all"], "at most 6 methods"),
+            (["--port", "70000"], "the port must be"),
         ],
     )
     def test_mistakes_before_anything_is_served(self, arguments: list[str], words: str) -> None:
         found = CliRunner().invoke(app, ["view", "--dataset", "ba-shapes", *arguments])
         assert words in str(found.exception)
+        assert "accuracy" not in found.output  # nothing was trained

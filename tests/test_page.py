@@ -138,6 +138,22 @@ class TestSize:
         assert len(data["names"]) == 300
         assert re.search(r"300 of \d{4,} nodes", data["about"])
 
+    def test_long_names_of_wide_letters(self) -> None:
+        count = 300
+        ends = torch.stack([torch.arange(1, count), torch.zeros(count - 1, dtype=torch.long)])
+        draw = torch.Generator().manual_seed(0)
+        names = ["\U0001f6b0" * 190 + str(i) for i in range(count)]
+        four = [
+            Explanation(
+                edge_index=ends, edge_mask=torch.randn(count - 1, generator=draw), index=0, node_names=names,
+                x=torch.ones(count, count), node_mask=torch.randn(count, count, generator=draw), feature_names=names,
+            )
+            for _ in range(4)
+        ]  # fmt: skip
+        text = gf.page(four)
+        assert len(text.encode()) < 1_000_000
+        assert len(data_of(text)["features"]) == 100
+
     def test_too_many_panels(self) -> None:
         with pytest.raises(InputError, match="at most 12 panels, not 13"):
             page_data([small()] * 13)

@@ -155,6 +155,29 @@ class TestMoving:
             assert (u - x, v - y) == pytest.approx((40, 25), abs=1.5)
         assert len(set(transforms(two))) == 1
 
+    def test_only_the_first_button_drags(self, two: Page) -> None:
+        still = transforms(two)
+        box = two.locator(".panel svg").first.bounding_box()
+        two.mouse.move(box["x"] + 8, box["y"] + 8)
+        two.mouse.down(button="right")
+        two.mouse.move(box["x"] + 60, box["y"] + 60, steps=3)
+        two.mouse.up(button="right")
+        two.wait_for_timeout(300)
+        assert transforms(two) == still
+
+    def test_two_fingers_zoom(self, two: Page) -> None:
+        two.evaluate(
+            """() => { const stage = document.querySelector('.stage'); const box = stage.getBoundingClientRect();
+              stage.setPointerCapture = () => {};
+              const fire = (kind, id, x) => stage.dispatchEvent(new PointerEvent(kind, { bubbles: true, pointerId: id,
+                button: kind === 'pointermove' ? -1 : 0, clientX: box.left + x, clientY: box.top + 50 }));
+              fire('pointerdown', 1, 50); fire('pointerdown', 2, 100); fire('pointermove', 2, 150);
+              fire('pointerup', 2, 150); fire('pointerup', 1, 50); }"""
+        )
+        two.wait_for_timeout(300)
+        assert "scale(2.0000)" in transforms(two)[0]
+        expect(two.locator(".chosen")).to_have_count(0)
+
     def test_a_drag_chooses_nothing(self, two: Page) -> None:
         drag(two, 0, 40, 25)
         expect(two.locator(".chosen")).to_have_count(0)
@@ -162,9 +185,16 @@ class TestMoving:
     def test_the_wheel_zooms_about_the_pointer(self, two: Page) -> None:
         spot = centre(nodes(two, 1).nth(2))
         two.mouse.move(*spot)
+        two.mouse.wheel(0, -400)  # which is for the page, as long as the reader is not in the panel
+        two.wait_for_timeout(300)
+        assert "scale(1.0000)" in transforms(two)[0]
+        two.evaluate("scrollTo(0, 0)")
+        two.locator(".panel svg").nth(1).focus()
         two.mouse.wheel(0, -400)
-        two.wait_for_timeout(80)
-        assert centre(nodes(two, 1).nth(2)) == pytest.approx(spot, abs=2)
+        two.wait_for_timeout(30)
+        assert centre(nodes(two, 1).nth(2)) == pytest.approx(spot, abs=2)  # at once
+        two.wait_for_timeout(300)
+        assert centre(nodes(two, 1).nth(2)) == pytest.approx(spot, abs=2)  # and when it is drawn anew
         assert "scale(2.7183)" in transforms(two)[0]
         assert len(set(transforms(two))) == 1
 
@@ -188,7 +218,7 @@ class TestChoosing:
         two.mouse.move(*centre(nodes(two, 0).nth(1)))
         for panel in (0, 1):
             expect(nodes(two, panel).nth(1)).to_have_class("node hot")
-        expect(two.locator("#status")).to_have_text("\u2068b10\u2069: One +1.00, Two +1.00")
+        expect(two.locator("#status")).to_have_text("\u2068b10\u2069: \u2068One\u2069 +1.00, \u2068Two\u2069 +1.00")
         two.mouse.move(5, 5)
         expect(two.locator(".hot")).to_have_count(0)
         expect(two.locator("#status")).to_have_text("")
@@ -200,7 +230,9 @@ class TestChoosing:
         expect(two.locator("#nodes tr.chosen")).to_have_count(1)
         assert two.locator("#nodes tr.chosen th").inner_text() == "b9"
         two.mouse.move(5, 5)
-        expect(two.locator("#status")).to_have_text("\u2068b9\u2069: One \u22120.500, Two \u22120.500")
+        expect(two.locator("#status")).to_have_text(
+            "\u2068b9\u2069: \u2068One\u2069 \u22120.500, \u2068Two\u2069 \u22120.500"
+        )
 
     def test_an_edge_is_chosen_by_a_click_near_it(self, two: Page) -> None:
         (x, y), (u, v) = centre(nodes(two, 0).nth(0)), centre(nodes(two, 0).nth(3))
@@ -255,7 +287,7 @@ class TestSearch:
     def test_what_is_not_there_is_said(self, two: Page) -> None:
         two.get_by_label("Find a node").fill("<b>nobody</b>")
         two.get_by_role("button", name="Find").click()
-        expect(two.locator("#status")).to_have_text(
+        expect(two.locator("#wrong")).to_have_text(
             "No node shown here is called \u201c\u2068<b>nobody</b>\u2069\u201d."
         )
         expect(two.locator(".chosen")).to_have_count(0)
@@ -339,6 +371,22 @@ class TestTables:
         expect(two.locator("#status")).to_have_text("Nodes: selected; copy with Ctrl+C.")
         assert "b10" in two.evaluate("getSelection().toString()")
 
+    def test_self_loops_have_rows(self, quiet: Watched, tmp_path: Path) -> None:
+        gf.page(wheel(self_loop_score=torch.tensor([0.0, 7.0, 0, 0, 0, 0])), tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        row = page.locator("#edges tbody tr", has_text="self-loop")
+        assert row.inner_text().split() == ["b10", "(self-loop)", "+7.00"]
+        row.click()
+        expect(page.locator("#status")).to_contain_text("self-loop: \u2068One\u2069 +7.00")
+
+    def test_blanks_come_last(self, quiet: Watched, tmp_path: Path) -> None:
+        one = wheel(x=torch.ones(6, 3), node_mask=torch.tensor([[1.0, -2.0, 3.0]]), feature_names=["a", "b", "c"])
+        gf.page([one, wheel(method="Two")], tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        assert self.column(page, "features", 2) == ["", "", ""]
+        page.locator("#features thead button").nth(1).click()
+        assert self.column(page, "features", 1) == ["+3.00", "+1.00", "\u22122.00"]
+
     def test_a_kind_without_scores_is_blank(self, quiet: Watched, tmp_path: Path) -> None:
         gf.page([wheel(), wheel(node_mask=None, method="Edges alone", x=torch.ones(6, 1))], tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
@@ -356,6 +404,24 @@ class TestBars:
         assert (high - low) / widths[1] == pytest.approx(0.2 / 0.8, rel=1e-3)
         expect(two.locator("#bars").get_by_role("img")).to_have_count(2)
         expect(two.locator("#bars")).to_contain_text("20 % \u00b1 5 % unexplained in U(A,0.5)")
+
+    def test_every_method_has_a_line(self, quiet: Watched, tmp_path: Path) -> None:
+        endless = SimpleNamespace(relative=float("inf"), relative_stderr=float("nan"), value=0.3, stderr=0.0)
+        three = [wheel(), wheel(method="Two", unfaithfulness=endless), wheel(method="Three", unfaithfulness=None)]
+        gf.page(three, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        assert page.locator("#bars dt").all_inner_texts()[:3] == ["One", "Two", "Three"]
+        expect(page.locator("#bars")).to_contain_text("\u0394 = 0.3 where the model does not change")
+        expect(page.locator("#bars")).to_contain_text("not measured")
+        expect(page.locator("#bars rect")).to_have_count(1)
+
+    def test_small_ones_can_be_compared(self, quiet: Watched, tmp_path: Path) -> None:
+        shares = [SimpleNamespace(relative=r, relative_stderr=0.0005, neighborhood="U(A,0.5)") for r in (0.001, 0.02)]
+        gf.page([wheel(method=str(i), unfaithfulness=one) for i, one in enumerate(shares)], tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        widths = [float(page.locator("#bars rect").nth(i).get_attribute("width")) for i in range(2)]
+        assert widths[1] > 500
+        assert page.locator(".axis").inner_text().split() == ["0", "%", "2.4", "%"]
 
     def test_none_where_nothing_is_known(self, quiet: Watched, tmp_path: Path) -> None:
         gf.page(wheel(unfaithfulness=None), tmp_path / "x.html")
@@ -445,14 +511,21 @@ class TestForEveryone:
                 assert style(page.locator("body"), "background-color") != first
 
     def test_on_a_telephone(self, browser: Browser, tmp_path: Path) -> None:
-        gf.page([wheel(), other()], tmp_path / "x.html")
-        with watched(browser) as one:
+        two = [wheel(method="GNNExplainer (soft)"), wheel(method="AnchoredKEC", neighborhood="U(X,0.5r)xU(A,0.5)")]
+        gf.page([*two, *two], tmp_path / "x.html")
+        with watched(browser, bypass_csp=True) as one:
             one.page.set_viewport_size({"width": 360, "height": 740})
             page = one.open(tmp_path / "x.html")
             assert page.evaluate("document.documentElement.scrollWidth") <= 360
+            assert page.locator("#bars svg").first.bounding_box()["width"] > 200
+            assert serious(page) == []
 
     def test_it_prints(self, two: Page) -> None:
-        two.emulate_media(media="print")
+        two.get_by_role("button", name="Light or dark").click()
+        assert style(two.locator("body"), "color") == "rgb(236, 236, 236)"
+        two.emulate_media(media="print", color_scheme="dark")
+        assert style(two.locator("body"), "color") == "rgb(0, 0, 0)"
+        assert style(two.locator("path.edge").first, "stroke") in (BLUE, RED)
         assert two.locator("#find").is_hidden()
         assert two.locator(".panel").first.is_visible()
         pdf = two.pdf()

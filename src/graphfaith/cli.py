@@ -30,14 +30,15 @@ from .datasets import MOTIF_DATASETS
 from .errors import GraphfaithError, InputError, OutputError
 from .graph_file import read_graph
 from .live.command import serve
-from .live.desk import Desk
-from .live.server import check_loopback
+from .live.desk import Desk, check_methods
+from .live.server import check_loopback, check_port
 from .models import Trained
 from .neighborhood import parse_neighborhood
 from .options import (
     AnyDataset,
     Dataset,
     Edges,
+    FewMethods,
     FitSamples,
     Json,
     Level,
@@ -216,7 +217,7 @@ def view(
     dataset: AnyDataset = None,
     model: OwnModel = None,
     data: OwnData = None,
-    method: Methods = ["anchored-kec", "kec", "saliency"],  # noqa: B006
+    method: FewMethods = ["anchored-kec", "kec", "saliency"],  # noqa: B006
     neighborhood: Annotated[str, typer.Option(help="Where to begin, e.g. U(A,0.5) or B(A,0.5).")] = "U(A,0.5)",
     level: Level = "node",
     mode: Mode = Task.mode,
@@ -241,16 +242,16 @@ def view(
     """
     task, options = Task(mode, return_type, level), Options(num_hops, edges, max_memory)
     dataset = source_of(dataset, model, data, task, model_seed)
-    methods = methods_of(method)
+    methods = check_methods(method)
     count = samples_of(samples, methods)
     check_numbers(test_samples, seed, model_seed)
     check_loopback(host)
+    check_port(port)
     graph = None if data is None else read_graph(data)
     near = neighborhoods_of([neighborhood], dataset, graph)
     subject = open_subject(dataset, model, graph, node, task, options, model_seed)
     desk = Desk(subject, dataset, samples=count, test_samples=test_samples, seed=seed)
-    first = desk.question({"index": [str(node)], "method": methods, "near": near})
-    serve(desk, first, host=host, port=port, browser=browser)
+    serve(desk, desk.ask(node, methods, near[0]), host=host, port=port, browser=browser)
 
 
 @app.command()

@@ -16,6 +16,7 @@ Methods = Annotated[
     list[str],
     typer.Option("--method", help=f"Repeat, or 'all', which is every one but subgraphx: {', '.join(METHODS)}."),
 ]
+FewMethods = Annotated[list[str], typer.Option("--method", help="Where to begin; repeat, at most six.")]
 Neighborhoods = Annotated[
     list[str], typer.Option("--neighborhood", help="Repeat, or 'all': e.g. U(A,0.5), B(A,0.5), U(X,0.2r)xU(A,0.2).")
 ]

@@ -7,9 +7,11 @@ thing is worked out at a time, and what is asked again is not worked out again.
 from __future__ import annotations
 
 import json
+import re
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,22 +19,31 @@ from torch_geometric.explain import Explanation
 
 from ..arguments import EDGE_NEIGHBORHOODS, FEATURE_NEIGHBORHOODS, methods_of, neighborhoods_of
 from ..checks import check_node
-from ..comparison import METHODS
+from ..comparison import METHODS, Samples
 from ..errors import InputError, UnsupportedError
 from ..neighborhood import UniformEdges
 from ..report import explanation_row, finite_rows
+from ..scores import explained_nodes
 from ..subject import Subject
 from ..view.figure import figure, render
 from ..view.labels import shorten
 from ..view.page import LONGEST_NAME, page_data
 from .flights import Flights
 
+Wanted = Callable[[], bool]
 MOST_METHODS = 6
 MATCHES = 20  # of a search
 TOP = 100  # edges and features in a JSON file
-_PICTURED = 60  # nodes in a picture to keep; the page has more, and a magnifier
 # An explanation of a large graph has masks as large, so few are kept; what a page shows is small.
 _KEPT_EXPLANATIONS, _KEPT_PAGES = 8, 200
+
+
+class AbandonedError(Exception):
+    """Nobody waits for this any more; who does nevertheless may ask again."""
+
+
+def _always() -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,7 @@ class Desk:
     """
 
     def __init__(
-        self, subject: Subject, label: str, *, samples: Any = 200, test_samples: int = 500, seed: int = 0
+        self, subject: Subject, label: str, *, samples: Samples = 200, test_samples: int = 500, seed: int = 0
     ) -> None:
         self.subject, self.label = subject, label
         self.samples, self.test_samples, self.seed = samples, test_samples, seed
@@ -59,7 +70,7 @@ class Desk:
         names = subject.data.get("node_names")
         self.names: list[str] | None = None if names is None else [str(name) for name in names]
         # Of nodes with the same name, the name stands for the first.
-        self._ids = {name: node for node, name in reversed(list(enumerate(self.names or ())))}
+        self._ids = {name.strip(): node for node, name in reversed(list(enumerate(self.names or ())))}
         self._explanations: Flights[tuple[Explanation, tuple[str, ...]]] = Flights(_KEPT_EXPLANATIONS)
         self._pages: Flights[bytes] = Flights(_KEPT_PAGES)
         self._work = threading.Lock()
@@ -67,20 +78,29 @@ class Desk:
     # Questions ----------------------------------------------------------------------------------------------------
 
     def question(self, fields: Mapping[str, Sequence[str]]) -> Question:
-        """Read and check a question, as a form or an address has it: ``index``, ``near``, and ``method`` repeated."""
-        unknown = sorted(set(fields) - {"index", "near", "method"})
+        """Read and check a question, as an address has it: ``near``, ``method`` repeated, and ``index`` or ``name``.
+
+        An ``index`` is an id and nothing else; a ``name``, which a person typed, may be an id too.
+        """
+        unknown = sorted(set(fields) - {"index", "name", "near", "method"})
         if unknown:
-            raise InputError(f"a question has index, near and method, and nothing called {shorten(unknown[0], 40)!r}")
-        methods = tuple(methods_of(list(fields.get("method", ()))))
-        if not methods:
-            raise InputError("choose at least one method")
-        if len(methods) > MOST_METHODS:
-            raise InputError(f"choose at most {MOST_METHODS} methods (got {len(methods)})")
-        for name in methods:
+            raise InputError(f"a question has no field called {shorten(unknown[0], 40)!r}")
+        if "index" in fields and "name" in fields:
+            raise InputError("name what to explain once: by its index, or by its name")
+        near = _one(fields, "near", "a neighbourhood, as U(A,0.5)")
+        what = f"the {self.level} to explain"
+        row = self.row(_one(fields, "index", what)) if "index" in fields else self.named(_one(fields, "name", what))
+        return self.ask(row, fields.get("method", ()), near)
+
+    def ask(self, index: int, methods: Sequence[str], near: str) -> Question:
+        """A question, checked."""
+        chosen = check_methods(methods)
+        for name in chosen:
             if name not in self.methods:
                 raise UnsupportedError(f"{name} cannot explain this model: {self._reason(name)}")
-        near = neighborhoods_of([_one(fields, "near", "a neighbourhood, as U(A,0.5)")], self.label, self.subject.data)
-        return Question(self.row(_one(fields, "index", f"a {self.level}")), methods, near[0])
+        if near == "all":
+            raise InputError("name one neighbourhood, as U(A,0.5)")
+        return Question(index, chosen, neighborhoods_of([near], self.label, self.subject.data)[0])
 
     @property
     def level(self) -> str:
@@ -88,55 +108,63 @@ class Desk:
         return self.subject.task.level
 
     def row(self, text: str) -> int:
-        """The row that an id or a name stands for."""
-        text = text.strip()
-        if self.level == "node" and text in self._ids:
-            return self._ids[text]
-        try:
-            index = int(text)
-        except ValueError:
-            what = "the id or the name of a node" if self.level == "node" else f"the number of a {self.level}"
-            raise InputError(f"{shorten(text, 40)!r} is not {what} of {self.label}") from None
-        return check_node(index, self.subject.data.num_nodes) if self.level == "node" else index
+        """The row with that id."""
+        what = "the id or the name of a node" if self.level == "node" else f"the number of a {self.level}"
+        if not re.fullmatch(r"-?[0-9]{1,18}", text.strip()):
+            raise InputError(f"{shorten(text, 40)!r} is not {what} of {shorten(self.label, 40)}")
+        index = int(text)
+        if self.level == "node":
+            return check_node(index, self.subject.data.num_nodes)
+        if not 0 <= index < 2**31:
+            raise InputError(f"there is no {self.level} {index}: they are counted from 0")
+        return index
+
+    def named(self, text: str) -> int:
+        """The row that a person means: the node of that name, or else that id."""
+        found = self._ids.get(text.strip()) if self.level == "node" else None
+        return self.row(text) if found is None else found
+
+    def text(self, index: int) -> str:
+        """What :meth:`named` reads as this row, if there is such a text."""
+        name = None if self.names is None or self.level != "node" else self.names[index].strip()
+        return str(index) if name is None or self._ids.get(name) != index else name
 
     def find(self, text: str) -> list[dict[str, Any]]:
-        """Nodes whose id or name begins with, or else whose name holds, a text."""
+        """Nodes whose id is the text, or whose name begins with it, or else holds it."""
         wanted, count = text.strip().lower(), self.subject.data.num_nodes
         if not wanted or self.level != "node":
             return []
-        is_id = wanted.isascii() and wanted.isdecimal() and len(wanted) < 12
+        is_id = re.fullmatch(r"[0-9]{1,12}", wanted) is not None
         found = [int(wanted)] if is_id and int(wanted) < count else []
         if self.names is not None:
             folded = [name.lower() for name in self.names]
-            starts = [node for node, name in enumerate(folded) if name.startswith(wanted)]
-            found += starts
+            found += [node for node, name in enumerate(folded) if name.startswith(wanted)]
             if len(found) < MATCHES:
                 found += [node for node, name in enumerate(folded) if wanted in name]
-        return [{"id": node, "name": self._name(node)} for node in list(dict.fromkeys(found))[:MATCHES]]
+        meant = [node for node in dict.fromkeys(found) if self.named(self.text(node)) == node]
+        return [{"id": node, "name": self._name(node), "text": self.text(node)} for node in meant[:MATCHES]]
 
     def _name(self, node: int) -> str:
         return str(node) if self.names is None else shorten(self.names[node], LONGEST_NAME) or "(no name)"
 
     # Answers ------------------------------------------------------------------------------------------------------
 
-    def page(self, question: Question) -> bytes:
-        """What the page shows, as JSON."""
-        return self._pages.get(question, lambda: self._page(question))
+    def page(self, question: Question, wanted: Wanted = _always) -> bytes:
+        """What the page shows, as JSON. Work that is not ``wanted`` any more when its turn comes is left undone."""
+        return self._pages.get(question, lambda: self._page(question, wanted))
 
-    def rows(self, question: Question) -> bytes:
+    def rows(self, question: Question, wanted: Wanted = _always) -> bytes:
         """The rows of JSON that ``graphfaith explain`` writes."""
         settings = {"dataset": self.label, "neighborhood": question.neighborhood, "seed": self.seed}
         rows = [
-            explanation_row(explanation, TOP, **settings, method=method, fit_samples=self.samples)
-            for method, (explanation, _) in zip(question.methods, self._explained(question), strict=True)
+            explanation_row(explanation, TOP, **settings, method=method, fit_samples=self._samples(method))
+            for method, (explanation, _) in zip(question.methods, self._explained(question, wanted), strict=True)
         ]
         return (json.dumps(finite_rows(rows), indent=2, allow_nan=False) + "\n").encode()
 
-    def picture(self, question: Question) -> bytes:
+    def picture(self, question: Question, wanted: Wanted = _always) -> bytes:
         """The figure, as SVG."""
-        found = [explanation for explanation, _ in self._explained(question)]
-        with self._work:
-            return render(figure(found, max_nodes=_PICTURED), ".svg")
+        return self._pages.get(("picture", question), lambda: self._picture(question, wanted))
 
     def settled(self, seconds: float) -> bool:
         """Whether nothing is being worked out, or will have been within these seconds."""
@@ -145,44 +173,63 @@ class Desk:
             self._work.release()
         return free
 
-    def _page(self, question: Question) -> bytes:
+    def _picture(self, question: Question, wanted: Wanted) -> bytes:
+        found = [explanation for explanation, _ in self._explained(question, wanted)]
+        with self._turn(wanted):
+            return render(figure(found), ".svg")
+
+    def _page(self, question: Question, wanted: Wanted) -> bytes:
         # Not under the lock: whoever works on one of these explanations needs it.
-        found = self._explained(question)
+        found = self._explained(question, wanted)
         explanations = [explanation for explanation, _ in found]
-        with self._work:
+        with self._turn(wanted):
             data = page_data(explanations, title=self._title(question, explanations[0]))
         data["notes"] = list(dict.fromkeys(note for _, notes in found for note in notes))
-        data["index"] = question.index
+        data["index"], data["text"] = question.index, self.text(question.index)
         return json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
+
+    @contextmanager
+    def _turn(self, wanted: Wanted) -> Iterator[None]:
+        """One thing at a time; who asked for it may have left before its turn comes."""
+        with self._work:
+            if not wanted():
+                raise AbandonedError("whoever asked for this has left")
+            yield
 
     def _title(self, question: Question, explanation: Explanation) -> str:
         row = explanation_row(explanation, 1)
         name = self._name(question.index) if self.level == "node" else str(question.index)
+        if self.level == "edge":
+            name = " – ".join(self._name(node) for node in explained_nodes(explanation).tolist())
         called = f" ({name})" if name != str(question.index) else ""
         answer = "" if row["class"] is None else f": class {row['class']}"
         if not answer and row["output"] is not None:
             answer = f": output {row['output']:.4g}"
         return f"{self.label}, {self.level} {question.index}{called}{answer}"
 
-    def _explained(self, question: Question) -> list[tuple[Explanation, tuple[str, ...]]]:
+    def _explained(self, question: Question, wanted: Wanted) -> list[tuple[Explanation, tuple[str, ...]]]:
         return [
             self._explanations.get(
                 (question.index, method, question.neighborhood),
-                lambda method=method: self._explain(question, method),  # type: ignore[misc]
+                lambda method=method: self._explain(question, method, wanted),  # type: ignore[misc]
             )
             for method in question.methods
         ]
 
-    def _explain(self, question: Question, method: str) -> tuple[Explanation, tuple[str, ...]]:
+    def _explain(self, question: Question, method: str, wanted: Wanted) -> tuple[Explanation, tuple[str, ...]]:
         """An explanation with its score, and what the library warned of meanwhile."""
-        with self._work, warnings.catch_warnings(record=True) as caught:
+        with self._turn(wanted), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
+            samples = self._samples(method)
             explanation = self.subject.explain(
-                question.index, method, question.neighborhood, self.samples, self.test_samples, self.seed
+                question.index, method, question.neighborhood, samples, self.test_samples, self.seed
             )
-        return explanation, tuple(
-            str(one.message) for one in caught if one.category.__module__.startswith("graphfaith")
-        )
+        ours = (one for one in caught if one.category.__module__.startswith("graphfaith"))
+        return explanation, tuple(str(one.message) for one in ours)
+
+    def _samples(self, method: str) -> Samples:
+        """Only AnchoredKEC knows when it has enough."""
+        return self.samples if self.samples != "auto" or method == "anchored-kec" else 200
 
     def _reason(self, method: str) -> str:
         try:
@@ -208,6 +255,16 @@ class Desk:
                 "index": first.index,
             },
         }
+
+
+def check_methods(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of methods, if a page can show so many."""
+    methods = tuple(methods_of(list(names)))
+    if not methods:
+        raise InputError("choose at least one method")
+    if len(methods) > MOST_METHODS:
+        raise InputError(f"choose at most {MOST_METHODS} methods (got {len(methods)})")
+    return methods
 
 
 def _supported(subject: Subject) -> dict[str, str]:

@@ -11,10 +11,12 @@ import hmac
 import ipaddress
 import json
 import secrets
+import select
 import socket
 import socketserver
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from http import HTTPStatus
@@ -24,12 +26,16 @@ from urllib.parse import parse_qs, urlsplit
 
 from ..errors import GraphfaithError, InputError, OutputError
 from ..view.page import asset, policy, render_page
-from .desk import Desk
+from .desk import AbandonedError, Desk
 
 SCRIPTS = ("live.js",)
 TOKEN_HEADER = "X-Graphfaith-Token"
 MOST_CONNECTIONS = 400
-_PATIENCE = 20.0  # seconds that a client may take to send its request, or to take in an answer
+PATIENCE = 20.0  # seconds that a client may take to send its request, or to take in a piece of the answer
+_BUSY = (
+    b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Security-Policy: default-src 'none'"
+    b'\r\nConnection: close\r\n\r\n{"error": "too many ask at once: try again in a moment"}\n'
+)
 
 
 def check_loopback(host: str) -> str:
@@ -51,6 +57,13 @@ def check_loopback(host: str) -> str:
     )
 
 
+def check_port(port: int) -> int:
+    """The port, if there can be such a one."""
+    if not 0 <= port <= 65535:
+        raise InputError(f"the port must be between 0, for any that is free, and 65535 (got {port})")
+    return port
+
+
 class Server(ThreadingHTTPServer):
     """Serves a desk; ``start`` is what an empty page has to know (:meth:`~graphfaith.live.desk.Desk.start`)."""
 
@@ -62,10 +75,10 @@ class Server(ThreadingHTTPServer):
         self.desk, self.start = desk, start
         self.token = secrets.token_urlsafe(24)
         address = check_loopback(host)
-        if not 0 <= port <= 65535:
-            raise InputError(f"the port must be between 0, for any that is free, and 65535 (got {port})")
+        check_port(port)
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self.reading: dict[Any, float] = {}  # connections whose request has not come yet, and until when it may
         try:
             super().__init__((address, port), _Handler)
         except OSError as error:
@@ -83,21 +96,41 @@ class Server(ThreadingHTTPServer):
         """A thread for each request, up to a number; beyond it, a word instead of a growing heap."""
         if not self._slots.acquire(blocking=False):
             with _quiet():
-                request.sendall(b"HTTP/1.0 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+                request.sendall(_BUSY)
             self.shutdown_request(request)
             return
-        super().process_request(request, client_address)
+        try:
+            self.reading[request] = time.monotonic() + PATIENCE
+            super().process_request(request, client_address)
+        except BaseException:  # no thread was to be had
+            self.answered(request)
+            self._slots.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Give the place back whatever became of the request."""
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.answered(request)
             self._slots.release()
+
+    def answered(self, request: Any) -> None:
+        """The request is there in whole, or never will be."""
+        self.reading.pop(request, None)
+
+    def service_actions(self) -> None:
+        """Hang up on clients that send their request drop by drop; asked a few times a second."""
+        now = time.monotonic()
+        for request, until in list(self.reading.items()):
+            if now > until:
+                self.answered(request)
+                with _quiet():
+                    request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
         """A client that went away is no news."""
-        if not isinstance(sys.exception(), OSError):
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             traceback.print_exc()
 
 
@@ -125,11 +158,12 @@ class _Refused(Exception):
 
 class _Handler(BaseHTTPRequestHandler):
     server: Server
-    timeout = _PATIENCE
+    timeout = PATIENCE
     server_version, sys_version = "graphfaith", ""
 
     def do_GET(self) -> None:
         """Answer, or say in words why not."""
+        self.server.answered(self.connection)
         try:
             kind, body, more = self._answer()
             self._send(HTTPStatus.OK, kind, body, more)
@@ -137,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(error.status, str(error))
         except GraphfaithError as error:
             self._say(HTTPStatus.BAD_REQUEST, str(error))
-        except OSError:
+        except AbandonedError:
             pass
         except Exception as error:
             traceback.print_exc()
@@ -150,7 +184,9 @@ class _Handler(BaseHTTPRequestHandler):
         hosts = self.headers.get_all("Host", [])
         if len(hosts) != 1 or hosts[0].lower() not in server.hosts:
             raise _Refused(HTTPStatus.FORBIDDEN, "this server answers to its own address alone")
-        if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+        # A link to the page may stand anywhere: to follow it is harmless, and needs the token.
+        arrives = self.headers.get("Sec-Fetch-Mode") == "navigate" and self.path.startswith("/?")
+        if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin") and not arrives:
             raise _Refused(HTTPStatus.FORBIDDEN, "another site asked for this")
         try:
             parts = urlsplit(self.path)
@@ -166,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
         if parts.path == "/api/find":
             found = desk.find(*fields.get("text", [""])[:1])
             return "application/json", json.dumps(found).encode(), {}
-        answers: dict[str, tuple[str, Callable[[Any], bytes]]] = {
+        answers: dict[str, tuple[str, Callable[..., bytes]]] = {
             "/api/explain": ("application/json", desk.page),
             "/api/explanation.json": ("application/json", desk.rows),
             "/api/explanation.svg": ("image/svg+xml", desk.picture),
@@ -176,7 +212,21 @@ class _Handler(BaseHTTPRequestHandler):
         kind, answer = answers[parts.path]
         question = desk.question(fields)
         more = {"Content-Disposition": "attachment"} if "." in parts.path else {}
-        return kind, answer(question), more
+        while True:
+            try:
+                return kind, answer(question, self._is_there), more
+            except AbandonedError:  # by another, who asked the same before
+                if not self._is_there():
+                    raise
+
+    def _is_there(self) -> bool:
+        """Whether the client still waits: a connection that it closed can be read, and has nothing."""
+        try:
+            if not select.select([self.connection], [], [], 0)[0]:
+                return True
+            return bool(self.connection.recv(1, socket.MSG_PEEK))
+        except (OSError, ValueError):
+            return False
 
     def _check_token(self, token: str = "") -> None:
         if not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):

@@ -45,6 +45,7 @@ class Panel:
     edge_scale: float
     features: tuple[tuple[str, float], ...]  # strongest first, scaled
     feature_columns: tuple[int, ...]  # which they are: two may have one name
+    feature_scores: Array | None  # [d] of all features, not scaled; None if it scores none
     feature_scale: float
     neighborhood: str
     faithfulness: str
@@ -220,6 +221,7 @@ def _panel(one: Scores, nodes: Tensor, place_of: Tensor, edges: Tensor, title: s
         edge_scale=edge_scale,
         features=features,
         feature_columns=columns,
+        feature_scores=None if one.feature is None else one.feature.numpy(),
         feature_scale=feature_scale,
         neighborhood=one.neighborhood,
         faithfulness=one.faithfulness,

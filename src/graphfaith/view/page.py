@@ -28,7 +28,7 @@ from graphfaith.view.layout import Layout, Panel, lay_out
 MOST_EDGES = 2000  # in a panel: a browser drags no more of them smoothly, and nobody can tell more apart
 MOST_PANELS = 12
 TOP = 100  # rows of a table
-LONGEST_LABEL, LONGEST_NAME = 18, 200
+LONGEST_LABEL, LONGEST_NAME, LONGEST_FEATURE = 18, 200, 80
 _SCRIPTS = ("parts.js", "panels.js", "tables.js", "page.js")  # each needs those before it
 _DIGITS = 4
 _HEIGHT = 680  # of a frame in a notebook, in pixels
@@ -138,7 +138,8 @@ def as_script(data: Any) -> str:
     >>> as_script("</script>")
     '"\\\\u003c/script\\\\u003e"'
     """
-    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no letter
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
@@ -157,8 +158,8 @@ def page_data(
     names = [shorten(name, LONGEST_NAME) or "(no name)" for name in layout.names]
     explained = sorted({at for panel in layout.panels for at in panel.explained})
     kept = _strongest_edges(layout)
-    edges = f"{len(kept)} edges" if len(kept) == len(layout.edges) else f"{len(kept)} of {len(layout.edges)} edges"
-    nodes = f"{len(names)} nodes" if not layout.cut else f"{len(names)} of {layout.num_scored} nodes"
+    edges = _count(len(kept), len(layout.edges), "edge")
+    nodes = _count(len(names), max(layout.num_scored, len(names)), "node")
     cut = len(kept) < len(layout.edges) or bool(layout.cut)
     return {
         "title": shorten(title, LONGEST_NAME) if title else _title([names[at] for at in explained]),
@@ -175,6 +176,15 @@ def page_data(
         "features": _features(layout),
         "panels": [_panel(panel, kept) for panel in layout.panels],
     }
+
+
+def _count(shown: int, known: int, what: str) -> str:
+    """How many are shown, and of how many.
+
+    >>> _count(1, 1, "node"), _count(300, 512, "node")
+    ('1 node', '300 of 512 nodes')
+    """
+    return f"{shown} of {known} {what}s" if shown < known else f"{shown} {what}" + "s" * (shown != 1)
 
 
 def _strongest_edges(layout: Layout) -> Any:
@@ -211,18 +221,22 @@ def _panel(panel: Panel, kept: Any) -> dict[str, Any]:
 
 
 def _features(layout: Layout) -> list[dict[str, Any]]:
-    """The features that any panel lists, strongest first, with their scores in each."""
-    scores: list[dict[int, float]] = []
+    """The features that any panel lists, strongest first, with their scores in every panel that scores features."""
     names: dict[int, str] = {}
     strength: dict[int, float] = {}
     for panel in layout.panels:
-        scores.append({})
         for column, (name, value) in zip(panel.feature_columns, panel.features, strict=True):
-            scores[-1][column] = _short(value * panel.feature_scale)
-            names[column] = shorten(name, LONGEST_NAME) or "(no name)"
+            names[column] = shorten(name, LONGEST_FEATURE) or "(no name)"
             strength[column] = max(strength.get(column, 0.0), abs(value))
-    order = sorted(names, key=lambda column: (-strength[column], column))
-    return [{"name": names[column], "values": [one.get(column) for one in scores]} for column in order]
+    order = sorted(names, key=lambda column: (-strength[column], column))[:TOP]
+    scores = [panel.feature_scores for panel in layout.panels]
+    return [
+        {
+            "name": names[column],
+            "values": [None if one is None or column >= len(one) else _short(float(one[column])) for one in scores],
+        }
+        for column in order
+    ]
 
 
 def _list(values: Any) -> list[float]:

@@ -94,6 +94,8 @@ def faithfulness_text(unfaithfulness: object) -> str:
     value, error = _number(unfaithfulness, "value"), _number(unfaithfulness, "stderr")
     if value is None:
         return ""
+    if getattr(unfaithfulness, "relative", None) == math.inf:  # Delta(0) is 0
+        return f"Δ = {value:.3g} where the model does not change"
     return f"Δ = {value:.3g}" + (f" ± {error:.1g}" if error else "")
 
 

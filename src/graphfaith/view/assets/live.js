@@ -3,28 +3,39 @@
 const live = given.live;
 const token = new URLSearchParams(location.search).get("token") ?? "";
 const GONE = "The server does not answer. Is graphfaith view still running?";
-let asked = 0;
+let turns = 0;
+let before = null; // the question under way
+let filled = { id: null, text: null }; // what stands in the field without having been typed
 let shown = null; // the question that the page shows
 let chosenId = null;
 
-async function fetched(path) {
-  const answer = await fetch(path, { headers: { "X-Graphfaith-Token": token } }).catch(() => { throw new Error(GONE); });
+async function fetched(path, signal = null) {
+  const headers = { "X-Graphfaith-Token": token };
+  const answer = await fetch(path, { headers, signal }).catch(() => { throw new Error(GONE); });
   if (answer.ok) return answer;
   const words = await answer.json().then((body) => body.error, () => `The server said ${answer.status}.`);
   throw new Error(words);
 }
 
-function question() {
-  const query = new URLSearchParams({ index: by("index").value, near: by("near").value });
+function methods(query) {
   for (const box of by("methods").querySelectorAll("input:checked")) query.append("method", box.value);
   return query;
 }
 
+function question() {
+  // What was filled in for the reader is an id; what the reader typed is a name, or else an id.
+  const text = by("index").value;
+  const what = text === filled.text ? { index: filled.id } : { name: text };
+  return methods(new URLSearchParams({ ...what, near: by("near").value }));
+}
+
 function fillIn(query) {
-  by("index").value = query.get("index") ?? "";
+  filled = { id: query.get("index"), text: query.get("index") ?? query.get("name") ?? "" };
+  if (filled.id === null) filled = { id: null, text: null };
+  by("index").value = query.get("index") ?? query.get("name") ?? "";
   by("near").value = query.get("near") ?? "";
-  const methods = query.getAll("method");
-  for (const box of by("methods").querySelectorAll("input")) box.checked = methods.includes(box.value);
+  const chosen = query.getAll("method");
+  for (const box of by("methods").querySelectorAll("input")) box.checked = chosen.includes(box.value);
 }
 
 function go(query) {
@@ -33,30 +44,47 @@ function go(query) {
   else location.hash = hash; // which asks, and can be gone back to
 }
 
+function focused() {
+  // Where the reader is, to be there again when all panels are new.
+  const panel = panels.findIndex((one) => one.svg === document.activeElement);
+  const back = document.activeElement === by("chosen-one") ? by("index") : null;
+  return () => { if (panel >= 0) panels[Math.min(panel, panels.length - 1)].svg.focus(); else back?.focus(); };
+}
+
 async function ask(query) {
-  const turn = ++asked;
+  const turn = ++turns;
+  before?.abort(); // the server need not work out what nobody waits for
+  before = new AbortController();
   const started = performance.now();
   const tell = () => {
     const seconds = Math.floor((performance.now() - started) / 1000);
-    say(`Explaining ${live.level} ${isolate(query.get("index"))}${seconds ? `: ${seconds} s` : ""} \u2026`);
+    const what = isolate(query.get("index") ?? query.get("name") ?? "");
+    say(`Explaining ${live.level} ${what}${seconds ? `: ${seconds} s` : ""} \u2026`);
   };
-  const clock = setInterval(() => { if (turn === asked) tell(); }, 1000);
+  const clock = setInterval(() => { if (turn === turns) tell(); }, 1000);
   document.querySelector("main").setAttribute("aria-busy", "true");
   tell();
   try {
-    const answer = await (await fetched(`/api/explain?${query}`)).json();
-    if (turn !== asked) return; // the reader has asked for something else meanwhile
+    const answer = await (await fetched(`/api/explain?${query}`, before.signal)).json();
+    if (turn !== turns) return; // the reader has asked for something else meanwhile
+    const comeBack = focused();
     show(answer);
-    shown = query;
+    comeBack();
+    shown = new URLSearchParams(query);
+    shown.delete("name");
+    shown.set("index", answer.index);
+    history.replaceState(null, "", `#${shown}`);
+    filled = { id: answer.index, text: answer.text };
+    by("index").value = answer.text;
     by("about").textContent = [answer.about, ...answer.notes].join(". ");
     const taken = Math.max(0.1, (performance.now() - started) / 1000).toFixed(1);
     const more = walk ? " Double-click a node, or choose it and press Enter, to have it explained." : "";
     say(`Explained in ${taken} s.${more}`);
   } catch (error) {
-    if (turn === asked) say(error.message, true);
+    if (turn === turns) say(error.message, true);
   } finally {
     clearInterval(clock);
-    if (turn === asked) document.querySelector("main").removeAttribute("aria-busy");
+    if (turn === turns) document.querySelector("main").removeAttribute("aria-busy");
     for (const id of ["save-json", "save-svg"]) by(id).disabled = shown === null;
   }
 }
@@ -77,8 +105,8 @@ async function suggest(text) {
   const found = await fetched(`/api/find?${new URLSearchParams({ text })}`).then((answer) => answer.json(), () => []);
   if (turn !== searched) return;
   by("found").replaceChildren(...found.map((node) => {
-    const option = make("option", { value: node.id });
-    option.textContent = node.name;
+    const option = make("option", { value: node.text });
+    option.textContent = `${node.id}: ${node.name}`;
     return option;
   }));
 }
@@ -101,11 +129,7 @@ by("save-json").addEventListener("click", () => save("json"));
 by("save-svg").addEventListener("click", () => save("svg"));
 by("chosen-one").addEventListener("click", () => walk(chosenId));
 if (live.level === "node") {
-  walk = (id) => {
-    const query = new URLSearchParams(shown);
-    query.set("index", id);
-    go(query);
-  };
+  walk = (id) => go(methods(new URLSearchParams({ index: id, near: by("near").value })));
   onChoose = (id) => { chosenId = id; by("chosen-one").toggleAttribute("hidden", id === null); };
 }
 addEventListener("hashchange", () => {

@@ -9,13 +9,19 @@ let panels = [];
 let tables = [];
 let walk = null; // what to do with a node that the reader wants explained; only a server can
 let onChoose = null;
+const asked = { share: false }; // whether the reader has moved the slider
 let named = null; // the scale that names were last placed for
 
 // Moving -----------------------------------------------------------------------------------------------------------
 
+const REST = 150; // milliseconds without a movement after which the picture is drawn anew
+let drawn = { scale: 1, x: 0, y: 0 };
 let waiting = false;
+let resting = null;
+
 function move() {
   // Once a frame, however many events ask for it.
+  clearTimeout(resting);
   if (waiting) return;
   waiting = true;
   requestAnimationFrame(() => {
@@ -24,25 +30,32 @@ function move() {
     for (const one of panels) {
       one.world.setAttribute("transform", text);
       one.svg.style.transform = "";
+      one.stage.classList.remove("dragged");
     }
+    drawn = { scale: state.scale, x: state.x, y: state.y };
     if (named !== state.scale) nameSome(data, points, radius, panels, state.scale);
     named = state.scale;
   });
 }
 
-function slide(x, y) {
-  // While a hand drags, the picture is moved as it is; to draw thousands of edges anew takes longer than a frame.
+function glide() {
+  // While a hand moves it, the picture is moved as it is: to draw thousands of edges anew takes longer than a frame.
+  clearTimeout(resting);
+  resting = setTimeout(move, REST);
+  const grown = state.scale / drawn.scale;
   for (const one of panels) {
     const pixel = one.stage.clientWidth / VIEW;
-    one.svg.style.transform = `translate(${(x * pixel).toFixed(1)}px, ${(y * pixel).toFixed(1)}px)`;
+    const [x, y] = [pixel * (state.x - grown * drawn.x), pixel * (state.y - grown * drawn.y)];
+    one.stage.classList.add("dragged");
+    one.svg.style.transform = `translate(${x.toFixed(1)}px, ${y.toFixed(1)}px) scale(${grown.toFixed(4)})`;
   }
 }
 
-function zoom(factor, cx = VIEW / 2, cy = height / 2) {
+function zoom(factor, cx = VIEW / 2, cy = height / 2, then = move) {
   const scale = Math.min(20, Math.max(0.5, state.scale * factor));
   const change = scale / state.scale;
   Object.assign(state, { scale, x: cx - change * (cx - state.x), y: cy - change * (cy - state.y) });
-  move();
+  then();
 }
 
 function reset() {
@@ -69,38 +82,47 @@ function under(one, event) {
 
 function listen(one) {
   const { svg, stage } = one;
-  let from = null;
-  let shift = null; // how far it has been dragged
+  const fingers = new Map(); // where each was last, in the panel's units
+  let moved = false;
   stage.addEventListener("pointerdown", (event) => {
-    from = inView(one, event);
-    shift = null;
+    if (event.button !== 0 || fingers.size === 2) return;
+    if (fingers.size === 0) moved = false;
+    fingers.set(event.pointerId, inView(one, event));
     stage.setPointerCapture(event.pointerId);
   });
   stage.addEventListener("pointermove", (event) => {
-    if (from === null) { hover(under(one, event)); return; }
-    const [x, y] = inView(one, event);
-    if (shift === null && Math.hypot(x - from[0], y - from[1]) <= 4) return;
-    if (shift === null) for (const each of panels) each.stage.classList.add("dragged");
-    shift = [x - from[0], y - from[1]];
-    slide(...shift);
-  });
-  const letGo = () => {
-    if (shift !== null) {
-      Object.assign(state, { x: state.x + shift[0], y: state.y + shift[1] });
-      for (const each of panels) each.stage.classList.remove("dragged");
-      move();
+    if (!fingers.has(event.pointerId)) { if (fingers.size === 0) hover(under(one, event)); return; }
+    const [was, now] = [fingers.get(event.pointerId), inView(one, event)];
+    if (!moved && Math.hypot(now[0] - was[0], now[1] - was[1]) <= 4) return;
+    moved = true;
+    if (fingers.size === 1) {
+      Object.assign(state, { x: state.x + now[0] - was[0], y: state.y + now[1] - was[1] });
+      glide();
+    } else { // two: about the one that rests
+      const [rests] = [...fingers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
+      const away = (place) => Math.hypot(place[0] - rests[0], place[1] - rests[1]);
+      zoom(away(now) / Math.max(1, away(was)), ...rests, glide);
     }
-    from = shift = null;
+    fingers.set(event.pointerId, now);
+  });
+  const letGo = (event) => {
+    if (fingers.delete(event.pointerId) && fingers.size === 0 && moved) move();
   };
   stage.addEventListener("pointerup", (event) => {
-    if (from !== null && shift === null) choose(under(one, event));
-    letGo();
+    if (fingers.has(event.pointerId) && !moved) choose(under(one, event));
+    letGo(event);
   });
   stage.addEventListener("pointercancel", letGo);
-  stage.addEventListener("pointerleave", () => { if (from === null) hover(null); });
+  stage.addEventListener("lostpointercapture", letGo);
+  stage.addEventListener("pointerleave", () => { if (fingers.size === 0) hover(null); });
   stage.addEventListener("wheel", (event) => {
+    // The wheel scrolls the page, unless the reader is in the panel or says by a key that it is meant.
+    if (!event.ctrlKey && !event.metaKey && document.activeElement !== svg) {
+      hint("To zoom, click the panel first, or hold Ctrl.");
+      return;
+    }
     event.preventDefault();
-    if (from === null) zoom(Math.exp(-event.deltaY / 400), ...inView(one, event));
+    zoom(Math.exp(-event.deltaY / 400), ...inView(one, event), glide);
   }, { passive: false });
   stage.addEventListener("dblclick", (event) => {
     const what = under(one, event);
@@ -146,7 +168,7 @@ function bringIn(node) {
 // Choosing ---------------------------------------------------------------------------------------------------------
 
 function marked(one, what) {
-  return what.node === undefined ? one.edges[what.edge].line : one.nodes[what.node];
+  return what.node === undefined ? one.edges[what.edge].group : one.nodes[what.node];
 }
 
 function hover(what) {
@@ -157,16 +179,18 @@ function hover(what) {
   }
   state.hovered = what;
   const said = what ?? state.chosen;
-  say(said ? words(said) : "");
+  hint(said ? words(said) : "");
 }
 
 function words(what) {
-  const number = (panel) => (what.node === undefined
-    ? panel.edges[what.edge] * panel.edge_scale : panel.nodes[what.node] * panel.node_scale);
-  const name = what.node === undefined
-    ? data.edges[what.edge].map((i) => isolate(data.names[i])).join(data.directed ? " \u2192 " : " \u2013 ")
-    : isolate(data.names[what.node]);
-  return `${name}: ${data.panels.map((panel) => `${panel.title} ${short(number(panel))}`).join(", ")}`;
+  const said = (values, scale) => data.panels.filter((panel) => panel[scale])
+    .map((panel) => `${isolate(panel.title)} ${short(panel[values][what.node ?? what.edge] * panel[scale])}`).join(", ");
+  if (what.node === undefined) {
+    const ends = data.edges[what.edge].map((i) => isolate(data.names[i]));
+    return `${ends.join(data.directed ? " \u2192 " : " \u2013 ")}: ${said("edges", "edge_scale") || "no score"}`;
+  }
+  const loops = data.panels.some((panel) => panel.loops[what.node]) ? `; self-loop: ${said("loops", "edge_scale")}` : "";
+  return `${isolate(data.names[what.node])}: ${said("nodes", "node_scale") || "no score"}${loops}`;
 }
 
 function choose(what) {
@@ -221,13 +245,13 @@ function show(given) {
   tables = drawTables(data, choose);
   for (const id of ["find", "shown"]) by(id).removeAttribute("hidden");
   // Of a tangle, the strongest first; the reader has the slider.
-  by("share").value = Math.min(100, Math.ceil(100 * FIRST_EDGES / Math.max(1, data.edges.length)));
+  if (!asked.share) by("share").value = Math.min(100, Math.ceil(100 * FIRST_EDGES / Math.max(1, data.edges.length)));
   reset();
   choose(null);
   performance.mark("drawn");
 }
 
-by("share").addEventListener("input", share);
+by("share").addEventListener("input", () => { asked.share = true; share(); });
 // No form: the sandbox of a notebook's frame lets none be submitted.
 by("find-it").addEventListener("click", () => search(by("search").value));
 by("search").addEventListener("keydown", (event) => { if (event.key === "Enter") search(by("search").value); });

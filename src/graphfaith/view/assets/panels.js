@@ -87,7 +87,7 @@ function drawNode(data, panel, i, point, radius) {
   if (Math.abs(loop) >= LOOP_FROM) {
     const width = 1.2 + 7 * Math.abs(loop);
     const circle = draw("circle", {
-      class: `loop ${sign(loop)}`, cx: fixed(radius), cy: fixed(radius), r: fixed(0.8 * radius),
+      class: `loop ${sign(loop)}`, cx: fixed(-radius), cy: fixed(radius), r: fixed(0.8 * radius),
       "stroke-width": fixed(width),
     });
     if (loop < 0) circle.setAttribute("stroke-dasharray", "9 6");
@@ -104,7 +104,7 @@ function drawNode(data, panel, i, point, radius) {
       "fill-opacity": explained ? 1 : Math.abs(score).toFixed(2),
     }),
     rim,
-    draw("title", {}, `${isolate(data.names[i])}: ${short(score * panel.node_scale)}`),
+    draw("title", {}, data.names[i]),
   );
   return group;
 }
@@ -135,11 +135,17 @@ function drawPanel(data, number, points, height, radius) {
   const names = data.labels.map((text) => draw("text", { class: "name" }, text));
   world.append(...nodes, ...names);
   section.append(
-    make("h2", { id: `panel-${number}` }, panel.title), make("p", { class: "faint line", title: panel.subtitle }, panel.subtitle), stage,
+    make("h2", { id: `panel-${number}` }, panel.title), make("p", { class: "faint line" }, panel.near),
+    make("p", { class: "line" }, panel.share), stage,
     make("p", { class: "faint" }, panel.scale),
   );
   return { section, stage, svg, world, edges, nodes, names };
 }
+
+// The ring of the explained node needs room.
+const beside = (data, radius, i) => radius[i] + (data.explained.includes(i) ? 11 : 5);
+// Letters of East Asia and pictures are wider than others.
+const wide = (text) => [...text].reduce((sum, letter) => sum + (letter.codePointAt(0) > 0x2e7f ? 1.7 : 1), 0);
 
 function nameSome(data, points, radius, panels, scale) {
   // A name is shown where it hides neither another nor a strong node, strongest first; when zoomed in, nearly all are.
@@ -156,8 +162,8 @@ function nameSome(data, points, radius, panels, scale) {
   for (const i of [...data.explained, ...order]) {
     if (sides.has(i)) continue;
     const [x, y] = points[i];
-    const start = radius[i] + 5;
-    const reach = start + 0.62 * size * data.labels[i].length;
+    const start = beside(data, radius, i);
+    const reach = start + 0.62 * size * wide(data.labels[i]);
     const right = [x + start, y - 0.6 * size, x + reach, y + 0.6 * size];
     const left = [x - reach, right[1], x - start, right[3]];
     // At its right, if that is within the panel; the explained node is named whatever is there.
@@ -170,7 +176,7 @@ function nameSome(data, points, radius, panels, scale) {
     name.toggleAttribute("hidden", !sides.has(i));
     const flip = sides.get(i) === "end";
     fill(name, {
-      x: fixed(points[i][0] + (flip ? -1 : 1) * (radius[i] + 5)), y: fixed(points[i][1] + 0.35 * size),
+      x: fixed(points[i][0] + (flip ? -1 : 1) * beside(data, radius, i)), y: fixed(points[i][1] + 0.35 * size),
       "text-anchor": flip ? "end" : "start", "font-size": fixed(size), "stroke-width": fixed(2.5 * pixel),
     });
   });

@@ -27,7 +27,13 @@ function short(value) {
 // A name within a sentence: one that reads from right to left must not turn the rest of the line.
 const isolate = (name) => `\u2068${name}\u2069`;
 
+// What the reader did, and what came of it; an error stays until the next thing is done.
 function say(text, wrong = false) {
+  by("status").textContent = wrong ? "" : text;
+  by("wrong").textContent = wrong ? text : "";
+}
+
+// What the pointer is on: it may not cover an error.
+function hint(text) {
   by("status").textContent = text;
-  by("status").classList.toggle("error", wrong);
 }

@@ -3,28 +3,33 @@ const BAR = 600; // units across a bar
 
 function drawBars(data) {
   const holder = by("bars");
-  const known = data.panels.filter((panel) => panel.relative !== null);
   holder.replaceChildren();
-  holder.parentElement.toggleAttribute("hidden", known.length === 0);
+  holder.parentElement.toggleAttribute("hidden", data.panels.every((panel) => !panel.share));
   const error = (panel) => panel.relative_stderr ?? 0;
-  const most = Math.max(1.05, ...known.map((panel) => Math.min(2, panel.relative + error(panel))));
+  const known = data.panels.filter((panel) => panel.relative !== null);
+  const largest = Math.max(0, ...known.map((panel) => panel.relative + error(panel)));
+  // Up to twice the dashed line; where all are far below it, as far as the longest bar, so that they can be compared.
+  const most = largest < 0.2 ? Math.max(1.15 * largest, 1e-6) : Math.min(2, Math.max(1.05, largest));
   const reach = (value) => fixed(BAR * Math.min(1, Math.max(0, value / most)));
-  for (const panel of known) {
+  for (const panel of data.panels) {
+    const bar = make("dd", { class: "bar-holder" });
+    holder.append(make("dt", {}, panel.title), bar);
+    const beyond = panel.relative !== null && panel.relative > most ? " (beyond this bar)" : "";
+    holder.append(make("dd", {}, `${panel.share || "not measured"}${panel.near && panel.share ? ` in ${panel.near}` : ""}${beyond}`));
+    if (panel.relative === null) continue;
     const svg = draw("svg", {
       viewBox: `0 0 ${BAR} 20`, preserveAspectRatio: "none", role: "img", "aria-label": `${panel.title}: ${panel.share}`,
     });
     const [low, high] = [reach(panel.relative - error(panel)), reach(panel.relative + error(panel))];
-    svg.append(
-      draw("rect", { class: "bar", x: 0, y: 3, width: reach(panel.relative), height: 14 }),
-      draw("line", { class: "limit", x1: reach(1), x2: reach(1), y1: 0, y2: 20 }),
-      draw("path", { class: "whisker", d: `M${low} 10H${high}M${low} 5V15M${high} 5V15` }),
-    );
-    const bar = make("dd");
+    svg.append(draw("rect", { class: "bar", x: 0, y: 3, width: reach(panel.relative), height: 14 }));
+    if (most > 1) svg.append(draw("line", { class: "limit", x1: reach(1), x2: reach(1), y1: 0, y2: 20 }));
+    svg.append(draw("path", { class: "whisker", d: `M${low} 10H${high}M${low} 5V15M${high} 5V15` }));
     bar.append(svg);
-    const beyond = panel.relative > most ? " (beyond this bar)" : "";
-    holder.append(
-      make("dt", {}, panel.title), bar, make("dd", {}, `${panel.share}${panel.near ? ` in ${panel.near}` : ""}${beyond}`),
-    );
+  }
+  if (known.length) {
+    const axis = make("dd", { class: "axis faint" });
+    axis.append(make("span", {}, "0 %"), make("span", {}, `${Number((100 * most).toPrecision(2))} %`));
+    holder.append(make("dt"), axis, make("dd"));
   }
 }
 
@@ -34,6 +39,7 @@ function nameCell(row) {
     if (i) cell.append(row.arrow);
     cell.append(make("bdi", {}, name));
   });
+  if (row.loop) cell.append(" (self-loop)");
   return cell;
 }
 
@@ -56,16 +62,16 @@ function drawTable(id, title, heads, rows, choose) {
     return { row, line };
   });
 
-  const text = (row) => row.names.join(row.arrow ?? "");
+  const text = (row) => row.names.join(row.arrow ?? "") + (row.loop ? " (self-loop)" : "");
   function sort(column, cell) {
     const up = cell.getAttribute("aria-sort") === "descending";
     head.querySelectorAll("th").forEach((other) => other.setAttribute("aria-sort", "none"));
     cell.setAttribute("aria-sort", up ? "ascending" : "descending");
     const turn = up ? 1 : -1;
-    const number = (row) => row.values[column - 1] ?? 0;
-    lines.sort((a, b) => turn * (column === 0
-      ? text(a.row).localeCompare(text(b.row), undefined, { numeric: true })
-      : number(a.row) - number(b.row)));
+    const number = (row) => row.values[column - 1] ?? (up ? Infinity : -Infinity); // blanks last
+    lines.sort((a, b) => (column === 0
+      ? turn * text(a.row).localeCompare(text(b.row), undefined, { numeric: true })
+      : turn * (number(a.row) - number(b.row)) || 0));
     body.append(...lines.map((one) => one.line));
   }
 
@@ -104,7 +110,12 @@ function drawTable(id, title, heads, rows, choose) {
     }
   });
   const same = (a, b) => Boolean(a && b) && a.node === b.node && a.edge === b.edge;
-  const mark = (what) => lines.forEach(({ row, line }) => line.classList.toggle("chosen", same(row.what, what)));
+  const mark = (what) => lines.forEach(({ row, line }) => {
+    const chosen = same(row.what, what);
+    line.classList.toggle("chosen", chosen);
+    if (chosen) line.setAttribute("aria-current", "true");
+    else line.removeAttribute("aria-current");
+  });
   return { section, mark };
 }
 
@@ -113,11 +124,15 @@ function drawTables(data, choose) {
   const strength = (values) => Math.max(...values.map(Math.abs));
   const score = (value, scale) => (scale ? value * scale : null); // without a scale there are no scores of that kind
   const strongest = (rows) => rows.sort((a, b) => b.strength - a.strength).slice(0, data.top);
-  const edges = strongest(data.edges.map(([s, t], i) => ({
+  const loops = data.names.map((name, i) => ({
+    what: { node: i }, names: [name], loop: true, strength: strength(data.panels.map((panel) => panel.loops[i])),
+    values: data.panels.map((panel) => score(panel.loops[i], panel.edge_scale)),
+  })).filter((row) => row.strength > 0);
+  const edges = strongest([...loops, ...data.edges.map(([s, t], i) => ({
     what: { edge: i }, names: [data.names[s], data.names[t]], arrow: data.directed ? " \u2192 " : " \u2013 ",
     strength: strength(data.panels.map((panel) => panel.edges[i])),
     values: data.panels.map((panel) => score(panel.edges[i], panel.edge_scale)),
-  })));
+  }))]);
   const nodes = strongest(data.names.map((name, i) => ({
     what: { node: i }, names: [name], strength: strength(data.panels.map((panel) => panel.nodes[i])),
     values: data.panels.map((panel) => score(panel.nodes[i], panel.node_scale)),
