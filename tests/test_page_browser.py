@@ -421,7 +421,7 @@ class TestBars:
         page = quiet.open(tmp_path / "x.html")
         widths = [float(page.locator("#bars rect").nth(i).get_attribute("width")) for i in range(2)]
         assert widths[1] > 500
-        assert page.locator(".axis").inner_text().split() == ["0", "%", "2.4", "%"]
+        assert page.locator(".axis").inner_text().split() == ["0", "%", "2.36", "%"]
 
     def test_none_where_nothing_is_known(self, quiet: Watched, tmp_path: Path) -> None:
         gf.page(wheel(unfaithfulness=None), tmp_path / "x.html")

@@ -28,7 +28,7 @@ function drawBars(data) {
   }
   if (known.length) {
     const axis = make("dd", { class: "axis faint" });
-    axis.append(make("span", {}, "0 %"), make("span", {}, `${Number((100 * most).toPrecision(2))} %`));
+    axis.append(make("span", {}, "0 %"), make("span", {}, `${Number((100 * most).toPrecision(3))} %`));
     holder.append(make("dt"), axis, make("dd"));
   }
 }
