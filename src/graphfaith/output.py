@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from graphfaith.errors import DataError, InputError, OutputError
@@ -29,9 +29,16 @@ def check_output(path: str | os.PathLike[str], suffixes: Collection[str]) -> Pat
 
 def write_file(target: Path, content: bytes) -> None:
     """Write beside the target, then rename: readers see the old file or the new one, whatever happens between."""
+    write_parts(target, (content,))
+
+
+def write_parts(target: Path, parts: Iterable[bytes]) -> None:
+    """Write a file that is too large to be held whole, part after part, as `write_file` does."""
     draft = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.tmp")
     try:
-        draft.write_bytes(content)
+        with draft.open("wb") as file:
+            for part in parts:
+                file.write(part)
         os.replace(draft, target)
     except OSError as error:
         raise OutputError(f"cannot write '{target}': {error.strerror or error}") from error
