@@ -142,16 +142,16 @@ def _marks(model: nn.Module, data: Windows, held_out: Windows, plan: Plan) -> di
     }
 
 
-def _write(
-    path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, state: State, marks: dict[str, Any]
-) -> None:
+def _write(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, state: State, marks: dict[str, Any]) -> None:
     tensors = {f"now.{name}": value for name, value in model.state_dict().items()}
     tensors |= {f"best.{name}": value for name, value in state.best.items()}
     for number, values in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{number}.{name}": value for name, value in values.items()}
     text = json.dumps({**marks, "errors": state.errors}, allow_nan=False)
     # Weights share no memory in a file.
-    write_file(path, safetensors.torch.save({key: value.detach().clone() for key, value in tensors.items()}, {_KEY: text}))
+    write_file(
+        path, safetensors.torch.save({key: value.detach().clone() for key, value in tensors.items()}, {_KEY: text})
+    )
 
 
 def _read(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, marks: dict[str, Any]) -> State:

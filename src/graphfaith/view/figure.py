@@ -56,6 +56,9 @@ def figure(
     columns: int | None = None,
     panel_width: float | None = None,
     dpi: float = 200,
+    positions: Any = None,
+    stars: Sequence[int] = (),
+    star_means: str = "marked",
 ) -> Figure:
     """Draw one explanation, or several of the same graph side by side, and save the picture if `path` is given.
 
@@ -73,6 +76,8 @@ def figure(
         columns: panels abreast; by default at most four.
         panel_width: of one panel, in inches; by default 2.8 for a few nodes to 4.3 for 300.
         dpi: resolution of a .png.
+        positions: x and y of every node, [N, 2], if they are not to be found; then all nodes are shown.
+        stars: nodes that get a star, whose meaning the legend gives as ``star_means``.
 
     >>> import torch
     >>> from torch_geometric.explain import Explanation
@@ -82,8 +87,16 @@ def figure(
     2
     """
     target = None if path is None else check_output(path, tuple(_METADATA))
-    layout = lay_out(explanations, titles=titles, max_nodes=max_nodes, max_features=max_features, directed=directed)
-    return _draw(_plain_figure, layout, target, columns, panel_width, dpi)
+    layout = lay_out(
+        explanations,
+        titles=titles,
+        max_nodes=max_nodes,
+        max_features=max_features,
+        directed=directed,
+        positions=positions,
+        stars=stars,
+    )
+    return _draw(_plain_figure, layout, target, columns, panel_width, dpi, star_means)
 
 
 def show(
@@ -131,11 +144,12 @@ def _draw(
     columns: int | None,
     panel_width: float | None,
     dpi: float = 200,
+    star_means: str = "",
 ) -> Figure:
     _check_sizes(columns, panel_width, dpi)
     with mpl.rc_context(_RC):
         drawn = make()
-        _compose(drawn, layout, columns, panel_width)
+        _compose(drawn, layout, columns, panel_width, star_means)
         if target is not None:
             write_file(target, render(drawn, target.suffix.lower(), dpi))
     return drawn
@@ -150,8 +164,8 @@ def _check_sizes(columns: int | None, panel_width: float | None, dpi: float) -> 
         raise InputError(f"dpi must be between 20 and 2400, not {dpi}")
 
 
-def _compose(drawn: Figure, layout: Layout, columns: int | None, panel_width: float | None) -> None:
-    frame = frame_for(layout, panel_width, columns)
+def _compose(drawn: Figure, layout: Layout, columns: int | None, panel_width: float | None, star_means: str) -> None:
+    frame = frame_for(layout, panel_width, columns, star_means)
     drawn.set_size_inches(frame.size[0] / 72, frame.size[1] / 72)
     drawn.set_facecolor("white")
     geometry = fit(layout, frame.box)

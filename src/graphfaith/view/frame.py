@@ -86,7 +86,7 @@ def figure_width(columns: int, panel: float) -> float:
     return max(columns * panel + (columns - 1) * _GAP + 2 * _SIDE, _NARROWEST)
 
 
-def frame_for(layout: Layout, panel_width: float | None, columns: int | None) -> Frame:
+def frame_for(layout: Layout, panel_width: float | None, columns: int | None, star_means: str = "") -> Frame:
     """Panels as wide as the number of nodes and as high as the layout asks, at most four abreast."""
     panels, shown = layout.panels, len(layout.nodes)
     width = 72 * (panel_width or max(2.8, 2.2 + 0.12 * math.sqrt(min(shown, 400))))
@@ -94,7 +94,8 @@ def frame_for(layout: Layout, panel_width: float | None, columns: int | None) ->
     ratio = 0.0
     if shown > 1:
         across, up = np.ptp(layout.positions, axis=0).tolist()
-        ratio = float(np.clip(up / max(across, 1e-9), 0.55, 1.0))
+        # A drawing of the user's own may be as flat as it is; one that was found is made to fill a panel.
+        ratio = float(np.clip(up / max(across, 1e-9), 0.25 if layout.fixed else 0.55, 1.0))
     title = _TITLE * any(panel.title for panel in panels) + _SUBTITLE * any(panel.subtitle for panel in panels)
     return Frame(
         columns=columns,
@@ -102,16 +103,18 @@ def frame_for(layout: Layout, panel_width: float | None, columns: int | None) ->
         box=(width, (width - 2 * MARGIN) * ratio + 2 * MARGIN),
         title=title,
         feature_rows=max(len(panel.features) for panel in panels),
-        notes=_wrap(_notes(layout), figure_width(columns, width) - 2 * _SIDE),
+        notes=_wrap(_notes(layout, star_means), figure_width(columns, width) - 2 * _SIDE),
         explained=any(panel.explained for panel in panels),
     )
 
 
-def _notes(layout: Layout) -> list[str]:
+def _notes(layout: Layout, star_means: str) -> list[str]:
     notes = [f"{layout.cut}, strongest first"] if layout.cut else []
     notes.append("node opacity and edge width: share of the panel's scale")
     if any(panel.nodes[list(panel.explained)].any() for panel in layout.panels):
         notes.append("ring: own score of the explained node")
+    if layout.stars:
+        notes.append(f"star: {star_means}")
     if any((np.abs(panel.loops) >= LOOP_FROM).any() for panel in layout.panels):
         notes.append("small circle: self-loop")
     return notes

@@ -65,6 +65,8 @@ class Layout:
     directed: bool
     num_scored: int  # nodes that would be shown if there were room
     panels: tuple[Panel, ...]
+    fixed: bool  # whether the positions were given, and not found
+    stars: tuple[int, ...]  # places of nodes with a star
 
     @property
     def cut(self) -> str:
@@ -79,12 +81,17 @@ def lay_out(
     max_nodes: int = 300,
     max_features: int | None = None,
     directed: bool | None = None,
+    positions: Any = None,
+    stars: Sequence[int] = (),
 ) -> Layout:
     """Choose and place what to show of one explanation or several of the same graph.
 
     Shown are the explained nodes and, of the nodes that have a non-zero score themselves or on an edge in any panel,
     the `max_nodes` with the largest; and every edge between two nodes shown. `max_features` features are listed a
     panel: by default five when the explanation names its features or scores nothing else, otherwise none.
+
+    With `positions` [N, 2], x to the right and y up, nodes stand there, and those without a score are shown too.
+    Nodes in `stars` get a star.
 
     >>> from torch_geometric.explain import Explanation
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -101,7 +108,12 @@ def lay_out(
     num_nodes = _common_num_nodes(scores)
     relevance = _relevance(scores, num_nodes)
     explained = sorted({node for one in scores for node in one.explained})
-    nodes, num_scored = _choose(relevance, explained, max_nodes)
+    given_places = None if positions is None else _check_positions(positions, num_nodes)
+    for node in stars:
+        if not 0 <= node < num_nodes:
+            raise InputError(f"there is no node {node} to put a star on: the graph has {num_nodes}")
+    wanted = [*explained, *stars] if given_places is None else range(num_nodes)
+    nodes, num_scored = _choose(relevance, explained, wanted, max_nodes)
     place_of = torch.full((num_nodes,), -1, dtype=torch.long)
     place_of[nodes] = torch.arange(len(nodes))
 
@@ -116,13 +128,28 @@ def lay_out(
     return Layout(
         nodes=nodes.numpy(),
         names=_node_names(scores, nodes.tolist()),
-        positions=place(len(nodes), edges, strength, centre),
+        positions=place(len(nodes), edges, strength, centre) if given_places is None else given_places[nodes.numpy()],
         relevance=relevance[nodes].numpy(),
         edges=edges,
         directed=is_directed,
         num_scored=num_scored,
         panels=panels,
+        fixed=given_places is not None,
+        stars=tuple(int(place_of[node]) for node in stars if place_of[node] >= 0),
     )
+
+
+def _check_positions(positions: Any, num_nodes: int) -> Array:
+    """The positions, within -1 and 1 around the middle."""
+    try:
+        points = np.array(positions, dtype=np.float64)
+    except (TypeError, ValueError):
+        points = np.empty(0)
+    if points.shape != (num_nodes, 2) or not np.isfinite(points).all():
+        raise InputError(f"positions must be finite numbers [{num_nodes}, 2], x and y of every node")
+    points = points - (points.min(0) + points.max(0)) / 2
+    result: Array = points / max(float(np.abs(points).max()), 1e-12)
+    return result
 
 
 def _first_max(values: Tensor) -> int:
@@ -172,11 +199,13 @@ def _relevance(scores: Sequence[Scores], num_nodes: int) -> Tensor:
     return relevance
 
 
-def _choose(relevance: Tensor, explained: Sequence[int], max_nodes: int) -> tuple[Tensor, int]:
+def _choose(relevance: Tensor, explained: Sequence[int], wanted: Sequence[int], max_nodes: int) -> tuple[Tensor, int]:
     """Ids to show, ascending, and how many nodes asked to be shown. Ties go to the smaller id."""
-    rank = relevance.clone()
+    rank, asks = relevance.clone(), relevance != 0
     rank[list(explained)] = torch.inf
-    asked = rank.nonzero().reshape(-1)
+    asks[list(wanted)] = True
+    asks[list(explained)] = True
+    asked = asks.nonzero().reshape(-1)
     best = asked[rank[asked].sort(descending=True, stable=True).indices[:max_nodes]]
     return best.sort().values, len(asked)
 

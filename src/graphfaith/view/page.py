@@ -55,6 +55,9 @@ def page(
     max_nodes: int = 300,
     max_features: int = 50,
     directed: bool | None = None,
+    positions: Any = None,
+    stars: Sequence[int] = (),
+    star_means: str = "marked",
 ) -> Page:
     """One explanation, or several of the same graph, as a page; written to ``path`` (.html) if there is one.
 
@@ -69,6 +72,8 @@ def page(
         max_nodes: at most so many nodes are shown, those with the largest \\|score\\|.
         max_features: at most so many features of an explanation are listed.
         directed: draw arrows; by default only if some edge has no opposite (:func:`figure`).
+        positions: x and y of every node, [N, 2], if they are not to be found; then all nodes are shown.
+        stars: nodes that get a star, whose meaning the legend gives as ``star_means``.
 
     >>> import torch
     >>> from torch_geometric.explain import Explanation
@@ -78,7 +83,8 @@ def page(
     <!DOCTYPE html>
     """
     target = None if path is None else check_output(path, (".html",))
-    text = render_page(page_data(explanations, titles, title, max_nodes, max_features, directed))
+    data = page_data(explanations, titles, title, max_nodes, max_features, directed, positions, stars, star_means)
+    text = render_page(data)
     if target is not None:
         write_file(target, text.encode())
     return text
@@ -150,11 +156,22 @@ def page_data(
     max_nodes: int = 300,
     max_features: int = 50,
     directed: bool | None = None,
+    positions: Any = None,
+    stars: Sequence[int] = (),
+    star_means: str = "marked",
 ) -> dict[str, Any]:
     """What a page shows, as plain values."""
     if isinstance(explanations, list | tuple) and len(explanations) > MOST_PANELS:
         raise InputError(f"a page has at most {MOST_PANELS} panels, not {len(explanations)}")
-    layout = lay_out(explanations, titles=titles, max_nodes=max_nodes, max_features=max_features, directed=directed)
+    layout = lay_out(
+        explanations,
+        titles=titles,
+        max_nodes=max_nodes,
+        max_features=max_features,
+        directed=directed,
+        positions=positions,
+        stars=stars,
+    )
     names = [shorten(name, LONGEST_NAME) or "(no name)" for name in layout.names]
     explained = sorted({at for panel in layout.panels for at in panel.explained})
     kept = _strongest_edges(layout)
@@ -172,6 +189,9 @@ def page_data(
         "edges": layout.edges[kept].tolist(),
         "directed": layout.directed,
         "explained": explained,
+        "fixed": layout.fixed,
+        "stars": list(layout.stars),
+        "star_means": shorten(star_means, LONGEST_NAME),
         "top": TOP,
         "features": _features(layout),
         "panels": [_panel(panel, kept) for panel in layout.panels],

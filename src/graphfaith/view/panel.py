@@ -24,6 +24,7 @@ from graphfaith.view.positions import Array
 
 POSITIVE, NEGATIVE = "#2166ac", "#b2182b"
 EXPLAINED, CONTEXT, INK, FAINT_INK = "#707070", "#d4d4d4", "#1a1a1a", "#5f5f5f"
+STAR = "#f5c518"
 LABEL_SIZE = 6.5
 MARGIN = 21.0  # around the layout in its box: room for discs, self-loops and labels
 LOOP_FROM = 0.03  # weaker self-loops would only be specks
@@ -95,6 +96,7 @@ def draw_panel(axes: Axes, layout: Layout, panel: Panel, geometry: Geometry, nam
     _draw_edges(axes, layout, panel, geometry, name)
     _draw_loops(axes, panel, geometry, name)
     _draw_nodes(axes, panel, geometry, name)
+    _draw_stars(axes, layout, geometry, name)
     _draw_labels(axes, panel, geometry)
 
 
@@ -250,6 +252,16 @@ def _draw_nodes(axes: Axes, panel: Panel, geometry: Geometry, name: str) -> None
     rings.set_linewidth(1.8)
     rings.set_linestyle([style.dash for style in own])
     rings.set_gid(f"{name}-rings")
+
+
+def _draw_stars(axes: Axes, layout: Layout, geometry: Geometry, name: str) -> None:
+    """A star beside the disc's upper left, so that the node's own colour is seen."""
+    places = list(layout.stars)
+    offset = 0.9 * geometry.radius[places, None] * np.array([-1.0, 1.0])
+    x, y = (geometry.points[places] + offset).T
+    size = (2.4 * np.maximum(geometry.radius[places], 5.0)) ** 2
+    stars = axes.scatter(x, y, s=size, c=STAR, marker="*", edgecolors=INK, linewidths=0.5, zorder=7, clip_on=False)
+    stars.set_gid(f"{name}-stars")
 
 
 def _draw_labels(axes: Axes, panel: Panel, geometry: Geometry) -> None:

@@ -234,7 +234,8 @@ function show(given) {
   document.title = data.title;
   by("title").textContent = data.title;
   by("about").textContent = data.about;
-  ({ points, height } = place(data.positions));
+  by("star-note").textContent = data.stars.length ? `Star: ${data.star_means}.` : "";
+  ({ points, height } = place(data.positions, data.fixed));
   radius = sizes(data, points);
   panels = data.panels.map((_, i) => drawPanel(data, i, points, height, radius));
   by("panels").classList.toggle("four", panels.length === 4);

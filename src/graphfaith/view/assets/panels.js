@@ -6,7 +6,7 @@ const LOOP_FROM = 0.03; // weaker self-loops are left out, as in the figure
 const fixed = (number) => number.toFixed(1);
 const at = (point) => `${fixed(point[0])} ${fixed(point[1])}`;
 
-function place(positions) {
+function place(positions, fixed) {
   // Across the whole panel; as high as the layout asks, but no slit.
   const range = (axis) => {
     const values = positions.map((p) => p[axis]);
@@ -14,7 +14,7 @@ function place(positions) {
   };
   const [x, y] = [range(0), range(1)];
   const span = Math.max(x[1] - x[0], 1e-9, y[1] - y[0]);
-  const height = Math.min(VIEW, Math.max(0.6 * VIEW, 2 * MARGIN + (VIEW - 2 * MARGIN) * (y[1] - y[0]) / span));
+  const height = Math.min(VIEW, Math.max((fixed ? 0.35 : 0.6) * VIEW, 2 * MARGIN + (VIEW - 2 * MARGIN) * (y[1] - y[0]) / span));
   const scale = positions.length > 1 ? (VIEW - 2 * MARGIN) / span : 0;
   const points = positions.map((p) => [
     VIEW / 2 + scale * (p[0] - (x[0] + x[1]) / 2), height / 2 - scale * (p[1] - (y[0] + y[1]) / 2),
@@ -109,6 +109,16 @@ function drawNode(data, panel, i, point, radius) {
   return group;
 }
 
+function drawStar(radius) {
+  // At the disc's upper left, so that the node's own colour is seen.
+  const size = 1.2 * Math.max(radius, 12);
+  const tips = Array.from({ length: 10 }, (_, i) => {
+    const [far, angle] = [i % 2 ? 0.42 * size : size, Math.PI * (i / 5 - 0.5)];
+    return at([far * Math.cos(angle) - 0.9 * radius, far * Math.sin(angle) - 0.9 * radius]);
+  });
+  return draw("path", { class: "star", d: `M${tips.join("L")}Z` });
+}
+
 function drawPanel(data, number, points, height, radius) {
   const panel = data.panels[number];
   const section = make("section", { class: "panel", "aria-labelledby": `panel-${number}` });
@@ -132,6 +142,7 @@ function drawPanel(data, number, points, height, radius) {
     world.append(edges[i].group);
   });
   const nodes = points.map((point, i) => drawNode(data, panel, i, point, radius[i]));
+  for (const i of data.stars) nodes[i].append(drawStar(radius[i]));
   const names = data.labels.map((text) => draw("text", { class: "name" }, text));
   world.append(...nodes, ...names);
   section.append(
