@@ -14,7 +14,7 @@ from .call import check_edges
 from .checks import check_count
 from .comparison import METHODS, Samples
 from .memory import parse_memory
-from .neighborhood import as_neighborhood
+from .neighborhood import Neighborhood, as_neighborhood
 from .own_model import arguments_for
 from .target import Target
 from .task import Task
@@ -59,7 +59,9 @@ class Subject:
         words: dict[str, Any] = {**asdict(self.task), **asdict(self.options), **arguments_for(self.model, self.data)}
         return Target(self.model, self.data.x, self.data.edge_index, index, **words)
 
-    def explainer(self, method: str, neighborhood: str, samples: Samples = 200, seed: int = 0) -> Explainer:
+    def explainer(
+        self, method: str, neighborhood: Neighborhood | str, samples: Samples = 200, seed: int = 0
+    ) -> Explainer:
         """PyG's Explainer with the method of that name, scoring every feature and every edge."""
         algorithm = METHODS[method](as_neighborhood(neighborhood), samples, seed)
         algorithm.num_hops, algorithm.edges = self.options.num_hops, check_edges(self.options.edges)
@@ -81,7 +83,7 @@ class Subject:
         self,
         index: int,
         method: str,
-        neighborhood: str,
+        neighborhood: Neighborhood | str,
         samples: Samples = 200,
         test_samples: int = 500,
         seed: int = 0,

@@ -1,8 +1,9 @@
 """The detector: how far each tag is from what was forecast, when that is an alarm, and which tag is accused.
 
-The deviation of tag i at step t is d_i(t) = (x_i(t) - forecast_i(t)) / s_i, where s_i is the root mean square of the same
-difference on held-out *normal* data, or the resolution where that is finer. The alarm is raised by the largest |d_i|
-when it passes the largest of the held-out data, and its tag is accused. Nothing is taken from the data that is judged.
+The deviation of tag i at step t is d_i(t) = (x_i(t) - forecast_i(t)) / s_i, where s_i is the root mean square of the
+same difference on held-out *normal* data, or the resolution where that is finer. The alarm is raised by the largest
+|d_i| when it passes the threshold: a quarter more than the largest of the held-out data, for every other day has its
+own largest. Its tag is accused. Nothing is taken from the data that is judged.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from graphfaith.errors import InputError
 
 RESOLUTION: Final = 1e-3  # of a tag's span: a tag that never moved has no error to compare with
+MARGIN: Final = 1.25
 QUIET: Final = 12  # steps without a deviation after which the next one is another alarm
 Array = NDArray[np.float64]
 
@@ -43,7 +45,7 @@ class Detector:
         if len(errors) < 2 or not np.isfinite(errors).all():
             raise InputError("a detector needs finite errors at two steps of normal data at least")
         scale = np.maximum(np.sqrt(np.square(errors).mean(0)), RESOLUTION)
-        return cls(scale, float(np.abs(errors / scale).max()))
+        return cls(scale, MARGIN * float(np.abs(errors / scale).max()))
 
     def deviations(self, errors: Array) -> Array:
         """d [n, 51]."""

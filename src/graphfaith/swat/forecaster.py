@@ -39,8 +39,9 @@ class TagLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., 51 k, channels] to [..., 51 k, out_channels]."""
-        plants = x.unflatten(-2, (-1, NUM_TAGS)).unsqueeze(-2)
-        return ((plants @ self.weight).squeeze(-2) + self.bias).flatten(-3, -2)
+        plants = x.reshape(*x.shape[:-2], -1, NUM_TAGS, 1, x.size(-1))
+        out: Tensor = (plants @ self.weight).squeeze(-2) + self.bias
+        return out.flatten(-3, -2)
 
 
 class Forecaster(nn.Module):

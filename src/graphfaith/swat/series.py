@@ -1,7 +1,7 @@
 """What a forecaster sees of a recording: medians of ten seconds, scaled, and the windows of five that end before each.
 
-After Deng and Hooi (2021): the median of ten seconds takes away single wrong readings, and x -> (x - low) / (high - low)
-with the extremes of the training data makes tags comparable.
+After Deng and Hooi (2021): the median of ten seconds takes away single wrong readings, and x -> (x - low) / (high -
+low) with the extremes of the training data makes tags comparable.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WINDOW: Final = 5  # steps that a forecast is made from
 
 @dataclass(frozen=True)
 class Series:
-    """Medians ``values`` [T, 51] of ``STEP`` seconds, their ``times`` (of their first second), and what is known of them.
+    """Medians ``values`` [T, 51] of ``STEP`` seconds, their ``times`` (of the first second), and what is known.
 
     ``labels`` [T] is true where most of the seconds were under attack, and ``attacked`` [T, 51] which tags were (all
     False in a recording that does not say). ``follows`` [T] is true where the step before is there too.
@@ -106,6 +106,7 @@ class Scale:
 
     low: Tensor  # [51] float64
     span: Tensor
+    middle: Tensor  # the median, scaled: what is usual
 
     @classmethod
     def of(cls, series: Series) -> Scale:
@@ -115,7 +116,8 @@ class Scale:
             bad = TAGS[int(np.flatnonzero(~np.isfinite(series.values).all(0))[0])]
             raise InputError(f"{bad} holds NaN or Inf: it cannot be scaled")
         span = np.where(high > low, high - low, 1.0)
-        return cls(torch.from_numpy(low), torch.from_numpy(span))
+        middle = (np.median(series.values, axis=0) - low) / span
+        return cls(torch.from_numpy(low), torch.from_numpy(span), torch.from_numpy(middle))
 
     def windows(self, series: Series) -> Windows:
         """Scaled windows and what followed them."""

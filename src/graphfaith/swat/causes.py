@@ -1,0 +1,209 @@
+"""From an alarm to its cause: which tags and edges made the model expect something else, by several methods.
+
+What is explained is the deviation at the accused tag, F(X, A) = +-(reading - forecast(X, A)): + if the reading was too
+high, - if it was too low, so that F is positive, and what speaks for it (blue) widened the gap. The reading is a number
+that was measured; only the forecast depends on X and A. On demand F is the forecast itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, Literal
+
+import networkx as nx
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.explain import Explanation
+
+from graphfaith.comparison import FITTED
+from graphfaith.explanation import SignedExplanation
+from graphfaith.neighborhood import Neighborhood, UniformEdges, UniformFeatures
+from graphfaith.subject import Subject
+from graphfaith.task import Task
+from graphfaith.unfaithfulness import general_unfaithfulness
+
+from .forecaster import Forecaster, plant_edges
+from .tags import EDGES, NUM_TAGS, TAGS, column
+
+What = Literal["deviation", "forecast"]
+METHODS: Final = ("anchored-kec", "kec", "saliency", "gnnexplainer-soft")
+NAMES: Final = {
+    "anchored-kec": "AnchoredKEC",
+    "kec": "KEC",
+    "saliency": "Saliency",
+    "gnnexplainer-soft": "GNNExplainer (soft)",
+}
+READING_RANGE: Final = 0.1  # of a tag's span in normal operation
+EDGE_RANGE: Final = 0.5
+NEIGHBORHOODS: Final = ("edges", "readings", "both")
+SHOWN: Final = "both"  # where tags and edges move, so that the scores of both are held to account
+Array = NDArray[np.float64]
+
+
+class Deviation(nn.Module):
+    """+-(reading - forecast) [51, 1] at every tag, of a forecaster and the readings [51] that followed."""
+
+    def __init__(self, forecaster: Forecaster, readings: Tensor, sign: float) -> None:
+        super().__init__()
+        self.forecaster, self.sign = forecaster, sign
+        self.register_buffer("readings", readings)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """The deviation from what is forecast for windows ``x`` [51, 5]; of several plants, one after the other."""
+        forecast = self.forecaster(x, edge_index, edge_weight)
+        known: Any = self.readings
+        out: Tensor = self.sign * (known.repeat(forecast.size(-2) // NUM_TAGS).unsqueeze(-1) - forecast)
+        return out
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What one method says of one alarm: ``tags`` [51] and ``edges`` [79] with their signs, and how far to believe it.
+
+    A tag's score is sum_c dF/dx_c (x_c - usual_c): what its readings, as far as they were unusual, did to F. An edge's
+    is that of both directions. ``relative`` has Delta(p)/Delta(0) by neighbourhood, on samples held out.
+    """
+
+    method: str
+    accused: int
+    tags: Array
+    edges: Array
+    relative: dict[str, float]
+    relative_stderr: dict[str, float]
+    explanation: SignedExplanation
+
+    def rank(self, tags: Sequence[int]) -> int:
+        """The best place of any of these tags by |score|, from 1."""
+        order = np.argsort(-np.abs(self.tags), kind="stable")
+        return int(min(np.flatnonzero(order == tag)[0] for tag in tags)) + 1
+
+
+def neighborhoods(x: Tensor) -> dict[str, Neighborhood]:
+    """Of edges, of readings, and of both.
+
+    Readings move by a share of a tag's usual span, not of the range of this window: one tag far off would else let all
+    others move as far.
+    """
+    spread = float(x.max() - x.min())
+    readings = UniformFeatures(READING_RANGE / max(spread, 1e-9))
+    edges = UniformEdges(EDGE_RANGE)
+    return {"edges": edges, "readings": readings, "both": readings * edges}
+
+
+def causes(
+    forecaster: Forecaster,
+    x: Tensor,
+    readings: Tensor,
+    usual: Tensor,
+    accused: int,
+    sign: float,
+    *,
+    what: What = "deviation",
+    methods: Sequence[str] = METHODS,
+    samples: int = 200,
+    test_samples: int = 500,
+    seed: int = 0,
+) -> list[Cause]:
+    """Explain one alarm by each of the methods."""
+    model: nn.Module = forecaster if what == "forecast" else Deviation(forecaster, readings, sign)
+    data = Data(x=x, edge_index=plant_edges(), node_names=list(TAGS))
+    subject = Subject(model.eval(), data, Task("regression", "raw", "node"))
+    near = neighborhoods(x)
+    found = []
+    for method in methods:
+        shown = subject.explain(accused, method, near[SHOWN], samples, test_samples, seed)
+        scores = {SHOWN: shown.unfaithfulness}
+        for name in NEIGHBORHOODS:
+            if name == SHOWN:
+                continue
+            if method in FITTED:  # one that is fitted is fitted anew
+                one = subject.explain(accused, method, near[name], samples, test_samples, seed)
+                scores[name] = one.unfaithfulness
+            else:
+                explainer = subject.explainer(method, near[name], samples, seed)
+                scores[name] = general_unfaithfulness(explainer, shown, near[name], test_samples, seed + 1)
+        found.append(_cause(method, accused, shown, usual, scores))
+    return found
+
+
+def _cause(method: str, accused: int, explanation: Explanation, usual: Tensor, scores: dict[str, Any]) -> Cause:
+    unusual = explanation.x.double() - usual.unsqueeze(-1)
+    tags = (explanation.node_mask.double() * unusual).sum(-1).numpy()
+    place = {ends: i for i, ends in enumerate(_pairs())}
+    edges = np.zeros(len(EDGES))
+    for source, sink, score in zip(*explanation.edge_index.tolist(), explanation.edge_mask.tolist(), strict=True):
+        edges[place[min(source, sink), max(source, sink)]] += score
+    return Cause(
+        method=method,
+        accused=accused,
+        tags=tags,
+        edges=edges,
+        relative={name: score.relative for name, score in scores.items()},
+        relative_stderr={name: score.relative_stderr for name, score in scores.items()},
+        explanation=_drawable(explanation, tags, scores[SHOWN]),
+    )
+
+
+def _drawable(explanation: Explanation, tags: Array, score: Any) -> SignedExplanation:
+    """The explanation with one score a tag, as a figure shows it."""
+    return SignedExplanation(
+        edge_index=explanation.edge_index,
+        edge_mask=explanation.edge_mask,
+        self_loop_score=explanation.self_loop_score,
+        node_mask=torch.from_numpy(tags).unsqueeze(-1),
+        index=explanation.index,
+        method=explanation.method,
+        neighborhood="readings and edges",
+        unfaithfulness=score,
+        node_names=list(TAGS),
+        num_nodes=NUM_TAGS,
+    )
+
+
+def _pairs() -> list[tuple[int, int]]:
+    ends = [(column(one), column(other)) for one, other in EDGES]
+    return [(min(pair), max(pair)) for pair in ends]
+
+
+@dataclass(frozen=True)
+class Path:
+    """Tags from an attacked one to the accused one; ``strength`` is the product of its edges' |score| as shares of the
+    largest, and ``sign`` that of their signs."""
+
+    tags: tuple[int, ...]
+    strength: float
+    sign: int
+
+    def __str__(self) -> str:
+        return " - ".join(TAGS[tag] for tag in self.tags)
+
+
+def strongest_path(cause: Cause, start: int) -> Path | None:
+    """The path from a tag to the accused one along which the scores are largest; None if all of them have a zero."""
+    if start == cause.accused:
+        return Path((start,), 1.0, 1)
+    largest = float(np.abs(cause.edges).max())
+    graph = nx.Graph()
+    for (one, other), score in zip(_pairs(), cause.edges.tolist(), strict=True):
+        if score != 0:
+            graph.add_edge(one, other, length=-math.log(abs(score) / largest), score=score)
+    if start not in graph or cause.accused not in graph or not nx.has_path(graph, start, cause.accused):
+        return None
+    tags = nx.shortest_path(graph, start, cause.accused, weight="length")
+    scores = [graph.edges[pair]["score"] for pair in pairwise(tags)]
+    strength = math.prod(abs(score) / largest for score in scores)
+    return Path(tuple(tags), strength, int(math.prod(math.copysign(1.0, score) for score in scores)))
+
+
+def path_edges(start: int, end: int) -> list[int]:
+    """Places in `EDGES` of the shortest way through the plant from one tag to another."""
+    pairs = _pairs()
+    graph = nx.Graph(pairs)
+    tags = nx.shortest_path(graph, start, end)
+    return [pairs.index((min(pair), max(pair))) for pair in pairwise(tags)]
