@@ -1,4 +1,4 @@
-"""The command line: ``graphfaith demo | explain | view | score | reproduce | bench``."""
+"""The command line: ``graphfaith demo | explain | view | score | reproduce | bench | swat``."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ from .progress import track
 from .report import explanation_row, print_explanation, print_rows, write_json
 from .source import open_subject, say, supported, train
 from .subject import Options, Subject
+from .swat.command import app as swat_app
 from .target import Target
 from .task import Task
 from .view import figure
@@ -85,6 +86,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Explain graph neural networks, and say how far each explanation can be trusted.",
 )
+app.add_typer(swat_app, name="swat")
 
 
 @app.callback(invoke_without_command=True)

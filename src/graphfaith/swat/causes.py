@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, Final, Literal
 
 import networkx as nx
@@ -76,7 +77,43 @@ class Cause:
     edges: Array
     relative: dict[str, float]
     relative_stderr: dict[str, float]
-    explanation: SignedExplanation
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values, from which :meth:`from_json` makes it again."""
+        return {
+            "method": self.method,
+            "accused": TAGS[self.accused],
+            "tags": dict(zip(TAGS, self.tags.tolist(), strict=True)),
+            "edges": {"-".join(ends): score for ends, score in zip(EDGES, self.edges.tolist(), strict=True)},
+            "relative": {name: _finite(value) for name, value in self.relative.items()},
+            "relative_stderr": {name: _finite(value) for name, value in self.relative_stderr.items()},
+        }
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> Cause:
+        """See :meth:`as_json`."""
+        number = {name: math.inf if value is None else float(value) for name, value in row["relative"].items()}
+        error = {name: math.inf if value is None else float(value) for name, value in row["relative_stderr"].items()}
+        tags = np.array([float(row["tags"][tag]) for tag in TAGS])
+        edges = np.array([float(row["edges"]["-".join(ends)]) for ends in EDGES])
+        return cls(str(row["method"]), column(row["accused"]), tags, edges, number, error)
+
+    @property
+    def explanation(self) -> SignedExplanation:
+        """As figures and pages show it: one score a tag, and half of an edge's each way."""
+        score = SimpleNamespace(relative=self.relative[SHOWN], relative_stderr=self.relative_stderr[SHOWN])
+        half = torch.from_numpy(self.edges / 2)
+        return SignedExplanation(
+            edge_index=plant_edges(),
+            edge_mask=torch.cat([half, half]),
+            node_mask=torch.from_numpy(self.tags).unsqueeze(-1),
+            index=torch.tensor(self.accused),
+            method=NAMES[self.method],
+            neighborhood="readings and edges",
+            unfaithfulness=score,
+            node_names=list(TAGS),
+            num_nodes=NUM_TAGS,
+        )
 
     def rank(self, tags: Sequence[int]) -> int:
         """The best place of any of these tags by |score|, from 1."""
@@ -146,24 +183,11 @@ def _cause(method: str, accused: int, explanation: Explanation, usual: Tensor, s
         edges=edges,
         relative={name: score.relative for name, score in scores.items()},
         relative_stderr={name: score.relative_stderr for name, score in scores.items()},
-        explanation=_drawable(explanation, tags, scores[SHOWN]),
     )
 
 
-def _drawable(explanation: Explanation, tags: Array, score: Any) -> SignedExplanation:
-    """The explanation with one score a tag, as a figure shows it."""
-    return SignedExplanation(
-        edge_index=explanation.edge_index,
-        edge_mask=explanation.edge_mask,
-        self_loop_score=explanation.self_loop_score,
-        node_mask=torch.from_numpy(tags).unsqueeze(-1),
-        index=explanation.index,
-        method=explanation.method,
-        neighborhood="readings and edges",
-        unfaithfulness=score,
-        node_names=list(TAGS),
-        num_nodes=NUM_TAGS,
-    )
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _pairs() -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from .attacks import LONG
 from .detector import Alarm, Array, Detector
 from .series import STEP, Series
 from .simulation import DAY
-from .tags import TAGS
+from .tags import TAGS, column
 
 Steps = NDArray[np.int64]
 
@@ -49,12 +49,24 @@ class Event:
         """As plain values."""
         return {
             "attack": self.number,
+            "start": self.start,
+            "stop": self.stop,
+            "step": self.step,
+            "deviation": self.deviation,
             "attacked": [TAGS[tag] for tag in self.attacked],
             "detected": self.detected,
             "delay_seconds": self.delay,
             "accused": None if self.accused is None else TAGS[self.accused],
             "accused_attacked": self.accused_is_attacked,
         }
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> Event:
+        """See :meth:`as_json`."""
+        tags = tuple(column(tag) for tag in row["attacked"])
+        accused = None if row["accused"] is None else column(row["accused"])
+        step, delay = row["step"], row["delay_seconds"]
+        return cls(row["attack"], row["start"], row["stop"], tags, step, accused, row["deviation"], delay)
 
 
 def events_of(series: Series, steps: Steps, errors: Array, detector: Detector) -> list[Event]:

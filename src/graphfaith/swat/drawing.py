@@ -1,0 +1,88 @@
+"""Pictures of alarms: what the methods say on the plan of the plant, and the readings beside their forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from graphfaith.view.figure import figure
+from graphfaith.view.page import Page, page
+
+from .causes import Cause
+from .scoring import Event
+from .series import STEP, Series
+from .tags import POSITIONS, TAGS
+
+_STRETCH: Final = 2.6  # the plant is long and low: up, it is drawn larger
+_BEFORE, _AFTER = 60, 90  # steps around an alarm
+STAR: Final = "attacked"
+
+
+def positions() -> Any:
+    """[51, 2] where the tags stand, stages from left to right."""
+    return np.array([[POSITIONS[tag][0], _STRETCH * POSITIONS[tag][1]] for tag in TAGS])
+
+
+def plan(causes: Sequence[Cause], event: Event, *, columns: int = 2, width: float = 6.6) -> Figure:
+    """What each method says of an alarm: accused tag grey, attacked ones with a star."""
+    drawn: Figure = figure(
+        [cause.explanation for cause in causes],
+        positions=positions(),
+        stars=event.attacked,
+        star_means=STAR,
+        columns=min(columns, len(causes)),
+        panel_width=width,
+    )
+    return drawn
+
+
+def plan_page(causes: Sequence[Cause], event: Event, title: str, path: Any) -> Page:
+    """The same to explore."""
+    explanations = [cause.explanation for cause in causes]
+    return page(explanations, path, title=title, positions=positions(), stars=event.attacked, star_means=STAR)
+
+
+def readings(series: Series, steps: Any, forecast: Any, event: Event, threshold_note: str = "") -> Figure:
+    """The accused and the attacked tags around an alarm, with what was forecast.
+
+    ``forecast`` [n, 51] is in the tags' own units, at ``steps`` [n].
+    """
+    alarm = event.start if event.step is None else event.step
+    chosen = list(dict.fromkeys(([] if event.accused is None else [event.accused]) + list(event.attacked)))
+    low, high = max(alarm - _BEFORE, 0), min(alarm + _AFTER, len(series))
+    drawn = Figure(figsize=(7.2, 0.5 + 1.25 * len(chosen)), layout="constrained")
+    FigureCanvasAgg(drawn)
+    axes = drawn.subplots(len(chosen), 1, sharex=True, squeeze=False)[:, 0]
+    inside = (steps >= low) & (steps < high)
+    minutes = (np.arange(low, high) - alarm) * STEP / 60
+    for axis, tag in zip(axes, chosen, strict=True):
+        axis.axvspan(
+            (event.start - alarm) * STEP / 60,
+            min((event.stop + 1 - alarm) * STEP / 60, minutes[-1]),
+            color="#f5c518",
+            alpha=0.22 if tag in event.attacked else 0.08,
+            linewidth=0,
+        )
+        axis.plot(minutes, series.values[low:high, tag], color="#1a1a1a", linewidth=1.1, label="reading")
+        axis.plot(
+            (steps[inside] - alarm) * STEP / 60,
+            forecast[inside, tag],
+            color="#d95f02",
+            linewidth=1.0,
+            linestyle=(0, (3, 1.5)),
+            label="forecast",
+        )
+        axis.axvline(0.0, color="#b2182b", linewidth=0.8)
+        mark = " (accused)" if tag == event.accused else ""
+        axis.set_ylabel(f"{TAGS[tag]}{mark}", fontsize=7.5)
+        axis.tick_params(labelsize=7)
+        axis.margins(x=0)
+        for side in ("top", "right"):
+            axis.spines[side].set_visible(False)
+    axes[0].legend(loc="upper right", fontsize=7, frameon=False, ncols=2)
+    axes[-1].set_xlabel(f"minutes from the alarm; shaded: the attack{threshold_note}", fontsize=7.5)
+    return drawn

@@ -1,0 +1,135 @@
+"""The whole case study: studies of several seeds, side by side if there are cores, their summary, and the report."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from graphfaith.checks import check_count, check_seed
+from graphfaith.errors import DataError, InputError, OutputError
+from graphfaith.output import write_file
+
+from .causes import What
+from .loader import load
+from .report import write_report
+from .study import FULL, QUICK, Case, Size, monitor_of, recorded, simulated, study
+from .summary import summary
+
+SIMULATION = "a SWaT-like simulation"
+_SUFFIXES = (".csv", ".xlsx")
+
+
+def run(
+    folder: Path,
+    *,
+    data: Path | None = None,
+    quick: bool = False,
+    seeds: Sequence[int] = (0, 1, 2, 3, 4),
+    what: What = "deviation",
+    compare: bool = True,
+    workers: int | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> tuple[dict[str, Any], list[Path]]:
+    """Do all of it in ``folder``; returns what results.json holds, and the files that were written.
+
+    ``data`` is a folder with two files of the user's own, one of normal operation and one with attacks; without it the
+    plant is simulated. A run that was stopped goes on where it was.
+    """
+    size = QUICK if quick else FULL
+    chosen = [check_seed(seed) for seed in seeds]
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise InputError("name at least one seed, and each once")
+    files = None if data is None else find_files(data)
+    workers = check_count(workers, "workers") if workers is not None else min(os.cpu_count() or 1, len(chosen), 8)
+    try:
+        for seed in chosen:
+            (folder / f"seed-{seed}").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder '{folder}': {error.strerror or error}") from error
+    case = None if files is None else recorded(load(files[0]), load(files[1]))
+    studies = _studies(folder, chosen, case, size, what, compare, workers, say)
+    results = summary(studies)
+    results["source"] = SIMULATION if case is None else str(data)
+    results["what"] = what
+    write_file(folder / "results.json", (json.dumps(results, indent=1, allow_nan=False) + "\n").encode())
+    say("report")
+    first = simulated(chosen[0], size) if case is None else case
+    monitor, _ = monitor_of(first, chosen[0], size, folder / f"seed-{chosen[0]}", lambda _: None)
+    pages = write_report(folder, first, monitor, studies[0], results, results["source"])
+    return results, [folder / "results.json", *pages]
+
+
+def find_files(folder: Path) -> tuple[Path, Path]:
+    """The files of normal operation and of attacks in a folder: those with these words in their names."""
+    if not folder.is_dir():
+        raise DataError(f"there is no folder '{folder}'")
+    found = []
+    for word in ("normal", "attack"):
+        files = sorted(
+            path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES and word in path.stem.lower()
+        )
+        if len(files) != 1:
+            names = ", ".join(f"'{path.name}'" for path in files) or "none"
+            raise DataError(f"'{folder}' should have one .csv or .xlsx file with '{word}' in its name; it has {names}")
+        found.append(files[0])
+    return found[0], found[1]
+
+
+def _studies(
+    folder: Path,
+    seeds: Sequence[int],
+    case: Case | None,
+    size: Size,
+    what: What,
+    compare: bool,
+    workers: int,
+    say: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    if workers == 1 or len(seeds) == 1:
+        studies = []
+        for seed in seeds:
+            heading = f"seed {seed}: "
+            studies.append(_one(folder, seed, case, size, what, compare, lambda text, h=heading: say(h + text)))  # type: ignore[misc]
+        return studies
+    found: dict[int, dict[str, Any]] = {}
+    # A new process shares nothing: neither torch's threads nor a lock that somebody holds.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(
+        min(workers, len(seeds)), mp_context=context, initializer=torch.set_num_threads, initargs=(1,)
+    ) as pool:
+        waiting = {pool.submit(_one, folder, seed, case, size, what, compare): seed for seed in seeds}
+        try:
+            for done in as_completed(waiting):
+                found[waiting[done]] = done.result()
+                say(f"seed {waiting[done]} is done, {len(found)} of {len(seeds)}")
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [found[seed] for seed in seeds]
+
+
+def _one(
+    folder: Path,
+    seed: int,
+    case: Case | None,
+    size: Size,
+    what: What,
+    compare: bool,
+    say: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    return study(
+        simulated(seed, size) if case is None else case,
+        seed,
+        size,
+        folder / f"seed-{seed}",
+        what=what,
+        compare=compare,
+        say=say,
+    )

@@ -1,0 +1,75 @@
+"""Several studies as one result: means over seeds with their spread, and means over all alarms with their error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from .agreement import mean, pooled
+from .attacks import LONG
+from .causes import METHODS, NEIGHBORHOODS
+
+_NUMBERS: Final = (
+    "forecast_gain",
+    "precision",
+    "recall",
+    "f1",
+    "f1_oracle",
+    "events",
+    "events_detected",
+    "accused_attacked",
+    "delay_seconds_median",
+    "false_alarms_per_day",
+)
+
+
+def summary(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What results.json holds: the numbers as means over seeds, ``spread`` their standard deviation, and the rest."""
+    found: dict[str, Any] = {name: _mean([study.get(name) for study in studies]) for name in _NUMBERS}
+    found["spread"] = {name: _spread([study.get(name) for study in studies]) for name in _NUMBERS}
+    without = f"without_attack_{LONG}"
+    found[without] = {
+        name: _mean([study[without][name] for study in studies]) for name in ("precision", "recall", "f1")
+    }
+    by_method = {
+        method: pooled([alarm["found"][method] for study in studies for alarm in study["alarms"]]) for method in METHODS
+    }
+    found["unfaithfulness"] = {
+        method: {name: by_method[method]["relative"][name] for name in NEIGHBORHOODS} for method in METHODS
+    }
+    found["causes"] = by_method
+    found["flow_attacks"] = _flow_attacks(studies)
+    found["story"] = [study["story"] for study in studies if study["story"] is not None]
+    compared = [study["deviation_network"] for study in studies if "deviation_network" in study]
+    if compared:
+        found["deviation_network"] = {name: _mean([row.get(name) for row in compared]) for name in _NUMBERS}
+        found["deviation_network"]["spread"] = {name: _spread([row.get(name) for row in compared]) for name in _NUMBERS}
+    found["seeds"] = [
+        {name: study.get(name) for name in (*_NUMBERS, without, "epochs", "attacks", "flow_attacks", "story")}
+        | {"seed": study["marks"]["seed"]}
+        for study in studies
+    ]
+    return found
+
+
+def _flow_attacks(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    told = [study["flow_attacks"]["correlation"] for study in studies if study["flow_attacks"] is not None]
+    return {
+        method: {
+            kind: mean([row[method][kind] for row in told if row[method][kind] is not None])
+            for kind in ("tags", "edges")
+        }
+        for method in METHODS
+    }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    kept = [value for value in values if value is not None]
+    return float(np.mean(kept)) if kept else None
+
+
+def _spread(values: Sequence[float | None]) -> float | None:
+    kept = [value for value in values if value is not None]
+    return float(np.std(kept, ddof=1)) if len(kept) > 1 else None
