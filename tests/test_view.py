@@ -459,7 +459,7 @@ def test_places_that_cannot_be_written_are_refused_before_any_drawing(tmp_path, 
         figure(star(), tmp_path / "x.png")
 
 
-@pytest.mark.parametrize("where", ["os.replace", "matplotlib.figure.Figure.savefig", "pathlib.Path.write_bytes"])
+@pytest.mark.parametrize("where", ["os.replace", "matplotlib.figure.Figure.savefig", "pathlib.Path.open"])
 def test_an_existing_file_survives_a_failure(tmp_path, monkeypatch, where):
     kept = tmp_path / "kept.png"
     kept.write_bytes(b"precious")
@@ -467,9 +467,10 @@ def test_an_existing_file_survives_a_failure(tmp_path, monkeypatch, where):
     def fail(*args: object, **kwargs: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(where, fail)
-    with pytest.raises(OSError, match="No space left"):
-        figure(star(), kept)
+    with monkeypatch.context() as patched:
+        patched.setattr(where, fail)
+        with pytest.raises(OSError, match="No space left"):
+            figure(star(), kept)
     assert kept.read_bytes() == b"precious"
     assert [p.name for p in tmp_path.iterdir()] == ["kept.png"]
 
@@ -558,3 +559,32 @@ def test_no_absolute_path_or_date_is_written_into_a_picture(tmp_path):
     assert b"CreationDate" not in (tmp_path / "a.pdf").read_bytes()
     for path in tmp_path.iterdir():
         assert str(Path.home()).encode() not in path.read_bytes()
+
+
+def test_positions_of_one_s_own_show_every_node_where_it_stands():
+    places = [[0.0, 0.0], [10.0, 0.0], [20.0, 5.0], [30.0, 0.0]]
+    layout = lay_out(star(), positions=places)
+    assert layout.fixed
+    assert layout.nodes.tolist() == [0, 1, 2, 3]
+    spread = layout.positions - layout.positions[0]
+    assert np.allclose(spread / spread[3, 0] * 30, places)
+    drawn = figure(star(), positions=places)
+    discs = artist(drawn, "panel0-discs").get_offsets()
+    assert np.allclose(np.diff(discs[:, 0]), np.diff(discs[:, 0])[0])
+
+
+@pytest.mark.parametrize(
+    "positions", [[[0, 0]] * 3, [[0, 0, 0]] * 4, [[0, float("nan")]] * 4, "nowhere", [["a", "b"]] * 4]
+)
+def test_positions_that_will_not_do(positions):
+    with pytest.raises(InputError, match=r"positions must be finite numbers \[4, 2\]"):
+        lay_out(star(), positions=positions)
+
+
+def test_stars():
+    drawn = figure(star(), stars=[2, 3], star_means="attacked")
+    assert len(artist(drawn, "panel0-stars").get_offsets()) == 2
+    assert any("star: attacked" in text.get_text() for text in drawn.findobj(mpl.text.Text))
+    assert 3 in lay_out(star(), stars=[3]).nodes  # one without a score is shown for its star
+    with pytest.raises(InputError, match="no node 9 to put a star on"):
+        figure(star(), stars=[9])

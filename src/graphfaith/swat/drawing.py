@@ -27,14 +27,14 @@ def positions() -> Any:
     return np.array([[POSITIONS[tag][0], _STRETCH * POSITIONS[tag][1]] for tag in TAGS])
 
 
-def plan(causes: Sequence[Cause], event: Event, *, columns: int = 2, width: float = 6.6) -> Figure:
+def plan(causes: Sequence[Cause], event: Event, *, width: float = 9.0) -> Figure:
     """What each method says of an alarm: accused tag grey, attacked ones with a star."""
     drawn: Figure = figure(
         [cause.explanation for cause in causes],
         positions=positions(),
         stars=event.attacked,
         star_means=STAR,
-        columns=min(columns, len(causes)),
+        columns=1,
         panel_width=width,
     )
     return drawn
@@ -46,7 +46,7 @@ def plan_page(causes: Sequence[Cause], event: Event, title: str, path: Any) -> P
     return page(explanations, path, title=title, positions=positions(), stars=event.attacked, star_means=STAR)
 
 
-def readings(series: Series, steps: Any, forecast: Any, event: Event, threshold_note: str = "") -> Figure:
+def readings(series: Series, steps: Any, forecast: Any, event: Event) -> Figure:
     """The accused and the attacked tags around an alarm, with what was forecast.
 
     ``forecast`` [n, 51] is in the tags' own units, at ``steps`` [n].
@@ -83,6 +83,6 @@ def readings(series: Series, steps: Any, forecast: Any, event: Event, threshold_
         axis.margins(x=0)
         for side in ("top", "right"):
             axis.spines[side].set_visible(False)
-    axes[0].legend(loc="upper right", fontsize=7, frameon=False, ncols=2)
-    axes[-1].set_xlabel(f"minutes from the alarm; shaded: the attack{threshold_note}", fontsize=7.5)
+    axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), fontsize=7, frameon=False, ncols=2, borderpad=0.1)
+    axes[-1].set_xlabel("minutes from the alarm; shaded: the attack", fontsize=7.5)
     return drawn

@@ -123,7 +123,7 @@ def _detection(results: dict[str, Any]) -> str:
     other = results.get("deviation_network")
     heads = ["", "forecaster on the plant's graph"] + (["graph deviation network"] if other else [])
     names = {
-        "forecast_gain": ("error below persistence's", _percent),
+        "forecast_gain": ("error of the forecast, as a share of persistence's", _remaining),
         "precision": ("precision of points", _two),
         "recall": ("recall of points", _two),
         "f1": ("F1 of points, threshold from normal data", _two),
@@ -194,7 +194,7 @@ def _alarm(alarm: Told, series: Series, steps: Any, forecast: Any) -> str:
     best = alarm.causes[0]
     when = str(series.times[event.step]).replace("T", " ")
     picture = render(readings(series, steps, forecast, event), ".png", _DPI)
-    drawn = render(plan([best], event, columns=1, width=8.0), ".png", _DPI)
+    drawn = render(plan([best], event), ".png", _DPI)
     share = best.relative[SHOWN]
     lines = [
         f"<section class='alarm'><h2>{html.escape(_heading(alarm))}</h2>",
@@ -273,7 +273,13 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.3g} %"
+    if value is None:
+        return "–"
+    return f"{100 * value:,.0f} %" if abs(value) >= 1 else f"{100 * value:.2g} %"
+
+
+def _remaining(gain: float | None) -> str:
+    return _percent(None if gain is None else 1.0 - gain)
 
 
 def _two(value: float | None) -> str:
@@ -286,7 +292,8 @@ def _one(value: float | None) -> str:
 
 def _with_spread(results: dict[str, Any], name: str, form: Any) -> str:
     spread = results.get("spread", {}).get(name)
-    return str(form(results[name])) + ("" if not spread else f" ± {form(spread)}")
+    form_spread = _percent if form is _remaining else form
+    return str(form(results[name])) + ("" if not spread else f" ± {form_spread(spread)}")
 
 
 def _with_error(found: dict[str, Any], form: Any) -> str:

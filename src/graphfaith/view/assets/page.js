@@ -238,7 +238,8 @@ function show(given) {
   ({ points, height } = place(data.positions, data.fixed));
   radius = sizes(data, points);
   panels = data.panels.map((_, i) => drawPanel(data, i, points, height, radius));
-  by("panels").classList.toggle("four", panels.length === 4);
+  by("panels").classList.toggle("four", panels.length === 4 && !data.fixed);
+  by("panels").classList.toggle("wide", height < 0.5 * VIEW);
   by("panels").replaceChildren(...panels.map((one) => one.section));
   by("names").replaceChildren(...data.names.map((name) => make("option", { value: name })));
   panels.forEach(listen);

@@ -1,0 +1,220 @@
+"""From alarms to causes: what is explained, scores of tags and edges, ways through the plant, and the numbers of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+import torch
+
+from graphfaith.swat.agreement import correlation, found, mean, pooled
+from graphfaith.swat.causes import (
+    METHODS,
+    NEIGHBORHOODS,
+    Cause,
+    Deviation,
+    causes,
+    neighborhoods,
+    path_edges,
+    strongest_path,
+)
+from graphfaith.swat.drawing import plan, positions, readings
+from graphfaith.swat.forecaster import Forecaster, plant_edges
+from graphfaith.swat.scoring import Event
+from graphfaith.swat.series import WINDOW
+from graphfaith.swat.tags import EDGES, NUM_TAGS, TAGS, column
+from graphfaith.swat.words import described, listed, reading
+
+ACCUSED = column("P602")
+
+
+@pytest.fixture(scope="module")
+def model() -> Forecaster:
+    torch.manual_seed(0)
+    return Forecaster(8).eval()
+
+
+@pytest.fixture(scope="module")
+def x() -> torch.Tensor:
+    return torch.rand(NUM_TAGS, WINDOW, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture(scope="module")
+def told(model: Forecaster, x: torch.Tensor) -> list[Cause]:
+    usual = torch.full((NUM_TAGS,), 0.5, dtype=torch.float64)
+    options = {"methods": ("anchored-kec", "saliency"), "samples": 60, "test_samples": 100}
+    return causes(model, x, torch.zeros(NUM_TAGS), usual, ACCUSED, -1.0, **options)
+
+
+def made(scores: dict[str, float], tags: dict[str, float] | None = None, accused: str = "P602") -> Cause:
+    edges = np.array([scores.get("-".join(ends), 0.0) for ends in EDGES])
+    found_tags = np.array([(tags or {}).get(tag, 0.0) for tag in TAGS])
+    share = dict.fromkeys(NEIGHBORHOODS, 0.1)
+    return Cause("kec", column(accused), found_tags, edges, share, share)
+
+
+def event(attacked: list[str], accused: str = "P602", number: int = 8) -> Event:
+    return Event(number, 10, 60, tuple(column(tag) for tag in attacked), 20, column(accused), -4.0, 100)
+
+
+class TestWhatIsExplained:
+    def test_the_gap_in_the_direction_of_the_alarm(self, model: Forecaster, x: torch.Tensor) -> None:
+        known = torch.rand(NUM_TAGS)
+        forecast = model(x, plant_edges()).squeeze(-1)
+        for sign in (1.0, -1.0):
+            out = Deviation(model, known, sign)(x, plant_edges()).squeeze(-1)
+            assert torch.allclose(out, sign * (known - forecast))
+
+    def test_scores_of_tags_are_what_was_unusual_times_the_slope(self, model, x, told: list[Cause]) -> None:
+        moving = x.double().clone().requires_grad_()
+        wide = Forecaster(8).double()
+        wide.load_state_dict(model.state_dict())
+        out = Deviation(wide, torch.zeros(NUM_TAGS, dtype=torch.float64), -1.0)(moving, plant_edges())[ACCUSED]
+        (slope,) = torch.autograd.grad(out.sum(), moving)
+        expected = (slope * (x.double() - 0.5)).sum(-1)
+        assert np.allclose(told[1].tags, expected.numpy(), atol=1e-6)
+
+    def test_scores_of_edges_are_those_of_both_directions(self, model, x, told: list[Cause]) -> None:
+        weight = torch.ones(158, requires_grad=True)
+        out = Deviation(model, torch.zeros(NUM_TAGS), -1.0)(x, plant_edges(), weight)[ACCUSED]
+        (slope,) = torch.autograd.grad(out.sum(), weight)
+        assert np.allclose(told[1].edges, (slope[:79] + slope[79:]).numpy(), atol=1e-6)
+
+    def test_the_forecast_itself(self, model, x, told: list[Cause]) -> None:
+        usual = torch.full((NUM_TAGS,), 0.5, dtype=torch.float64)
+        options = {"methods": ("saliency",), "samples": 60, "test_samples": 50, "what": "forecast"}
+        (one,) = causes(model, x, torch.zeros(NUM_TAGS), usual, ACCUSED, -1.0, **options)
+        assert np.allclose(one.tags, told[1].tags)  # - (0 - forecast) has its slope
+
+    def test_readings_move_by_a_share_of_what_is_usual(self, x: torch.Tensor) -> None:
+        far = x.clone()
+        far[3] = -200.0
+        for window in (x, far):
+            near = neighborhoods(window)["readings"]
+            spread = float(window.max() - window.min())
+            assert near.sigma * spread == pytest.approx(0.1)
+
+    def test_the_best_is_the_most_faithful(self, told: list[Cause]) -> None:
+        for name in NEIGHBORHOODS:
+            assert told[0].relative[name] < told[1].relative[name] < 1
+
+    def test_kept_as_json(self, told: list[Cause]) -> None:
+        again = Cause.from_json(json.loads(json.dumps(told[0].as_json(), allow_nan=False)))
+        assert np.array_equal(again.tags, told[0].tags)
+        assert np.array_equal(again.edges, told[0].edges)
+        assert (again.method, again.accused, again.relative) == (told[0].method, ACCUSED, told[0].relative)
+        endless = made({})
+        endless.relative["both"] = math.inf
+        assert Cause.from_json(json.loads(json.dumps(endless.as_json(), allow_nan=False))).relative["both"] == math.inf
+
+    def test_as_a_figure_shows_it(self, told: list[Cause]) -> None:
+        shown = told[0].explanation
+        assert shown.node_mask.squeeze(-1).tolist() == told[0].tags.tolist()
+        strongest = shown.to_networkx(1)
+        assert strongest.number_of_nodes() >= 2
+        merged = shown.edge_mask[:79] + shown.edge_mask[79:]
+        assert np.allclose(merged.numpy(), told[0].edges)
+
+
+class TestWays:
+    STORY = MappingProxyType(
+        {"DPIT301-P602": -0.8, "FIT503-P602": 1.0, "DPIT301-MV301": 0.5, "FIT601-MV301": 0.9, "P602-FIT601": 0.9}
+    )
+
+    def test_the_strongest(self) -> None:
+        path = strongest_path(made(self.STORY), column("DPIT301"))
+        assert str(path) == "DPIT301 - P602"
+        assert (path.sign, path.strength) == (-1, pytest.approx(0.8))
+
+    def test_a_detour_that_is_stronger(self) -> None:
+        path = strongest_path(made({**self.STORY, "DPIT301-P602": 0.3}), column("DPIT301"))
+        assert str(path) == "DPIT301 - MV301 - FIT601 - P602"
+        assert path.strength == pytest.approx(0.5 * 0.9 * 0.9)
+
+    def test_none_beyond_the_model_s_reach(self) -> None:
+        assert strongest_path(made(self.STORY), column("LIT101")) is None
+        assert strongest_path(made({}), column("DPIT301")) is None
+
+    def test_the_tag_itself(self) -> None:
+        assert strongest_path(made(self.STORY), ACCUSED).tags == (ACCUSED,)
+
+    def test_the_shortest_through_the_plant(self) -> None:
+        assert [EDGES[i] for i in path_edges(column("DPIT301"), column("P601"))] == [
+            ("DPIT301", "P602"),
+            ("P601", "P602"),
+        ]
+        assert path_edges(ACCUSED, ACCUSED) == []
+
+
+class TestNumbers:
+    def test_what_was_found(self) -> None:
+        cause = made({"DPIT301-P602": 3.0, "FIT503-P602": -5.0}, {"DPIT301": -2.0, "MV301": 3.0, "P602": 1.0})
+        row = found(event(["DPIT301"]), cause)
+        assert (row["attacked_rank"], row["top"], row["path_rank"]) == (2, True, 2.0)
+        assert row["attacked_rank_random"] == 26
+        assert row["top_random"] == pytest.approx(5 / 51)
+        assert row["negative"] == {"tags": pytest.approx(1 / 3), "edges": 0.5}
+
+    def test_the_best_of_several_and_no_way_to_oneself(self) -> None:
+        cause = made({}, {"P602": 1.0, "DPIT301": 2.0})
+        row = found(event(["MV303", "P602"]), cause)
+        assert (row["attacked_rank"], row["path_rank"]) == (2, None)
+        assert row["attacked_rank_random"] == pytest.approx(52 / 3)
+        assert row["top_random"] == pytest.approx(1 - (46 / 51) * (45 / 50))
+
+    def test_nothing_where_nobody_knows(self) -> None:
+        row = found(event([]), made({}, {"P602": 1.0}))
+        assert (row["attacked_rank"], row["top"], row["path_rank"]) == (None, None, None)
+        assert pooled([row])["top"] == {"mean": None, "stderr": None, "count": 0}
+
+    def test_a_random_order_is_what_it_says(self) -> None:
+        rng, hits, ranks = np.random.default_rng(0), 0, []
+        for _ in range(4000):
+            cause = made({})
+            cause.tags[:] = rng.random(NUM_TAGS)
+            row = found(event(["DPIT301", "MV303"]), cause)
+            hits += row["top"]
+            ranks.append(row["attacked_rank"])
+        assert hits / 4000 == pytest.approx(row["top_random"], abs=0.02)
+        assert np.mean(ranks) == pytest.approx(row["attacked_rank_random"], rel=0.04)
+
+    def test_agreement(self) -> None:
+        one, other = (
+            made({}, {tag: float(i + 1) for i, tag in enumerate(TAGS)}),
+            made({}, {tag: float(i + 1) ** 3 for i, tag in enumerate(TAGS)}),
+        )
+        assert correlation(one, other) == {"tags": pytest.approx(1.0), "edges": None}
+
+    def test_means(self) -> None:
+        assert mean([1.0, 3.0, math.inf]) == {"mean": 2.0, "stderr": pytest.approx(1.0), "count": 2}
+        assert mean([4.0])["stderr"] is None
+
+
+class TestPictures:
+    def test_the_plan_has_every_tag_in_its_place(self, told: list[Cause]) -> None:
+        drawn = plan(told, event(["DPIT301"]))
+        discs = next(artist for artist in drawn.findobj() if artist.get_gid() == "panel0-discs").get_offsets()
+        assert len(discs) == NUM_TAGS
+        assert np.corrcoef(discs[:, 0], positions()[:, 0])[0, 1] > 0.999
+        stars = next(artist for artist in drawn.findobj() if artist.get_gid() == "panel1-stars").get_offsets()
+        assert len(stars) == 1
+        assert any("star: attacked" in text.get_text() for text in drawn.findobj(lambda one: hasattr(one, "get_text")))
+
+    def test_readings_of_the_accused_and_the_attacked(self) -> None:
+        from test_swat_monitor import series
+
+        given = series([0] * 10 + [8] * 60 + [0] * 60, {8: [column("DPIT301")]})
+        steps = np.arange(5, 130)
+        drawn = readings(given, steps, np.zeros((125, NUM_TAGS)), event(["DPIT301"]))
+        assert [axes.get_ylabel() for axes in drawn.axes] == ["P602 (accused)", "DPIT301"]
+
+    def test_words(self) -> None:
+        assert described("UV401") == "UV401 (lamp, dechlorination)"
+        assert reading("MV101", 0.0) == "moving"
+        assert reading("LIT101", 812.34) == "812 mm"
+        assert listed(["a"]) == "a"
+        assert {described(tag) for tag in TAGS}
+        assert len(METHODS) == 4

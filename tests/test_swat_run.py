@@ -1,0 +1,209 @@
+"""The case study as a user runs it: one command, its numbers, its report, files of one's own, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, expect
+from typer.testing import CliRunner
+
+from browsing import serious, watched
+from graphfaith.cli import app
+from graphfaith.errors import DataError, InputError
+from graphfaith.swat import Schedule, load, simulate, write_csv
+from graphfaith.swat.attacks import ATTACKS
+from graphfaith.swat.causes import METHODS, NEIGHBORHOODS
+from graphfaith.swat.run import find_files, run
+from graphfaith.swat.study import QUICK, Case, recorded, simulated, study
+from graphfaith.swat.tags import TAGS
+
+KEYS = {
+    "forecast_gain", "precision", "recall", "f1", "f1_oracle", "events", "events_detected", "accused_attacked",
+    "false_alarms_per_day", "unfaithfulness",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("swat")
+    command = [sys.executable, "-m", "graphfaith", "swat", "run", "--quick", "--out", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "report.html" in done.stdout
+    assert "epoch 5" in done.stderr
+    return path
+
+
+@pytest.fixture(scope="module")
+def results(folder: Path) -> dict:
+    return json.loads((folder / "results.json").read_text())
+
+
+class TestNumbers:
+    def test_all_that_was_asked_for(self, results: dict) -> None:
+        assert set(results) >= KEYS
+        assert results["source"] == "a SWaT-like simulation"
+        assert (results["events"], len(results["seeds"])) == (8, 1)
+        assert results["forecast_gain"] >= 0.15
+        assert results["f1"] >= 0.35
+        assert results["events_detected"] >= 4
+        assert results["accused_attacked"] >= 0.65
+        assert results["false_alarms_per_day"] <= 1 / 0.2  # one alarm in a fifth of a day would be five a day
+        assert results["f1_oracle"] >= results["f1"]
+        assert set(results["unfaithfulness"]) == set(METHODS)
+
+    def test_the_best_explainer_is_the_most_faithful(self, results: dict) -> None:
+        for name in NEIGHBORHOODS:
+            shares = {method: results["unfaithfulness"][method][name]["mean"] for method in METHODS}
+            assert min(shares, key=shares.__getitem__) == "anchored-kec"
+
+    def test_the_graph_deviation_network_is_judged_alike(self, results: dict) -> None:
+        assert results["deviation_network"]["events"] == 8
+        assert results["deviation_network"]["f1"] > 0
+
+    def test_the_two_attacks_on_one_flow_meter(self, results: dict) -> None:
+        assert set(results["flow_attacks"]) == set(METHODS)
+        assert all(-1 <= one["tags"]["mean"] <= 1 for one in results["flow_attacks"].values())
+
+    def test_the_story_is_reported(self, results: dict) -> None:
+        assert 1 <= results["story"][0]["P601_place"] <= 51
+
+
+class TestReport:
+    def test_a_section_an_alarm_and_a_page_each(self, folder: Path) -> None:
+        told = json.loads((folder / "seed-0" / "result.json").read_text())
+        text = (folder / "report.html").read_text()
+        assert text.count("<section class='alarm'>") == len(told["alarms"])
+        linked = re.findall(r"href='(alarm-\d\d\.html)'", text)
+        assert sorted(linked) == sorted(path.name for path in folder.glob("alarm-*.html"))
+        for alarm in told["alarms"]:
+            assert f"{alarm['event']['accused']} " in text
+        for number in (10, 40):
+            assert (folder / f"attack-{number}.png").read_bytes().startswith(b"\x89PNG")
+            assert (folder / f"attack-{number}.pdf").read_bytes().startswith(b"%PDF")
+
+    def test_in_a_browser(self, browser: Browser, folder: Path) -> None:
+        with watched(browser, offline=True) as one:
+            one.page.goto((folder / "report.html").as_uri())
+            expect(one.page.locator("h1")).to_have_text("Alarms of a SWaT-like simulation")
+            assert one.page.locator("img").evaluate_all("all => all.every((one) => one.naturalWidth > 300)")
+            assert one.complaints == []
+            assert [url for url in one.requests if not url.startswith(("file:", "data:"))] == []
+            one.page.get_by_role("link", name="All methods, to explore").first.click()
+            one.page.wait_for_selector(".panel")
+            expect(one.page.locator(".panel")).to_have_count(4)
+            expect(one.page.locator(".panel").first.locator(".node")).to_have_count(51)
+            assert one.page.locator(".panel").first.locator(".star").count() >= 1
+            expect(one.page.locator("#star-note")).to_have_text("Star: attacked.")
+            assert one.complaints == []
+
+    def test_axe_finds_nothing_serious(self, browser: Browser, folder: Path) -> None:
+        with watched(browser, bypass_csp=True) as one:
+            one.page.goto((folder / "report.html").as_uri())
+            assert serious(one.page) == []
+
+
+class TestGoingOn:
+    def test_a_finished_run_is_read_again(self, folder: Path, results: dict, monkeypatch) -> None:
+        monkeypatch.setattr("graphfaith.swat.study.causes", lambda *_, **__: pytest.fail("explained again"))
+        again, _ = run(folder, quick=True, seeds=(0,))
+        assert json.loads(json.dumps(again)) == results
+
+    def test_results_of_another_study_are_not_mixed(self, folder: Path) -> None:
+        with pytest.raises(DataError, match="is of another study: remove it, or use another folder"):
+            run(folder, quick=True, seeds=(0,), what="forecast")
+
+    def test_a_broken_result_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "result.json").write_text("{")
+        with pytest.raises(DataError, match="is no result of a study"):
+            study(simulated(0, QUICK), 0, QUICK, tmp_path)
+
+    @pytest.mark.parametrize("seeds", [(), (1, 1), (-1,)])
+    def test_seeds(self, tmp_path: Path, seeds: tuple[int, ...]) -> None:
+        with pytest.raises(InputError):
+            run(tmp_path, quick=True, seeds=seeds)
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("files")
+    write_csv(simulate(0.5, seed=8), path / "My_Normal.csv")
+    chosen = [attack for attack in ATTACKS if attack.number in (6, 10)]
+    write_csv(simulate(0.15, seed=9, attacks=Schedule.of(chosen, seed=1)), path / "My_Attack.csv")
+    return path
+
+
+class TestOwnFiles:
+    def test_they_are_studied_like_the_simulation(self, own: Path, tmp_path: Path) -> None:
+        results, paths = run(tmp_path, data=own, quick=True, seeds=(0,), compare=False)
+        assert (results["events"], results["accused_attacked"]) == (2, None)  # a file does not say which tags
+        assert results["events_detected"] == 2
+        assert "deviation_network" not in results
+        text = paths[1].read_text()
+        assert "Which tags were attacked is not recorded." in text
+
+    def test_swapped_or_without_attacks(self, own: Path) -> None:
+        normal, attack = (load(path) for path in find_files(own))
+        with pytest.raises(InputError, match="are the two files swapped"):
+            recorded(attack, normal)
+        with pytest.raises(InputError, match="should be normal operation"):
+            recorded(attack, attack)
+        assert isinstance(recorded(normal, attack), Case)
+
+    @pytest.mark.parametrize(
+        ("names", "words"),
+        [
+            ([], "'normal' in its name; it has none"),
+            (["a_normal.csv"], "'attack' in its name; it has none"),
+            (["a_normal.csv", "b_Normal.xlsx", "attack.csv"], "it has 'a_normal.csv', 'b_Normal.xlsx'"),
+            (["normal.txt", "attack.csv"], "'normal' in its name; it has none"),
+        ],
+    )
+    def test_files_that_cannot_be_told(self, tmp_path: Path, names: list[str], words: str) -> None:
+        for name in names:
+            (tmp_path / name).touch()
+        with pytest.raises(DataError, match=re.escape(words)):
+            find_files(tmp_path)
+
+    def test_no_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="there is no folder"):
+            run(tmp_path / "out", data=tmp_path / "nowhere", quick=True)
+        assert not (tmp_path / "out").exists()
+
+
+class TestCommand:
+    def test_simulate_writes_what_load_reads(self, tmp_path: Path) -> None:
+        arguments = ["swat", "simulate", "--days", "0.05", "--attack-days", "0.1", "--out", str(tmp_path / "plant")]
+        found = CliRunner().invoke(app, arguments)
+        assert found.exit_code == 0, found.output
+        normal, attack = (load(path) for path in find_files(tmp_path / "plant"))
+        assert normal.readings.shape == (4320, len(TAGS))
+        assert np.allclose(normal.readings, simulate(0.05, seed=0).readings, rtol=1e-6)
+        assert attack.labels.any()
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["run", "--out", "x", "--what", "soul"], "--what is one of deviation, forecast"),
+            (["run", "--out", "x", "--seeds", "0"], "--seeds"),
+            (["run", "--out", "x", "--workers", "0"], "workers"),
+            (["simulate", "--out", "x", "--days", "-1"], "--days must be above 0"),
+            (["simulate", "--out", "x", "--days", "nan"], "--days"),
+        ],
+    )
+    def test_mistakes(self, tmp_path: Path, monkeypatch, arguments: list[str], words: str) -> None:
+        monkeypatch.chdir(tmp_path)
+        found = CliRunner().invoke(app, ["swat", *arguments])
+        assert words in str(found.exception)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_help(self) -> None:
+        for command, words in ((["swat"], "simulate"), (["swat", "run", "--help"], "swat run --quick")):
+            assert words in CliRunner().invoke(app, command).output
