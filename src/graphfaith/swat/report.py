@@ -18,12 +18,12 @@ import numpy as np
 from graphfaith.output import write_file
 from graphfaith.view.figure import render
 
-from .attacks import LONG
-from .causes import METHODS, NAMES, NEIGHBORHOODS, SHOWN, Cause
+from .causes import METHODS, NAMES, SHOWN, Cause
 from .drawing import plan, plan_page, readings
 from .scoring import Event
 from .series import Series
 from .study import BACKWASH, FLOW, FLOW_AGAIN, Case, Monitor
+from .tables import causes_table, detection_table, markdown, percent
 from .tags import TAGS
 from .words import described, listed, reading
 
@@ -94,7 +94,9 @@ def write_report(
     )
     report = folder / "report.html"
     write_file(report, _page(f"Alarms of {source}", _about(results, study), body).encode())
-    return [report, *paths]
+    tables = folder / "results.md"
+    write_file(tables, markdown(results).encode())
+    return [report, tables, *paths]
 
 
 # The whole --------------------------------------------------------------------------------------------------------
@@ -120,52 +122,15 @@ def _about(results: dict[str, Any], study: dict[str, Any]) -> str:
 
 
 def _detection(results: dict[str, Any]) -> str:
-    other = results.get("deviation_network")
-    heads = ["", "forecaster on the plant's graph"] + (["graph deviation network"] if other else [])
-    names = {
-        "forecast_gain": ("error of the forecast, as a share of persistence's", _remaining),
-        "precision": ("precision of points", _two),
-        "recall": ("recall of points", _two),
-        "f1": ("F1 of points, threshold from normal data", _two),
-        "f1_oracle": ("F1 with the best threshold (nobody can have it)", _two),
-        "events": ("attacks", _one),
-        "events_detected": ("attacks detected", _one),
-        "accused_attacked": ("first accused tag was attacked", _percent),
-        "delay_seconds_median": ("median delay, seconds", _one),
-        "false_alarms_per_day": ("false alarms a normal day", _one),
-    }
-    rows = []
-    for name, (words, form) in names.items():
-        cells = [words, _with_spread(results, name, form)]
-        rows.append(cells + ([_with_spread(other, name, form)] if other else []))
-    without = results[f"without_attack_{LONG}"]
-    rows.append([f"F1 without attack {LONG}", _two(without["f1"])] + ([""] if other else []))
-    return f"<h2>Detection</h2>{_table(heads, rows)}"
+    return f"<h2>Detection</h2>{_table(*detection_table(results))}"
 
 
 def _faithfulness(results: dict[str, Any]) -> str:
-    heads = ["method", *(f"unexplained: {name}" for name in NEIGHBORHOODS), "attacked tag in the first five",
-             "place of the attacked tag", "place of the way to it"]  # fmt: skip
-    rows = []
-    for method in METHODS:
-        one = results["causes"][method]
-        shares = [_with_error(one["relative"][name], _percent) for name in NEIGHBORHOODS]
-        rows.append(
-            [
-                NAMES[method],
-                *shares,
-                _with_error(one["top"], _percent),
-                _with_error(one["attacked_rank"], _one),
-                _with_error(one["path_rank"], _one),
-            ]
-        )
-    first = results["causes"][METHODS[0]]
-    chance = [_percent(first["top_random"]["mean"]), _one(first["attacked_rank_random"]["mean"])]
-    rows.append(["a random order", "", "", "", *chance, _one(first["path_rank_random"])])
+    alarms = results["causes"][METHODS[0]]["alarms"]
     return (
         "<h2>How far to believe the explanations</h2><p>Unexplained is the share of the model's change that an "
         "explanation misses when edges, readings, or both move a little, on samples it was not fitted to. Errors are "
-        f"over {first['alarms']} alarms.</p>{_table(heads, rows)}"
+        f"over {alarms} alarms.</p>{_table(*causes_table(results))}"
     )
 
 
@@ -200,7 +165,7 @@ def _alarm(alarm: Told, series: Series, steps: Any, forecast: Any) -> str:
         f"<section class='alarm'><h2>{html.escape(_heading(alarm))}</h2>",
         f"<p>At {when} {described(tag)} read <strong>{reading(tag, actual)}</strong>; the model expected "
         f"<strong>{reading(tag, expected)}</strong>.</p>",
-        f"<p>{_who(best)} This explanation, by {NAMES[best.method]}, leaves {_percent(share)} of the model's change "
+        f"<p>{_who(best)} This explanation, by {NAMES[best.method]}, leaves {percent(share)} of the model's change "
         f"unexplained. {_truth(event)}</p>",
         f"<p>{_way(alarm)}</p>" if _way(alarm) else "",
         _image(picture, f"Readings and forecast around alarm {alarm.number}"),
@@ -270,34 +235,6 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     top = "".join(f"<th scope='col'>{html.escape(head)}</th>" for head in heads)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<div class='scroll' tabindex='0'><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
-
-
-def _percent(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{100 * value:,.0f} %" if abs(value) >= 1 else f"{100 * value:.2g} %"
-
-
-def _remaining(gain: float | None) -> str:
-    return _percent(None if gain is None else 1.0 - gain)
-
-
-def _two(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
-
-
-def _one(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
-
-
-def _with_spread(results: dict[str, Any], name: str, form: Any) -> str:
-    spread = results.get("spread", {}).get(name)
-    form_spread = _percent if form is _remaining else form
-    return str(form(results[name])) + ("" if not spread else f" ± {form_spread(spread)}")
-
-
-def _with_error(found: dict[str, Any], form: Any) -> str:
-    return str(form(found["mean"])) + ("" if found["stderr"] is None else f" ± {form(found['stderr'])}")
 
 
 @cache

@@ -30,9 +30,7 @@ def summary(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {name: _mean([study.get(name) for study in studies]) for name in _NUMBERS}
     found["spread"] = {name: _spread([study.get(name) for study in studies]) for name in _NUMBERS}
     without = f"without_attack_{LONG}"
-    found[without] = {
-        name: _mean([study[without][name] for study in studies]) for name in ("precision", "recall", "f1")
-    }
+    found[without] = _points([study[without] for study in studies])
     by_method = {
         method: pooled([alarm["found"][method] for study in studies for alarm in study["alarms"]]) for method in METHODS
     }
@@ -45,6 +43,7 @@ def summary(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
     compared = [study["deviation_network"] for study in studies if "deviation_network" in study]
     if compared:
         found["deviation_network"] = {name: _mean([row.get(name) for row in compared]) for name in _NUMBERS}
+        found["deviation_network"][without] = _points([row[without] for row in compared])
         found["deviation_network"]["spread"] = {name: _spread([row.get(name) for row in compared]) for name in _NUMBERS}
     found["seeds"] = [
         {name: study.get(name) for name in (*_NUMBERS, without, "epochs", "attacks", "flow_attacks", "story")}
@@ -52,6 +51,10 @@ def summary(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for study in studies
     ]
     return found
+
+
+def _points(rows: Sequence[dict[str, Any]]) -> dict[str, float | None]:
+    return {name: _mean([row[name] for row in rows]) for name in ("precision", "recall", "f1")}
 
 
 def _flow_attacks(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
