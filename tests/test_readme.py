@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from torch_geometric.nn import GAT
 import graphfaith as gf
 from conftest import needs_data
 from graphfaith.conformance import CHECKS
+from graphfaith.swat.tables import markdown
 
 ROOT = Path(__file__).parent.parent
 README, MODELS = (ROOT / "README.md").read_text(), ROOT / "docs" / "models.md"
@@ -49,6 +51,20 @@ def test_the_page_on_models_runs(capsys, tmp_path, monkeypatch):
     assert lines[0].startswith("Delta(p) = ")
     assert [line.split(" [")[0] for line in lines[1:]] == ["tensor([0])", "tensor([2])", "tensor([4])"]
     assert f"suite of {len(CHECKS)} checks" in MODELS.read_text()
+
+
+def test_the_walk_through_the_plant_runs(capsys):
+    torch.manual_seed(0)
+    exec("".join(re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "swat.md").read_text(), flags=re.S)), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("(43200, 51) [1, 2, 3")
+    assert int(lines[1].split()[0]) >= 3
+    assert [line.split()[0] for line in lines[2:]] == ["anchored-kec", "kec", "saliency", "gnnexplainer-soft"]
+
+
+def test_the_numbers_of_the_case_study_are_those_of_its_run():
+    results = json.loads((ROOT / "docs" / "swat" / "results.json").read_text())
+    assert markdown(results) in (ROOT / "docs" / "swat.md").read_text()
 
 
 @pytest.mark.parametrize(

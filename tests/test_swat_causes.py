@@ -168,7 +168,7 @@ class TestNumbers:
     def test_nothing_where_nobody_knows(self) -> None:
         row = found(event([]), made({}, {"P602": 1.0}))
         assert (row["attacked_rank"], row["top"], row["path_rank"]) == (None, None, None)
-        assert pooled([row])["top"] == {"mean": None, "stderr": None, "count": 0}
+        assert pooled([{**row, "seed": 0, "attack": 8}])["top"] == {"mean": None, "stderr": None, "count": 0}
 
     def test_a_random_order_is_what_it_says(self) -> None:
         rng, hits, ranks = np.random.default_rng(0), 0, []
@@ -187,6 +187,19 @@ class TestNumbers:
             made({}, {tag: float(i + 1) ** 3 for i, tag in enumerate(TAGS)}),
         )
         assert correlation(one, other) == {"tags": pytest.approx(1.0), "edges": None}
+
+    def test_errors_know_of_seeds_and_attacks(self) -> None:
+        draw = np.random.default_rng(0)
+        alarms = [(seed, attack) for seed in range(5) for attack in range(20)]
+        alone = draw.normal(size=100)
+        shared = np.array([[10.0 * seed, 0.1 * attack] for seed, attack in alarms]).sum(1)
+        assert mean(list(alone), alarms)["stderr"] == pytest.approx(0.1, rel=0.6)
+        assert mean(list(shared), alarms)["stderr"] == pytest.approx(
+            10 * np.std(range(5), ddof=1) / math.sqrt(5), rel=0.05
+        )
+        assert mean(list(shared))["stderr"] < 2  # as if every alarm were news
+        one_seed = mean([1.0, 3.0], [(0, 1), (0, 2)])
+        assert one_seed == {"mean": 2.0, "stderr": pytest.approx(1.0), "count": 2}
 
     def test_means(self) -> None:
         assert mean([1.0, 3.0, math.inf]) == {"mean": 2.0, "stderr": pytest.approx(1.0), "count": 2}

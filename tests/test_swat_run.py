@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -207,3 +209,39 @@ class TestCommand:
     def test_help(self) -> None:
         for command, words in ((["swat"], "simulate"), (["swat", "run", "--help"], "swat run --quick")):
             assert words in CliRunner().invoke(app, command).output
+
+
+class TestWorkers:
+    def test_they_find_the_same_and_an_interrupt_ends_them(self, tmp_path: Path) -> None:
+        """Two seeds by two workers, stopped once with Ctrl-C and gone on with; each as if alone."""
+        folder = tmp_path / "both"
+        command = [sys.executable, "-m", "graphfaith", "swat", "run", "--quick", "--no-compare", "--seeds", "2"]
+        command += ["--workers", "2", "--out", str(folder)]
+
+        def listen_to_interrupts() -> None:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores them
+
+        first = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listen_to_interrupts
+        )
+        try:
+            until = time.monotonic() + 120
+            while not list(folder.glob("seed-*/forecaster.safetensors")) and time.monotonic() < until:
+                time.sleep(0.1)
+            first.send_signal(signal.SIGINT)
+            _, err = first.communicate(timeout=60)
+        finally:
+            first.kill()
+        assert first.returncode == 130
+        assert "Traceback" not in err
+        assert err.rstrip().endswith("stopped")
+        assert not list(folder.glob("**/*.tmp"))
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        alone = study(simulated(1, QUICK), 1, QUICK, _made(tmp_path / "alone"), compare=False)
+        assert json.loads((folder / "seed-1" / "result.json").read_text()) == json.loads(json.dumps(alone))
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder

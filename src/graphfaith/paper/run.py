@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
-import multiprocessing.connection
-import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
@@ -21,14 +16,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-import torch
-
 from .. import __version__
 from ..bench.machine import machine
 from ..errors import GraphfaithError, InputError, RunError
 from ..output import write_file
 from ..threads import one_thread
 from ..view.figure import render
+from ..workers import pool_of
 from .experiment import Experiment, Row, Size, Unit
 from .journal import Journal
 from .progress import Clock
@@ -198,7 +192,7 @@ def _measured(
                     fatal = failed
         ended.put((job, seconds, error, fatal))
 
-    with _pool(min(workers, len(jobs))) as pool:
+    with pool_of(min(workers, len(jobs))) as pool:
         waiting, running = iter(jobs), 0
 
         def start() -> int:
@@ -235,34 +229,6 @@ def _measure(one: Experiment, unit: Unit, size: Size) -> Measured:
         error = RunError(f"{one.name}, {unit.key}: {type(wrong).__name__}: {wrong}")
         error.__cause__ = wrong
     return found, time.perf_counter() - started, error
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    # Not forked: threads of torch do not survive that.
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_start_worker)
-    try:
-        yield pool
-    except BaseException:
-        for process in list(pool._processes.values()):
-            process.terminate()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _start_worker() -> None:
-    """One thread a worker; it ends when the process that gives it work says so, or is no more."""
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of them, and one answer is enough
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def follow() -> None:
-        multiprocessing.connection.wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
 
 
 # Results ----------------------------------------------------------------------------------------------------------

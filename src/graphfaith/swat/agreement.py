@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -66,27 +66,53 @@ def _spearman(one: Any, other: Any) -> float | None:
 
 
 def pooled(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Means of what was found in many alarms by one method, with standard errors over alarms."""
-    told = [row for row in rows if row["attacked_rank"] is not None]
-    ways = [row["path_rank"] for row in rows if row["path_rank"] is not None]
+    """Means of what was found in many alarms by one method; ``seed`` and ``attack`` of a row say which alarm it was."""
+
+    def over(values: Callable[[dict[str, Any]], float | None]) -> dict[str, float | None]:
+        kept = [(value, row["seed"], row["attack"]) for row in rows if (value := values(row)) is not None]
+        return mean([value for value, _, _ in kept], [(seed, attack) for _, seed, attack in kept])
+
     return {
         "alarms": len(rows),
-        "relative": {name: mean([row["relative"][name] for row in rows]) for name in NEIGHBORHOODS},
-        "attacked_rank": mean([row["attacked_rank"] for row in told]),
-        "attacked_rank_random": mean([row["attacked_rank_random"] for row in told]),
-        "top": mean([float(row["top"]) for row in told]),
-        "top_random": mean([row["top_random"] for row in told]),
-        "path_rank": mean(ways),
+        "relative": {name: over(lambda row, name=name: row["relative"][name]) for name in NEIGHBORHOODS},  # type: ignore[misc]
+        "attacked_rank": over(lambda row: row["attacked_rank"]),
+        "attacked_rank_random": over(lambda row: row["attacked_rank_random"]),
+        "top": over(lambda row: row["top"]),
+        "top_random": over(lambda row: row["top_random"]),
+        "path_rank": over(lambda row: row["path_rank"]),
         "path_rank_random": (len(EDGES) + 1) / 2,
-        "negative_tags": mean([row["negative"]["tags"] for row in rows if row["negative"]["tags"] is not None]),
-        "negative_edges": mean([row["negative"]["edges"] for row in rows if row["negative"]["edges"] is not None]),
+        "negative_tags": over(lambda row: row["negative"]["tags"]),
+        "negative_edges": over(lambda row: row["negative"]["edges"]),
     }
 
 
-def mean(values: Sequence[float]) -> dict[str, float | None]:
-    """Mean, standard error and count of finite values."""
-    kept = [float(value) for value in values if math.isfinite(value)]
-    if not kept:
+def mean(values: Sequence[float], alarms: Sequence[tuple[int, int]] | None = None) -> dict[str, float | None]:
+    """Mean, standard error and count of finite values.
+
+    ``alarms`` are the seed and the attack of each. Alarms of one seed share a model, and those of one attack what was
+    done, so V = V_seeds + V_attacks - V_alarms, each G / (G - 1) sum_g (sum of g's residuals)^2 / n^2 over its G
+    groups; never less than the largest of the three.
+    """
+    kept = np.array([float(value) for value in values], dtype=np.float64)
+    finite = np.isfinite(kept)
+    kept = kept[finite]
+    if not len(kept):
         return {"mean": None, "stderr": None, "count": 0}
-    spread = float(np.std(kept, ddof=1)) / math.sqrt(len(kept)) if len(kept) > 1 else None
-    return {"mean": float(np.mean(kept)), "stderr": spread, "count": len(kept)}
+    found = float(kept.mean())
+    if len(kept) == 1:
+        return {"mean": found, "stderr": None, "count": 1}
+    each = np.arange(len(kept))
+    single = _variance(kept - found, each)
+    if alarms is None:
+        return {"mean": found, "stderr": math.sqrt(single), "count": len(kept)}
+    pairs = np.array(alarms)[finite]
+    seeds, attacks = (_variance(kept - found, np.unique(column, return_inverse=True)[1]) for column in pairs.T)
+    variance = max(single, seeds, attacks, seeds + attacks - single)
+    return {"mean": found, "stderr": math.sqrt(variance), "count": len(kept)}
+
+
+def _variance(residuals: Any, group: Any) -> float:
+    """Of the mean, if all of a group go together; 0 if there is one group, of which nothing can be learnt."""
+    sums = np.bincount(group, weights=residuals)
+    count = len(sums)
+    return float((sums**2).sum()) / len(residuals) ** 2 * count / (count - 1) if count > 1 else 0.0

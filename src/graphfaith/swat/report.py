@@ -129,8 +129,8 @@ def _faithfulness(results: dict[str, Any]) -> str:
     alarms = results["causes"][METHODS[0]]["alarms"]
     return (
         "<h2>How far to believe the explanations</h2><p>Unexplained is the share of the model's change that an "
-        "explanation misses when edges, readings, or both move a little, on samples it was not fitted to. Errors are "
-        f"over {alarms} alarms.</p>{_table(*causes_table(results))}"
+        "explanation misses when edges, readings, or both move a little, on samples it was not fitted to. Means of "
+        f"{alarms} alarms, with standard errors over seeds and attacks.</p>{_table(*causes_table(results))}"
     )
 
 

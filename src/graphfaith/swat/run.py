@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from graphfaith.checks import check_count, check_seed
-from graphfaith.errors import DataError, InputError, OutputError
+from graphfaith.errors import DataError, InputError, OutputError, RunError
 from graphfaith.output import write_file
+from graphfaith.workers import pool_of
 
 from .causes import What
 from .loader import load
@@ -99,19 +98,17 @@ def _studies(
             studies.append(_one(folder, seed, case, size, what, compare, lambda text, h=heading: say(h + text)))  # type: ignore[misc]
         return studies
     found: dict[int, dict[str, Any]] = {}
-    # A new process shares nothing: neither torch's threads nor a lock that somebody holds.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        min(workers, len(seeds)), mp_context=context, initializer=torch.set_num_threads, initargs=(1,)
-    ) as pool:
+    with pool_of(min(workers, len(seeds))) as pool:
         waiting = {pool.submit(_one, folder, seed, case, size, what, compare): seed for seed in seeds}
-        try:
-            for done in as_completed(waiting):
+        for done in as_completed(waiting):
+            try:
                 found[waiting[done]] = done.result()
-                say(f"seed {waiting[done]} is done, {len(found)} of {len(seeds)}")
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+            except BrokenProcessPool as error:
+                raise RunError(
+                    "a worker died (of too little memory, perhaps): run the same command again to go on, with fewer "
+                    "--workers if it happens again"
+                ) from error
+            say(f"seed {waiting[done]} is done, {len(found)} of {len(seeds)}")
     return [found[seed] for seed in seeds]
 
 

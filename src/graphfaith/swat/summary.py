@@ -32,7 +32,14 @@ def summary(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
     without = f"without_attack_{LONG}"
     found[without] = _points([study[without] for study in studies])
     by_method = {
-        method: pooled([alarm["found"][method] for study in studies for alarm in study["alarms"]]) for method in METHODS
+        method: pooled(
+            [
+                {**alarm["found"][method], "seed": study["marks"]["seed"], "attack": alarm["event"]["attack"]}
+                for study in studies
+                for alarm in study["alarms"]
+            ]
+        )
+        for method in METHODS
     }
     found["unfaithfulness"] = {
         method: {name: by_method[method]["relative"][name] for name in NEIGHBORHOODS} for method in METHODS

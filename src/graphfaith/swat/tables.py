@@ -71,7 +71,7 @@ def detection_table(results: dict[str, Any]) -> Table:
 
 
 def causes_table(results: dict[str, Any]) -> Table:
-    """How far explanations can be believed, and what they find; ± is the standard error over alarms."""
+    """How far explanations can be believed, and what they find; ± is the standard error over seeds and attacks."""
     heads = ["method", *(f"unexplained: {name}" for name in NEIGHBORHOODS), "attacked tag in the first five",
              "place of the attacked tag", "place of the way to it", "negative: tags", "negative: edges"]  # fmt: skip
     rows = []
