@@ -15,9 +15,9 @@ from graphfaith.swat.attacks import ATTACKS
 from graphfaith.swat.detector import MARGIN, QUIET, RESOLUTION, Alarm, Detector
 from graphfaith.swat.deviation_network import DeviationNetwork
 from graphfaith.swat.forecaster import Forecaster, TagLinear, plant_edges
-from graphfaith.swat.scoring import detection, events_of, false_alarms_per_day, oracle, points
+from graphfaith.swat.scoring import detection, events_of, false_alarms_per_day, oracle, other_alarms, points
 from graphfaith.swat.series import STEP, WINDOW, Scale, Series, series_of
-from graphfaith.swat.tags import NUM_TAGS, column
+from graphfaith.swat.tags import NUM_TAGS, TAGS, column
 from graphfaith.swat.training import Plan, error_of, forecasts, train
 
 
@@ -292,7 +292,7 @@ class TestScore:
         events = events_of(*self.case())
         assert [event.number for event in events] == [5, 28, 7]
         assert [event.attacked for event in events] == [(3,), (4, 6), (2,)]
-        assert [event.delay for event in events] == [20, 50, None]
+        assert [event.delay for event in events] == [30, 60, None]
         assert [event.accused for event in events] == [3, 9, None]
         assert [event.accused_is_attacked for event in events] == [True, False, None]
         assert events[1].deviation == -9.0
@@ -309,7 +309,7 @@ class TestScore:
         given, steps, errors, detector = self.case()
         found = detection(given, steps, errors, detector)
         assert (found["events"], found["events_detected"], found["accused_attacked"]) == (3, 2, 0.5)
-        assert found["delay_seconds_median"] == 35
+        assert found["delay_seconds_median"] == 45
         assert found["f1_oracle"] >= found["f1"]
         assert oracle(given, steps, errors, detector) == found["f1_oracle"]
 
@@ -323,3 +323,19 @@ class TestScore:
         given, steps, errors, detector = self.case()
         found = detection(given, steps, 0 * errors, detector)
         assert (found["f1"], found["events_detected"], found["accused_attacked"]) == (0.0, 0, None)
+
+    def test_alarms_outside_of_attacks(self) -> None:
+        given, steps, errors, detector = self.case()
+        errors[105, 2] = 9.0  # right after attack 7
+        alarms = detector.alarms(steps, errors)
+        found = detection(given, steps, errors, detector)
+        assert (found["alarms_raised"], found["alarms_after"], found["alarms_elsewhere"]) == (4, 2, 0)
+        assert [(one["first"], one["accused"], one["after_an_attack"]) for one in other_alarms(given, alarms)] == [
+            (85, TAGS[1], True),
+            (105, TAGS[2], True),
+        ]
+
+    def test_a_file_does_not_say_which_attack_is_which(self) -> None:
+        given, steps, errors, detector = self.case()
+        given.attacked[:] = False
+        assert detection(given, steps, errors, detector)["without_attack_28"] is None

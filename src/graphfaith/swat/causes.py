@@ -18,6 +18,7 @@ import networkx as nx
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
@@ -40,6 +41,7 @@ NAMES: Final = {
     "saliency": "Saliency",
     "gnnexplainer-soft": "GNNExplainer (soft)",
 }
+REACH: Final = 2  # layers of the forecaster
 READING_RANGE: Final = 0.1  # of a tag's span in normal operation
 EDGE_RANGE: Final = 0.5
 NEIGHBORHOODS: Final = ("edges", "readings", "both")
@@ -65,16 +67,17 @@ class Deviation(nn.Module):
 
 @dataclass(frozen=True)
 class Cause:
-    """What one method says of one alarm: ``tags`` [51] and ``edges`` [79] with their signs, and how far to believe it.
+    """What one method says of one alarm: ``tags`` [51] and ``arrows`` [158] with signs, and how far to believe it.
 
-    A tag's score is sum_c dF/dx_c (x_c - usual_c): what its readings, as far as they were unusual, did to F. An edge's
-    is that of both directions. ``relative`` has Delta(p)/Delta(0) by neighbourhood, on samples held out.
+    A tag's score is sum_c dp/dx_c (x_c - usual_c): what p, which is linear there, loses if its readings are as usual.
+    An arrow's, an edge one way, is dp/dA: what p loses, to first order, without it. ``relative`` has Delta(p)/Delta(0)
+    by neighbourhood, on samples held out; it judges p close to what was read, and not how far a tag is from usual.
     """
 
     method: str
     accused: int
     tags: Array
-    edges: Array
+    arrows: Array
     relative: dict[str, float]
     relative_stderr: dict[str, float]
 
@@ -84,7 +87,7 @@ class Cause:
             "method": self.method,
             "accused": TAGS[self.accused],
             "tags": dict(zip(TAGS, self.tags.tolist(), strict=True)),
-            "edges": {"-".join(ends): score for ends, score in zip(EDGES, self.edges.tolist(), strict=True)},
+            "arrows": self.arrows.tolist(),  # in the order of plant_edges()
             "relative": {name: _finite(value) for name, value in self.relative.items()},
             "relative_stderr": {name: _finite(value) for name, value in self.relative_stderr.items()},
         }
@@ -95,17 +98,22 @@ class Cause:
         number = {name: math.inf if value is None else float(value) for name, value in row["relative"].items()}
         error = {name: math.inf if value is None else float(value) for name, value in row["relative_stderr"].items()}
         tags = np.array([float(row["tags"][tag]) for tag in TAGS])
-        edges = np.array([float(row["edges"]["-".join(ends)]) for ends in EDGES])
-        return cls(str(row["method"]), column(row["accused"]), tags, edges, number, error)
+        arrows = np.array([float(score) for score in row["arrows"]])
+        return cls(str(row["method"]), column(row["accused"]), tags, arrows, number, error)
+
+    @property
+    def edges(self) -> Array:
+        """[79] of both directions."""
+        half = len(self.arrows) // 2
+        return self.arrows[:half] + self.arrows[half:]
 
     @property
     def explanation(self) -> SignedExplanation:
-        """As figures and pages show it: one score a tag, and half of an edge's each way."""
+        """As figures and pages show it: one score a tag."""
         score = SimpleNamespace(relative=self.relative[SHOWN], relative_stderr=self.relative_stderr[SHOWN])
-        half = torch.from_numpy(self.edges / 2)
         return SignedExplanation(
             edge_index=plant_edges(),
-            edge_mask=torch.cat([half, half]),
+            edge_mask=torch.from_numpy(self.arrows),
             node_mask=torch.from_numpy(self.tags).unsqueeze(-1),
             index=torch.tensor(self.accused),
             method=NAMES[self.method],
@@ -115,10 +123,10 @@ class Cause:
             num_nodes=NUM_TAGS,
         )
 
-    def rank(self, tags: Sequence[int]) -> int:
-        """The best place of any of these tags by |score|, from 1."""
-        order = np.argsort(-np.abs(self.tags), kind="stable")
-        return int(min(np.flatnonzero(order == tag)[0] for tag in tags)) + 1
+    def rank(self, tags: Sequence[int]) -> float:
+        """The best place of any of these tags by |score|, from 1; those with the same score share their mean place."""
+        places = rankdata(-np.abs(self.tags), method="average")
+        return float(min(places[tag] for tag in tags))
 
 
 def neighborhoods(x: Tensor) -> dict[str, Neighborhood]:
@@ -169,18 +177,24 @@ def causes(
     return found
 
 
+def unusual(forecaster: Forecaster, x: Tensor, usual: Tensor, accused: int, sign: float) -> Array:
+    """[51] F less F with one tag's readings as usual: what each tag's unusual readings did, by the model itself."""
+    changed = x.repeat(NUM_TAGS + 1, 1, 1)
+    for tag in range(NUM_TAGS):
+        changed[tag, tag] = usual[tag].to(x.dtype)
+    with torch.no_grad():
+        forecast = forecaster.forecast(changed)[:, accused].double()
+    return (-sign * (forecast[-1] - forecast[:-1])).numpy()
+
+
 def _cause(method: str, accused: int, explanation: Explanation, usual: Tensor, scores: dict[str, Any]) -> Cause:
     unusual = explanation.x.double() - usual.unsqueeze(-1)
     tags = (explanation.node_mask.double() * unusual).sum(-1).numpy()
-    place = {ends: i for i, ends in enumerate(_pairs())}
-    edges = np.zeros(len(EDGES))
-    for source, sink, score in zip(*explanation.edge_index.tolist(), explanation.edge_mask.tolist(), strict=True):
-        edges[place[min(source, sink), max(source, sink)]] += score
     return Cause(
         method=method,
         accused=accused,
         tags=tags,
-        edges=edges,
+        arrows=explanation.edge_mask.double().numpy(),
         relative={name: score.relative for name, score in scores.items()},
         relative_stderr={name: score.relative_stderr for name, score in scores.items()},
     )
@@ -197,32 +211,40 @@ def _pairs() -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Path:
-    """Tags from an attacked one to the accused one; ``strength`` is the product of its edges' |score| as shares of the
-    largest, and ``sign`` that of their signs."""
+    """Tags along which messages go from an attacked one to the accused one, and the sum of the arrows' scores.
+
+    The sum is what p loses, to first order, without these arrows: positive, if they widened the gap.
+    """
 
     tags: tuple[int, ...]
-    strength: float
-    sign: int
+    score: float
 
     def __str__(self) -> str:
         return " - ".join(TAGS[tag] for tag in self.tags)
 
 
 def strongest_path(cause: Cause, start: int) -> Path | None:
-    """The path from a tag to the accused one along which the scores are largest; None if all of them have a zero."""
+    """Of the paths that the model can see, at most `REACH` arrows long, that with the largest |sum| of scores.
+
+    None if there is none: the tag is further away than the model looks.
+    """
     if start == cause.accused:
-        return Path((start,), 1.0, 1)
-    largest = float(np.abs(cause.edges).max())
-    graph = nx.Graph()
-    for (one, other), score in zip(_pairs(), cause.edges.tolist(), strict=True):
-        if score != 0:
-            graph.add_edge(one, other, length=-math.log(abs(score) / largest), score=score)
-    if start not in graph or cause.accused not in graph or not nx.has_path(graph, start, cause.accused):
+        return Path((start,), 0.0)
+    scores = {(s, t): cause.arrows[i] for i, (s, t) in enumerate(plant_edges().T.tolist())}
+    graph = nx.DiGraph(scores.keys())
+    paths = list(nx.all_simple_paths(graph, start, cause.accused, cutoff=REACH))
+    if not paths:
         return None
-    tags = nx.shortest_path(graph, start, cause.accused, weight="length")
-    scores = [graph.edges[pair]["score"] for pair in pairwise(tags)]
-    strength = math.prod(abs(score) / largest for score in scores)
-    return Path(tuple(tags), strength, int(math.prod(math.copysign(1.0, score) for score in scores)))
+    found = [Path(tuple(tags), float(sum(scores[pair] for pair in pairwise(tags)))) for tags in paths]
+    return max(found, key=lambda path: (abs(path.score), -len(path.tags)))
+
+
+def within_reach(accused: int) -> tuple[frozenset[int], frozenset[int]]:
+    """Tags whose readings the forecast of ``accused`` can depend on, and places in `EDGES` of such edges."""
+    graph = nx.Graph(_pairs())
+    far = nx.single_source_shortest_path_length(graph, accused, cutoff=REACH)
+    edges = [i for i, (s, t) in enumerate(_pairs()) if min(far.get(s, REACH), far.get(t, REACH)) < REACH]
+    return frozenset(far), frozenset(edges)
 
 
 def path_edges(start: int, end: int) -> list[int]:

@@ -16,6 +16,7 @@ from graphfaith.source import say
 
 from .causes import METHODS, NAMES, NEIGHBORHOODS, What
 from .files import write_csv
+from .loader import MAX_GAP
 from .run import run as run_study
 from .schedule import Schedule
 from .simulation import simulate as simulate_plant
@@ -75,6 +76,7 @@ def run(
     what: Annotated[str, typer.Option(help="What is explained: deviation or forecast.")] = "deviation",
     compare: Annotated[bool, typer.Option(help="Also train the graph deviation network.")] = True,
     workers: Annotated[int | None, typer.Option(help="Processes at work; one a core if left out.")] = None,
+    max_gap: Annotated[int, typer.Option(help="Seconds in a row that a file may leave out.")] = MAX_GAP,
 ) -> None:
     """Train a monitor of the plant, raise alarms, explain them, and write a report; goes on where it was stopped.
 
@@ -96,6 +98,7 @@ def run(
         what=chosen,
         compare=compare,
         workers=workers,
+        max_gap=max_gap,
         say=say,
     )
     _print(results)

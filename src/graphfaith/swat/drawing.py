@@ -15,7 +15,7 @@ from graphfaith.view.page import Page, page
 from .causes import Cause
 from .scoring import Event
 from .series import STEP, Series
-from .tags import POSITIONS, TAGS
+from .tags import POSITIONS, STAGES, TAGS, stage
 
 _STRETCH: Final = 2.6  # the plant is long and low: up, it is drawn larger
 _BEFORE, _AFTER = 60, 90  # steps around an alarm
@@ -37,7 +37,21 @@ def plan(causes: Sequence[Cause], event: Event, *, width: float = 9.0) -> Figure
         columns=1,
         panel_width=width,
     )
+    _name_stages(drawn)
     return drawn
+
+
+def _name_stages(drawn: Figure) -> None:
+    """Every stage over its tags."""
+    of_stage = np.array([stage(tag) for tag in TAGS])
+    for axes in drawn.axes:
+        for discs in axes.findobj(lambda one: str(one.get_gid()).endswith("-discs")):
+            points = np.asarray(discs.get_offsets())  # type: ignore[attr-defined]
+            if len(points) != len(TAGS):
+                continue  # those of the legend
+            for number, name in enumerate(STAGES, 1):
+                middle = float(points[of_stage == number, 0].mean())
+                axes.text(middle, axes.get_ylim()[1] - 4, name, fontsize=6.5, color="#5f5f5f", ha="center", va="top")
 
 
 def plan_page(causes: Sequence[Cause], event: Event, title: str, path: Any) -> Page:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,15 @@ from graphfaith.output import write_file
 from graphfaith.workers import pool_of
 
 from .causes import What
-from .loader import load
+from .loader import MAX_GAP, load
 from .report import write_report
 from .study import FULL, QUICK, Case, Size, monitor_of, recorded, simulated, study
 from .summary import summary
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 SIMULATION = "a SWaT-like simulation"
 _SUFFIXES = (".csv", ".xlsx")
@@ -34,6 +40,7 @@ def run(
     what: What = "deviation",
     compare: bool = True,
     workers: int | None = None,
+    max_gap: int = MAX_GAP,
     say: Callable[[str], None] = lambda _: None,
 ) -> tuple[dict[str, Any], list[Path]]:
     """Do all of it in ``folder``; returns what results.json holds, and the files that were written.
@@ -52,16 +59,42 @@ def run(
             (folder / f"seed-{seed}").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder '{folder}': {error.strerror or error}") from error
-    case = None if files is None else recorded(load(files[0]), load(files[1]))
+    case = None if files is None else recorded(*(load(path, max_gap=max_gap) for path in files))
+    with _alone(folder):
+        return _finish(folder, chosen, case, size, what, compare, workers, str(data or SIMULATION), say)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One run at a time in a folder: two would write each other's files."""
+    with (folder / ".lock").open("w") as file:
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise OutputError(f"another run is at work in '{folder}': wait for it, or use another folder") from error
+        yield
+
+
+def _finish(
+    folder: Path,
+    chosen: Sequence[int],
+    case: Case | None,
+    size: Size,
+    what: What,
+    compare: bool,
+    workers: int,
+    source: str,
+    say: Callable[[str], None],
+) -> tuple[dict[str, Any], list[Path]]:
     studies = _studies(folder, chosen, case, size, what, compare, workers, say)
     results = summary(studies)
-    results["source"] = SIMULATION if case is None else str(data)
-    results["what"] = what
+    results |= {"source": source, "what": what, "truth": bool(studies[0]["marks"]["truth"])}
     write_file(folder / "results.json", (json.dumps(results, indent=1, allow_nan=False) + "\n").encode())
     say("report")
     first = simulated(chosen[0], size) if case is None else case
     monitor, _ = monitor_of(first, chosen[0], size, folder / f"seed-{chosen[0]}", lambda _: None)
-    pages = write_report(folder, first, monitor, studies[0], results, results["source"])
+    pages = write_report(folder, first, monitor, studies[0], results)
     return results, [folder / "results.json", *pages]
 
 
@@ -72,7 +105,10 @@ def find_files(folder: Path) -> tuple[Path, Path]:
     found = []
     for word in ("normal", "attack"):
         files = sorted(
-            path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES and word in path.stem.lower()
+            path
+            for path in folder.iterdir()
+            # A name with ~$ is what Excel leaves beside a file that is open.
+            if path.suffix.lower() in _SUFFIXES and word in path.stem.lower() and not path.name.startswith("~$")
         )
         if len(files) != 1:
             names = ", ".join(f"'{path.name}'" for path in files) or "none"

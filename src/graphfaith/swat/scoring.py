@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from .simulation import DAY
 from .tags import TAGS, column
 
 Steps = NDArray[np.int64]
+AFTER = 60  # steps: ten minutes, in which the plant recovers from an attack
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def events_of(series: Series, steps: Steps, errors: Array, detector: Detector) -
             continue
         row = int(alarmed[0])
         accused, step = int(size[row].argmax()), int(steps[row])
-        delay = (step - start) * STEP
+        delay = (step - start + 1) * STEP  # a median is known when its ten seconds are over
         found.append(Event(attack, start, stop, tags, step, accused, float(deviations[row, accused]), delay))
     return found
 
@@ -106,14 +107,36 @@ def points(series: Series, steps: Steps, alarms: Sequence[Alarm], without: int |
 def oracle(series: Series, steps: Steps, errors: Array, detector: Detector, candidates: int = 200) -> float:
     """The F1 of the threshold that is best on the labels themselves: what others report, and nobody can have."""
     size = np.abs(detector.deviations(errors)).max(1)
-    thresholds = np.unique(np.quantile(size, np.linspace(0.0, 1.0, candidates)))
+    thresholds = np.unique([*np.quantile(size, np.linspace(0.0, 1.0, candidates)), detector.threshold])
     return max(points(series, steps, detector.alarms(steps, errors, float(t)))["f1"] for t in thresholds)
 
 
 def false_alarms_per_day(series: Series, steps: Steps, alarms: Sequence[Alarm]) -> float:
     """Alarms that overlap no attack, a day of normal operation."""
-    false = sum(not series.labels[alarm.first : alarm.last + 1].any() for alarm in alarms)
+    false = sum(not _overlaps(series, alarm) for alarm in alarms)
     return false / max(int((~series.labels[steps]).sum()) * STEP / DAY, 1e-9)
+
+
+def _overlaps(series: Series, alarm: Alarm) -> bool:
+    return bool(series.labels[alarm.first : alarm.last + 1].any())
+
+
+def _is_after(series: Series, alarm: Alarm) -> bool:
+    """Whether an alarm outside of every attack comes while the plant recovers from one."""
+    return not _overlaps(series, alarm) and bool(series.labels[max(alarm.first - AFTER, 0) : alarm.first].any())
+
+
+def _is_elsewhere(series: Series, alarm: Alarm) -> bool:
+    return not _overlaps(series, alarm) and not _is_after(series, alarm)
+
+
+def other_alarms(series: Series, alarms: Sequence[Alarm]) -> list[dict[str, Any]]:
+    """Alarms outside of every attack, as plain values."""
+    return [
+        {**asdict(alarm), "accused": TAGS[alarm.accused], "after_an_attack": _is_after(series, alarm)}
+        for alarm in alarms
+        if not _overlaps(series, alarm)
+    ]
 
 
 def detection(series: Series, steps: Steps, errors: Array, detector: Detector) -> dict[str, Any]:
@@ -124,7 +147,11 @@ def detection(series: Series, steps: Steps, errors: Array, detector: Detector) -
     return {
         **points(series, steps, alarms),
         "f1_oracle": oracle(series, steps, errors, detector),
-        f"without_attack_{LONG}": points(series, steps, alarms, LONG),
+        # Stretches of a file that does not say which attacks they were have numbers of their own.
+        f"without_attack_{LONG}": points(series, steps, alarms, LONG) if series.attacked.any() else None,
+        "alarms_raised": len(alarms),
+        "alarms_after": sum(_is_after(series, alarm) for alarm in alarms),
+        "alarms_elsewhere": sum(_is_elsewhere(series, alarm) for alarm in alarms),
         "events": len(events),
         "events_detected": len(found),
         "accused_attacked": float(np.mean(known)) if known else None,

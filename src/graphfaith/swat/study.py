@@ -5,6 +5,7 @@ A study that was finished is read again, and one that was stopped goes on from t
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -14,19 +15,21 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from graphfaith import __version__
 from graphfaith.errors import DataError, InputError
 from graphfaith.output import read_file, write_file
 from graphfaith.showcase.training import seeded
+from graphfaith.threads import one_thread
 
 from .agreement import correlation, found
 from .attacks import ATTACKS
-from .causes import METHODS, Cause, What, causes, strongest_path
+from .causes import METHODS, Cause, What, causes, strongest_path, unusual
 from .detector import Array, Detector
 from .deviation_network import DeviationNetwork
 from .forecaster import Forecaster
 from .recording import Recording
 from .schedule import Schedule
-from .scoring import Event, Steps, detection, events_of, false_alarms_per_day
+from .scoring import Event, Steps, detection, events_of, false_alarms_per_day, other_alarms
 from .series import Scale, Series, Windows, series_of
 from .simulation import simulate
 from .tags import P601, TAGS, column
@@ -59,12 +62,12 @@ QUICK: Final = Size(0.5, 0.2, 0.2, 0.35, (2, 6, 8, 10, 20, 33, 37, 40), 5, 2, 60
 
 @dataclass(frozen=True)
 class Case:
-    """Normal operation to train on and to hold out, a stretch with attacks, and a quiet one if there is another."""
+    """Normal operation to train on and to hold out, a stretch with attacks, and a quiet one that is only judged."""
 
     normal: Series
     held_out: Series
     attacked: Series
-    quiet: Series | None = None
+    quiet: Series
 
 
 def simulated(seed: int, size: Size) -> Case:
@@ -79,14 +82,14 @@ def simulated(seed: int, size: Size) -> Case:
 
 
 def recorded(normal: Recording, attacked: Recording) -> Case:
-    """Of files: the last fifth of normal operation is held out."""
+    """Of files: of normal operation 70 % to train on, 15 % held out, and 15 % that nothing is chosen by."""
     if not attacked.labels.any():
         raise InputError("no row of the second recording is labelled as an attack: are the two files swapped?")
     if normal.labels.any():
         raise InputError("rows of the first recording are labelled as attacks: it should be normal operation")
     whole = series_of(normal)
-    cut = round(0.8 * len(whole))
-    return Case(whole[:cut], whole[cut:], series_of(attacked))
+    first, second = round(0.7 * len(whole)), round(0.85 * len(whole))
+    return Case(whole[:first], whole[first:second], series_of(attacked), whole[second:])
 
 
 @dataclass(frozen=True)
@@ -117,8 +120,7 @@ def monitor_of(
     assert isinstance(model, Forecaster)
     _, _, held_out = errors_of(model, scale, case.held_out)
     monitor = Monitor(model, scale, Detector.of(held_out))
-    judged = case.held_out if case.quiet is None else case.quiet
-    windows = scale.windows(judged)
+    windows = scale.windows(case.quiet)
     gain = 1.0 - error_of(model, windows) / windows.persistence_error()
     return monitor, {"forecast_gain": gain, "epochs": len(errors)}
 
@@ -157,19 +159,31 @@ def study(
     compare: bool = True,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """All of it for one seed, as plain values; kept in ``folder``/result.json and read from there if it is there."""
+    """All of it for one seed, as plain values, in one thread; kept in ``folder``/result.json, read if it is there."""
     marks = {
         "format": _FORMAT,
         "seed": seed,
         "size": json.loads(json.dumps(asdict(size))),
         "what": what,
         "compare": compare,
-        "data": [len(case.normal), float(case.normal.values.sum()), float(case.attacked.values.sum())],
+        "version": __version__,
+        "truth": bool(case.attacked.attacked.any()),
+        "data": _digest(case),
     }
     path = folder / "result.json"
     known = _kept(path, marks)
     if known is not None:
         return known
+    with one_thread(True):  # a sum by several threads has another last digit
+        row = _done(case, seed, size, folder, what, compare, say)
+    row["marks"] = marks
+    write_file(path, (json.dumps(row, allow_nan=False) + "\n").encode())
+    return row
+
+
+def _done(
+    case: Case, seed: int, size: Size, folder: Path, what: What, compare: bool, say: Callable[[str], None]
+) -> dict[str, Any]:
     monitor, row = monitor_of(case, seed, size, folder, say)
     windows, steps, errors = monitor.judge(case.attacked)
     row |= detection(case.attacked, steps, errors, monitor.detector)
@@ -180,15 +194,24 @@ def study(
         if event.step is not None and event.accused is not None:
             say(f"alarm at {TAGS[event.accused]}, attack {event.number}: explained")
             found_causes = _explained(monitor, windows, steps, event, event.accused, size, what, seed)
-            alarms.append(_alarm(event, found_causes))
+            alarms.append(_alarm(event, found_causes) | _what_was_unusual(monitor, windows, steps, event))
     row |= {"attacks": [event.as_json() for event in events], "alarms": alarms}
-    row["flow_attacks"] = _flow_attacks(alarms)
+    row["other_alarms"] = other_alarms(case.attacked, monitor.detector.alarms(steps, errors))
+    row["flow_attacks"] = _flow_attacks(alarms) if case.attacked.attacked.any() else None
     row["story"] = _story(monitor, windows, steps, errors, events, size, what, seed)
     if compare:
         row["deviation_network"] = _compared(case, seed, size, folder, say)
-    row["marks"] = marks
-    write_file(path, (json.dumps(row, allow_nan=False) + "\n").encode())
     return row
+
+
+def _digest(case: Case) -> str:
+    """Of everything that the result depends on: readings, labels and gaps."""
+    found = hashlib.sha256()
+    for part in (case.normal, case.held_out, case.attacked, case.quiet):
+        for array in (part.values, part.labels, part.attacked, part.attack_id, part.follows):
+            found.update(repr(array.shape).encode())
+            found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
 
 
 def _kept(path: Path, marks: dict[str, Any]) -> dict[str, Any] | None:
@@ -205,9 +228,8 @@ def _kept(path: Path, marks: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _false_alarms(monitor: Monitor, case: Case) -> float:
-    series = case.attacked if case.quiet is None else case.quiet
-    _, steps, errors = monitor.judge(series)
-    return false_alarms_per_day(series, steps, monitor.detector.alarms(steps, errors))
+    _, steps, errors = monitor.judge(case.quiet)
+    return false_alarms_per_day(case.quiet, steps, monitor.detector.alarms(steps, errors))
 
 
 def _explained(
@@ -218,6 +240,18 @@ def _explained(
     sign = float(torch.sign(y[tag] - monitor.forecaster.forecast(x.unsqueeze(0))[0, tag].detach())) or 1.0
     options: dict[str, Any] = {"samples": size.samples, "test_samples": size.test_samples, "seed": seed}
     return causes(monitor.forecaster, x, y, monitor.scale.middle, tag, sign, what=what, methods=METHODS, **options)
+
+
+def _what_was_unusual(monitor: Monitor, windows: Windows, steps: Steps, event: Event) -> dict[str, Any]:
+    """The gap, and what the unusual readings of each tag did to it, in the accused tag's own unit; by the model."""
+    assert event.accused is not None
+    row = int(np.searchsorted(steps, event.step or event.start))
+    x, y = windows.x[row], windows.y[row]
+    with torch.no_grad():
+        gap = float(y[event.accused] - monitor.forecaster.forecast(x.unsqueeze(0))[0, event.accused])
+    sign, span = (1.0 if gap >= 0 else -1.0), float(monitor.scale.span[event.accused])
+    did = unusual(monitor.forecaster, x, monitor.scale.middle, event.accused, sign) * span
+    return {"gap": abs(gap) * span, "unusual": dict(zip(TAGS, did.tolist(), strict=True))}
 
 
 def _alarm(event: Event, found_causes: list[Cause]) -> dict[str, Any]:
@@ -234,7 +268,7 @@ def _path(cause: Cause, tag: int) -> dict[str, Any] | None:
     path = strongest_path(cause, tag)
     if path is None:
         return None
-    return {"tags": [TAGS[one] for one in path.tags], "strength": path.strength, "sign": path.sign}
+    return {"tags": [TAGS[one] for one in path.tags], "score": path.score}
 
 
 def _flow_attacks(alarms: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -282,13 +316,12 @@ def _compared(case: Case, seed: int, size: Size, folder: Path, say: Callable[[st
     _, _, held_out = errors_of(model, scale, case.held_out)
     detector = Detector.of(held_out)
     _, steps, errors = errors_of(model, scale, case.attacked)
-    judged = case.held_out if case.quiet is None else case.quiet
-    windows = scale.windows(judged)
-    quiet = case.attacked if case.quiet is None else case.quiet
-    _, quiet_steps, quiet_errors = errors_of(model, scale, quiet)
+    windows, quiet_steps, quiet_errors = errors_of(model, scale, case.quiet)
     return {
         "forecast_gain": 1.0 - error_of(model, windows) / windows.persistence_error(),
         "epochs": len(trained_errors),
         **detection(case.attacked, steps, errors, detector),
-        "false_alarms_per_day": false_alarms_per_day(quiet, quiet_steps, detector.alarms(quiet_steps, quiet_errors)),
+        "false_alarms_per_day": false_alarms_per_day(
+            case.quiet, quiet_steps, detector.alarms(quiet_steps, quiet_errors)
+        ),
     }

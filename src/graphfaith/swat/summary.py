@@ -22,6 +22,9 @@ _NUMBERS: Final = (
     "accused_attacked",
     "delay_seconds_median",
     "false_alarms_per_day",
+    "alarms_raised",
+    "alarms_after",
+    "alarms_elsewhere",
 )
 
 
@@ -46,7 +49,9 @@ def summary(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
     found["causes"] = by_method
     found["flow_attacks"] = _flow_attacks(studies)
-    found["story"] = [study["story"] for study in studies if study["story"] is not None]
+    found["story"] = [
+        {"seed": study["marks"]["seed"], **study["story"]} for study in studies if study["story"] is not None
+    ]
     compared = [study["deviation_network"] for study in studies if "deviation_network" in study]
     if compared:
         found["deviation_network"] = {name: _mean([row.get(name) for row in compared]) for name in _NUMBERS}
@@ -60,8 +65,13 @@ def summary(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _points(rows: Sequence[dict[str, Any]]) -> dict[str, float | None]:
-    return {name: _mean([row[name] for row in rows]) for name in ("precision", "recall", "f1")}
+def _points(rows: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
+    told = [row for row in rows if row is not None]
+    if not told:
+        return None
+    names = ("precision", "recall", "f1")
+    means = {name: _mean([row[name] for row in told]) for name in names}
+    return {**means, "spread": {name: _spread([row[name] for row in told]) for name in names}}
 
 
 def _flow_attacks(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:

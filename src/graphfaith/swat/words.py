@@ -16,6 +16,14 @@ _KINDS: Final = {
     "UV": ("lamp", ""),
     "P": ("pump", ""),
 }
+_ANALYSERS: Final = {
+    "AIT201": "µS/cm",
+    "AIT202": "pH",
+    "AIT203": "mV",
+    "AIT402": "mV",
+    "AIT503": "µS/cm",
+    "AIT504": "µS/cm",
+}
 _STATES: Final = {
     "MV": {0: "moving", 1: "closed", 2: "open"},
     "UV": {1: "off", 2: "on"},
@@ -44,18 +52,50 @@ def described(tag: str) -> str:
 def reading(tag: str, value: float) -> str:
     """A reading with its unit, or the state of an actuator.
 
-    >>> reading("FIT401", 1.7134), reading("P102", 2.0), reading("P101", 1.4)
-    ('1.71 m³/h', 'on', '1.40 (between off and on)')
+    >>> reading("FIT401", 1.7134), reading("LIT301", 1210.4), reading("P102", 2.0), reading("P101", 1.4)
+    ('1.71 m³/h', '1210 mm', 'on', '1.40')
     """
-    letters = kind(tag)
-    states = _STATES.get(letters)
-    if states is None:
-        unit = _KINDS[letters][1]
-        return f"{value:.3g}" + (f" {unit}" if unit else "")
-    near = round(value)
-    if abs(value - near) < 0.15 and near in states:
-        return states[near]
-    return f"{value:.2f} (between {states[1]} and {states[2]})"
+    states = _STATES.get(kind(tag))
+    if states is not None:
+        near = round(value)
+        return states[near] if abs(value - near) < 0.15 and near in states else f"{value:.2f}"
+    unit = _ANALYSERS.get(tag, _KINDS[kind(tag)][1])
+    return fixed(value) + (f" {unit}" if unit else "")
+
+
+def fixed(value: float) -> str:
+    """A number of three figures or more, without an exponent.
+
+    >>> fixed(0.0123), fixed(8.414), fixed(1210.4), fixed(-25.0)
+    ('0.0123', '8.41', '1210', '-25.0')
+    """
+    size = abs(value)
+    if size and size < 0.1:
+        return f"{value:.3g}" if size >= 1e-4 else f"{value:.6f}"
+    return f"{value:.{2 if size < 10 else 1 if size < 100 else 0}f}"
+
+
+def told(tag: str, actual: float, expected: float) -> tuple[str, str]:
+    """A reading and what was expected; as numbers, if in words they are the same.
+
+    >>> told("P102", 2.0, 1.02), told("P401", 1.0, 1.08)
+    (('on', 'off'), ('1.00', '1.08'))
+    """
+    words = reading(tag, actual), reading(tag, expected)
+    return words if words[0] != words[1] else (f"{actual:.2f}", f"{expected:.2f}")
+
+
+def mismatch(tag: str, actual: float, expected: float) -> str:
+    """What is wrong with a tag, as a heading.
+
+    >>> mismatch("FIT401", 0.0, 1.7), mismatch("P102", 2.0, 1.0), mismatch("P401", 1.0, 1.08)
+    ('FIT401 too low', 'P102 on, off expected', 'P401 not as expected')
+    """
+    if kind(tag) not in _STATES:
+        return f"{tag} too {'high' if actual > expected else 'low'}"
+    words = reading(tag, actual), reading(tag, expected)
+    same = words[0] == words[1] or not words[1].isalpha()
+    return f"{tag} not as expected" if same else f"{tag} {words[0]}, {words[1]} expected"
 
 
 def listed(names: list[str]) -> str:

@@ -257,7 +257,7 @@ def _draw_nodes(axes: Axes, panel: Panel, geometry: Geometry, name: str) -> None
 def _draw_stars(axes: Axes, layout: Layout, geometry: Geometry, name: str) -> None:
     """A star beside the disc's upper left, so that the node's own colour is seen."""
     places = list(layout.stars)
-    offset = 0.9 * geometry.radius[places, None] * np.array([-1.0, 1.0])
+    offset = (geometry.radius[places, None] + RING + 2.0) * np.array([-0.8, 0.8])
     x, y = (geometry.points[places] + offset).T
     size = (2.4 * np.maximum(geometry.radius[places], 5.0)) ** 2
     stars = axes.scatter(x, y, s=size, c=STAR, marker="*", edgecolors=INK, linewidths=0.5, zorder=7, clip_on=False)
