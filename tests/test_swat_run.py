@@ -23,11 +23,12 @@ from graphfaith.swat import Schedule, load, simulate, write_csv
 from graphfaith.swat.attacks import ATTACKS
 from graphfaith.swat.causes import METHODS, NEIGHBORHOODS, Cause
 from graphfaith.swat.report import Scene, Told, _alarm
-from graphfaith.swat.run import _alone, find_files, run
+from graphfaith.swat.run import _alone, find_files, find_truth, run
 from graphfaith.swat.scoring import Event
 from graphfaith.swat.series import Series
 from graphfaith.swat.study import QUICK, Case, recorded, simulated, study
 from graphfaith.swat.tags import TAGS, column
+from graphfaith.swat.truth import read_truth, write_truth
 
 KEYS = {
     "forecast_gain", "precision", "recall", "f1", "f1_oracle", "events", "events_detected", "accused_attacked",
@@ -225,6 +226,16 @@ class TestOwnFiles:
         assert "(stretch 1)" in text
         assert "FIT401" not in (tmp_path / "results.md").read_text()
 
+    def test_with_the_truth_all_numbers_are_there(self, own: Path, tmp_path: Path) -> None:
+        data = tmp_path / "data"
+        shutil.copytree(own, data)
+        chosen = [attack for attack in ATTACKS if attack.number in (6, 10)]
+        write_truth(simulate(0.15, seed=9, attacks=Schedule.of(chosen, seed=1)), data / "truth.csv")
+        results, paths = run(tmp_path / "out", data=data, quick=True, seeds=(0,), compare=False)
+        assert results["accused_attacked"] == 1.0
+        assert [row["attacked"] for row in results["seeds"][0]["attacks"]] == [["AIT202"], ["FIT401"]]
+        assert "(attack 10)" in paths[1].read_text()
+
     def test_swapped_or_without_attacks(self, own: Path) -> None:
         normal, attack = (load(path) for path in find_files(own))
         with pytest.raises(InputError, match="are the two files swapped"):
@@ -249,6 +260,35 @@ class TestOwnFiles:
         with pytest.raises(DataError, match=re.escape(words)):
             find_files(tmp_path)
 
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("", "has no column 'attack'"),
+            ("attack,start,stop\n", "has no column 'tags'; it needs attack, start, stop, tags"),
+            ("attack,start,stop,tags\n", "names no attack"),
+            ("attack,start,stop,tags\nx,2024-01-01T00:00:00,2024-01-01T00:01:00,P101", "row 2, column attack: 'x'"),
+            ("attack,start,stop,tags\n1,soon,2024-01-01T00:01:00,P101", "row 2, column start: 'soon' is no time"),
+            ("attack,start,stop,tags\n1,2024-01-01T00:02:00,2024-01-01T00:01:00,P101", "column stop: it is before"),
+            (
+                "attack,start,stop,tags\n1,2024-01-01T00:00:00,2024-01-01T00:01:00,P999",
+                "column tags: unknown tag 'P999'",
+            ),
+            ("attack,start,stop,tags\n1,2024-01-01T00:00:00,2024-01-01T00:01:00,", "column tags: it names none"),
+            ("attack,start,stop,tags\n1,2031-01-01T00:00:00,2031-01-01T00:01:00,P101", "but the truth has none there"),
+        ],
+    )
+    def test_a_truth_that_is_wrong(self, own: Path, tmp_path: Path, text: str, words: str) -> None:
+        (tmp_path / "truth.csv").write_text(text)
+        normal, attack = (load(path) for path in find_files(own))
+        with pytest.raises(DataError, match=re.escape(words)):
+            recorded(normal, attack, read_truth(tmp_path / "truth.csv"))
+
+    def test_two_truths(self, tmp_path: Path) -> None:
+        for name in ("a_truth.csv", "b_truth.csv"):
+            (tmp_path / name).touch()
+        with pytest.raises(DataError, match=r"it has 'a_truth\.csv', 'b_truth\.csv'"):
+            find_truth(tmp_path)
+
     def test_no_folder(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="there is no folder"):
             run(tmp_path / "out", data=tmp_path / "nowhere", quick=True)
@@ -264,6 +304,10 @@ class TestCommand:
         assert normal.readings.shape == (4320, len(TAGS))
         assert np.allclose(normal.readings, simulate(0.05, seed=0).readings, rtol=1e-6)
         assert attack.labels.any()
+        (known, *_) = read_truth(find_truth(tmp_path / "plant"))
+        assert (known.number, [TAGS[tag] for tag in known.tags]) == (1, ["MV101"])
+        inside = (attack.times >= known.start) & (attack.times <= known.stop)
+        assert attack.labels[inside].all()
 
     @pytest.mark.parametrize(
         ("arguments", "words"),

@@ -20,6 +20,7 @@ from .loader import MAX_GAP
 from .run import run as run_study
 from .schedule import Schedule
 from .simulation import simulate as simulate_plant
+from .truth import write_truth
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -43,7 +44,7 @@ def simulate(
     attack_days: Annotated[float, typer.Option(help="Days with attacks; all of them take 1.2.")] = 1.2,
     seed: Seed = 0,
 ) -> None:
-    """Write a recording of normal operation and one with attacks, in the layout of the genuine files.
+    """Write a recording of normal operation, one with attacks, in the layout of the genuine files, and the truth.
 
     \\b
     Example:
@@ -60,7 +61,9 @@ def simulate(
     write_csv(simulate_plant(days, seed=seed), paths[0])
     run = simulate_plant(attack_days, seed=seed + 1, attacks=Schedule.of(seed=seed))
     write_csv(run, paths[1])
-    for path in paths:
+    truth = folder / "Simulated_Truth.csv"
+    write_truth(run, truth)
+    for path in (*paths, truth):
         typer.echo(f"{folder / path.name}")
     typer.echo(f"{len(run.spans)} attacks: {', '.join(str(span.attack.number) for span in run.spans)}")
 
@@ -69,7 +72,7 @@ def simulate(
 def run(
     folder: Annotated[Path, typer.Option("--out", help="Folder for the results.")],
     data: Annotated[
-        Path | None, typer.Option(help="A folder with your own two files, *normal* and *attack*, .xlsx or .csv.")
+        Path | None, typer.Option(help="A folder with your own files, *normal* and *attack*, .xlsx or .csv; *truth*.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Eight attacks and half a day, in a minute.")] = False,
     seeds: Annotated[int | None, typer.Option(help="How many; five if left out, one with --quick.")] = None,

@@ -21,6 +21,7 @@ from .loader import MAX_GAP, load
 from .report import write_report
 from .study import FULL, QUICK, Case, Size, monitor_of, recorded, simulated, study
 from .summary import summary
+from .truth import read_truth
 
 try:
     import fcntl
@@ -59,7 +60,12 @@ def run(
             (folder / f"seed-{seed}").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder '{folder}': {error.strerror or error}") from error
-    case = None if files is None else recorded(*(load(path, max_gap=max_gap) for path in files))
+    case = None
+    if files is not None and data is not None:
+        truth = find_truth(data)
+        known = None if truth is None else read_truth(truth)
+        normal, attacked = (load(path, max_gap=max_gap) for path in files)
+        case = recorded(normal, attacked, known)
     with _alone(folder):
         return _finish(folder, chosen, case, size, what, compare, workers, str(data or SIMULATION), say)
 
@@ -67,7 +73,11 @@ def run(
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """One run at a time in a folder: two would write each other's files."""
-    with (folder / ".lock").open("w") as file:
+    try:
+        file = (folder / ".lock").open("w")
+    except OSError as error:
+        raise OutputError(f"cannot write in '{folder}': {error.strerror or error}") from error
+    with file:
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -115,6 +125,15 @@ def find_files(folder: Path) -> tuple[Path, Path]:
             raise DataError(f"'{folder}' should have one .csv or .xlsx file with '{word}' in its name; it has {names}")
         found.append(files[0])
     return found[0], found[1]
+
+
+def find_truth(folder: Path) -> Path | None:
+    """The file that says which tags were attacked when, if there is one: that with "truth" in its name."""
+    found = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".csv" and "truth" in path.stem.lower())
+    if len(found) > 1:
+        names = ", ".join(f"'{path.name}'" for path in found)
+        raise DataError(f"'{folder}' should have one .csv file with 'truth' in its name, or none; it has {names}")
+    return found[0] if found else None
 
 
 def _studies(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +34,7 @@ from .series import Scale, Series, Windows, series_of
 from .simulation import simulate
 from .tags import P601, TAGS, column
 from .training import Plan, error_of, forecasts, train
+from .truth import Known, with_truth
 
 # The paper's figure: repeated backwashes, and the same flow meter twice.
 BACKWASH, FLOW, FLOW_AGAIN = 8, 10, 40
@@ -81,7 +82,7 @@ def simulated(seed: int, size: Size) -> Case:
     return Case(normal[:cut], normal[cut:], series_of(attacked), quiet)
 
 
-def recorded(normal: Recording, attacked: Recording) -> Case:
+def recorded(normal: Recording, attacked: Recording, truth: Sequence[Known] | None = None) -> Case:
     """Of files: of normal operation 70 % to train on, 15 % held out, and 15 % that nothing is chosen by."""
     if not attacked.labels.any():
         raise InputError("no row of the second recording is labelled as an attack: are the two files swapped?")
@@ -89,7 +90,10 @@ def recorded(normal: Recording, attacked: Recording) -> Case:
         raise InputError("rows of the first recording are labelled as attacks: it should be normal operation")
     whole = series_of(normal)
     first, second = round(0.7 * len(whole)), round(0.85 * len(whole))
-    return Case(whole[:first], whole[first:second], series_of(attacked), whole[second:])
+    watched = series_of(attacked)
+    if truth is not None:
+        watched = with_truth(watched, truth)
+    return Case(whole[:first], whole[first:second], watched, whole[second:])
 
 
 @dataclass(frozen=True)
