@@ -19,6 +19,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -95,7 +96,7 @@ class Server(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """A thread for each request, up to a number; beyond it, a word instead of a growing heap."""
         if not self._slots.acquire(blocking=False):
-            with _quiet():
+            with suppress(OSError):
                 request.sendall(_BUSY)
             self.shutdown_request(request)
             return
@@ -125,7 +126,7 @@ class Server(ThreadingHTTPServer):
         for request, until in list(self.reading.items()):
             if now > until:
                 self.answered(request)
-                with _quiet():
+                with suppress(OSError):
                     request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
@@ -136,16 +137,6 @@ class Server(ThreadingHTTPServer):
 
 def _bracketed(address: str) -> str:
     return f"[{address}]" if ":" in address else address
-
-
-class _quiet:
-    """A client may be gone before it has its answer; nobody is left to tell."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        return isinstance(error, OSError)
 
 
 class _Refused(Exception):
@@ -251,7 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
             "Cache-Control": "no-store",
             **(more or {}),
         }
-        with _quiet():
+        with suppress(OSError):  # the client may be gone, and nobody is left to tell
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
