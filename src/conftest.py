@@ -1,0 +1,9 @@
+"""Examples in docstrings draw the same weights every time, whatever ran before them."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
