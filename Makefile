@@ -42,7 +42,7 @@ $(VENV)/.browser: tests/install_browser.sh | $(BIN)/python
 	@touch $@
 
 test: check $(VENV)/.browser
-	$(BIN)/pytest -n logical --maxprocesses 8 --dist loadgroup
+	$(BIN)/pytest -n logical --maxprocesses 8
 
 bench: $(VENV)/.test
 	@mkdir -p results
@@ -52,7 +52,7 @@ paper: $(VENV)/.run
 	$(BIN)/graphfaith reproduce --all
 
 nightly: check $(VENV)/.browser
-	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n logical --maxprocesses 8 --dist loadgroup
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n logical --maxprocesses 8
 
 pictures: $(VENV)/.test $(VENV)/.browser
 	$(BIN)/python docs/pictures.py

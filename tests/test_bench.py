@@ -35,9 +35,6 @@ from graphfaith.comparison import ALL_METHODS
 from graphfaith.stages import STAGES
 from graphfaith.target import Target
 
-# What they share is made once: with several processes, by the one that gets them all.
-pytestmark = pytest.mark.xdist_group("bench")
-
 KEYS = [
     "kec_over_captum_saliency",
     "gnnexplainer_over_kec",

@@ -17,9 +17,6 @@ from graphfaith.live.desk import Desk, Question
 from graphfaith.live.server import Server
 from graphfaith.subject import Subject
 
-# What they share is made once: with several processes, by the one that gets them all.
-pytestmark = pytest.mark.xdist_group("browser")
-
 NAMES = ["hub", "pump", "<i>valve</i>", "tank", "tank too", "drain"]
 
 

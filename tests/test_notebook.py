@@ -13,9 +13,6 @@ from playwright.sync_api import Browser, expect
 
 from browsing import watched
 
-# What they share is made once: with several processes, by the one that gets them all.
-pytestmark = pytest.mark.xdist_group("browser")
-
 MAKE = """\
 import torch
 import graphfaith as gf

@@ -14,9 +14,6 @@ from torch_geometric.explain import Explanation
 import graphfaith as gf
 from browsing import Watched, serious, watched
 
-# What they share is made once: with several processes, by the one that gets them all.
-pytestmark = pytest.mark.xdist_group("browser")
-
 BLUE, RED = "rgb(33, 102, 172)", "rgb(178, 24, 43)"
 HOSTILE = [
     "<script>window.hit = 1</script>",

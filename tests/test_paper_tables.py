@@ -26,9 +26,6 @@ from graphfaith.paper.setting import setting
 from graphfaith.paper.tables import PAPER, Table1, Table2, Table3
 from graphfaith.unfaithfulness import unfaithfulness_of
 
-# What they share is made once: with several processes, by the one that gets them all.
-pytestmark = pytest.mark.xdist_group("paper_tables")
-
 ROOT = Path(__file__).parent.parent
 CORE = {"dataset", "method", "neighborhood", "unfaithfulness", "stderr", "relative", "seconds_per_node", "num_samples"}
 

@@ -10,9 +10,6 @@ from graphfaith.swat import ATTACKS, LONG, TAGS, Attack, Force, Hold, Planned, R
 from graphfaith.swat.instruments import NOISE
 from graphfaith.swat.plant import HEIGHT, RISE
 
-# What they share is made once: with several processes, by the one that gets them all.
-pytestmark = pytest.mark.xdist_group("swat_attacks")
-
 DAY = 86_400
 REST = 1200
 SIGMA = np.array([NOISE.get(tag, 0.0) for tag in TAGS])

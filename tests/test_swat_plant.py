@@ -14,9 +14,6 @@ from graphfaith.swat import ACTUATORS, CONSTANT, EDGES, POSITIONS, SENSORS, STAG
 from graphfaith.swat.instruments import NOISE, drift, lag
 from graphfaith.swat.plant import RISE
 
-# What they share is made once: with several processes, by the one that gets them all.
-pytestmark = pytest.mark.xdist_group("swat_plant")
-
 
 def starts(on):
     """Where a series of booleans turns true."""

@@ -30,9 +30,6 @@ from graphfaith.swat.study import QUICK, Case, recorded, simulated, study
 from graphfaith.swat.tags import TAGS, column
 from graphfaith.swat.truth import read_truth, write_truth
 
-# What they share is made once: with several processes, by the one that gets them all.
-pytestmark = pytest.mark.xdist_group("swat_run")
-
 KEYS = {
     "forecast_gain", "precision", "recall", "f1", "f1_oracle", "events", "events_detected", "accused_attacked",
     "false_alarms_per_day", "unfaithfulness",
