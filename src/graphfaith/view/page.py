@@ -83,7 +83,17 @@ def page(
     <!DOCTYPE html>
     """
     target = None if path is None else check_output(path, (".html",))
-    data = page_data(explanations, titles, title, max_nodes, max_features, directed, positions, stars, star_means)
+    data = page_data(
+        explanations,
+        title=title,
+        star_means=star_means,
+        titles=titles,
+        max_nodes=max_nodes,
+        max_features=max_features,
+        directed=directed,
+        positions=positions,
+        stars=stars,
+    )
     text = render_page(data)
     if target is not None:
         write_file(target, text.encode())
@@ -150,28 +160,12 @@ def as_script(data: Any) -> str:
 
 
 def page_data(
-    explanations: Any,
-    titles: Sequence[str] | None = None,
-    title: str | None = None,
-    max_nodes: int = 300,
-    max_features: int = 50,
-    directed: bool | None = None,
-    positions: Any = None,
-    stars: Sequence[int] = (),
-    star_means: str = "marked",
+    explanations: Any, *, title: str | None = None, star_means: str = "marked", max_features: int = 50, **options: Any
 ) -> dict[str, Any]:
-    """What a page shows, as plain values."""
+    """What a page shows, as plain values; ``options`` are those of `lay_out`."""
     if isinstance(explanations, list | tuple) and len(explanations) > MOST_PANELS:
         raise InputError(f"a page has at most {MOST_PANELS} panels, not {len(explanations)}")
-    layout = lay_out(
-        explanations,
-        titles=titles,
-        max_nodes=max_nodes,
-        max_features=max_features,
-        directed=directed,
-        positions=positions,
-        stars=stars,
-    )
+    layout = lay_out(explanations, max_features=max_features, **options)
     names = [shorten(name, LONGEST_NAME) or "(no name)" for name in layout.names]
     explained = sorted({at for panel in layout.panels for at in panel.explained})
     kept = _strongest_edges(layout)
