@@ -38,7 +38,6 @@ from .truth import Known, with_truth
 
 # The paper's figure: repeated backwashes, and the same flow meter twice.
 BACKWASH, FLOW, FLOW_AGAIN = 8, 10, 40
-STORY: Final = ("DPIT301", "P602", "P601")
 _FORMAT: Final = 1
 
 

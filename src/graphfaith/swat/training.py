@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import safetensors.torch
 import torch
@@ -28,13 +28,6 @@ from .series import Windows
 
 _KEY: Final = "graphfaith"
 _CHUNK: Final = 4096  # windows at a time where there is nothing to learn
-
-
-class Model(Protocol):
-    """What can be trained: a module that forecasts [S, 51] from windows [S, 51, 5]."""
-
-    def forecast(self, x: Tensor) -> Tensor:
-        """The next readings."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +64,7 @@ def train(
 ) -> list[float]:
     """Minimise the mean square error; returns that on ``held_out`` after each epoch, and leaves the best weights.
 
+    ``model`` has a ``forecast`` of [S, 51] readings from windows [S, 51, 5].
     ``checkpoint``, a .safetensors file, is written after each epoch and gone on from if it is there: its data and plan
     have to be these. ``each`` is told of every epoch and its error as a share of persistence's.
     """
