@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 import graphfaith as gf
-from graphfaith.models import trained
-from graphfaith.output import check_output, write_file
-from graphfaith.progress import track
-from graphfaith.report import write_json
+from graphfaith._base.files import check_output, write_file
+from graphfaith._base.progress import track
+from graphfaith.data.models import trained
+from graphfaith.view.report import write_json
 
 NODES = {"ba-shapes": range(400, 700, 5), "cora": range(0, 1000, 10)}
 FIT, HELD_OUT = 200, 2000  # samples, of seeds 0 and 1

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from graphfaith.report import write_json
+from graphfaith.view.report import write_json
 
 
 def pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

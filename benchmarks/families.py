@@ -16,7 +16,7 @@ from torch_geometric.explain import Explainer
 from torch_geometric.utils import degree
 
 import graphfaith as gf
-from graphfaith.datasets import load_dataset
+from graphfaith.data import load_dataset
 
 NEAR = ("U(A,0.5)", "B(A,0.5)")
 CONFIG = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}

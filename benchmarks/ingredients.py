@@ -12,20 +12,20 @@ import torch
 from scipy.stats import qmc
 
 import graphfaith as gf
-from graphfaith.difference import bending, carried, energy
+from graphfaith._base.files import check_output
+from graphfaith._base.memory import CHUNK_BYTES
+from graphfaith._base.progress import track
+from graphfaith.data.models import trained
 from graphfaith.explainers import anchored_kec
 from graphfaith.explainers.anchored_kec import BLOCKS
-from graphfaith.memory import CHUNK_BYTES
-from graphfaith.models import trained
-from graphfaith.neighborhood import Perturbations, UniformEdges, as_neighborhood
-from graphfaith.output import check_output
-from graphfaith.progress import track
-from graphfaith.propagation import Propagation
-from graphfaith.report import write_json
-from graphfaith.sensitivity import Sensitivity
-from graphfaith.solve import ridge
-from graphfaith.unfaithfulness import change_of
-from graphfaith.walks import khop_rows
+from graphfaith.metric.unfaithfulness import change_of
+from graphfaith.sampling.neighborhood import Perturbations, UniformEdges, as_neighborhood
+from graphfaith.surrogate.difference import bending, carried, energy
+from graphfaith.surrogate.propagation import Propagation
+from graphfaith.surrogate.sensitivity import Sensitivity
+from graphfaith.surrogate.solve import ridge
+from graphfaith.surrogate.walks import khop_rows
+from graphfaith.view.report import write_json
 
 EDGES = ("U(A,0.2)", "U(A,0.5)", "B(A,0.2)", "B(A,0.5)")
 FEATURES = ("U(X,0.2r)", "U(X,0.2r)xU(A,0.2)", "U(X,0.5r)xU(A,0.5)")

@@ -20,8 +20,8 @@ from torch_geometric.explain import Explanation
 from torch_geometric.nn import GCN
 
 import graphfaith as gf
-from graphfaith.comparison import explainer_for
-from graphfaith.models import trained
+from graphfaith.compare import explainer_for
+from graphfaith.data.models import trained
 from graphfaith.subject import Subject
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))

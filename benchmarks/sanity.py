@@ -16,12 +16,12 @@ from sklearn.metrics import roc_auc_score
 from torch_geometric.explain import Explainer
 
 import graphfaith as gf
-from graphfaith.comparison import METHODS, MODEL_CONFIG
-from graphfaith.models import BAShapesGCN, CitationGCN, trained
-from graphfaith.neighborhood import as_neighborhood
-from graphfaith.output import check_output
-from graphfaith.progress import track
-from graphfaith.report import write_json
+from graphfaith._base.files import check_output
+from graphfaith._base.progress import track
+from graphfaith.compare import METHODS, MODEL_CONFIG
+from graphfaith.data.models import BAShapesGCN, CitationGCN, trained
+from graphfaith.sampling.neighborhood import as_neighborhood
+from graphfaith.view.report import write_json
 
 COMPARED = ("anchored-kec", "kec", "saliency")
 NEAR = ("U(A,0.5)", "B(A,0.5)")

@@ -19,13 +19,13 @@ import torch
 from families import families, train
 from rich.console import Console
 
-from graphfaith.arguments import EDGE_NEIGHBORHOODS, FEATURE_NEIGHBORHOODS
-from graphfaith.comparison import METHODS, compare
-from graphfaith.datasets import load_dataset
-from graphfaith.neighborhood import parse_neighborhood
-from graphfaith.output import check_output
-from graphfaith.progress import track
-from graphfaith.report import print_rows, write_json
+from graphfaith._base.files import check_output
+from graphfaith._base.progress import track
+from graphfaith.cli.arguments import EDGE_NEIGHBORHOODS, FEATURE_NEIGHBORHOODS
+from graphfaith.compare import METHODS, compare
+from graphfaith.data import load_dataset
+from graphfaith.sampling.neighborhood import parse_neighborhood
+from graphfaith.view.report import print_rows, write_json
 
 
 def main(arguments: list[str]) -> None:

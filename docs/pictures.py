@@ -16,10 +16,10 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
-from graphfaith.live.desk import Desk, Question
-from graphfaith.live.server import Server
-from graphfaith.models import trained
+from graphfaith.data.models import trained
 from graphfaith.subject import Subject
+from graphfaith.view.live.desk import Desk, Question
+from graphfaith.view.live.server import Server
 
 LIVE_NODE = 665  # of Cora: a hundred nodes in reach, which fit in a picture
 DOCS = Path(__file__).parent

@@ -6,8 +6,8 @@ python examples/computation_graph_size.py
 from torch_geometric.utils import k_hop_subgraph
 
 from graphfaith import ComputationGraph
-from graphfaith.datasets import load_dataset
-from graphfaith.graph import Graph
+from graphfaith.data import load_dataset
+from graphfaith.graph.graph import Graph
 
 data = load_dataset("cora")
 graph, nodes = Graph.of(data.x, data.edge_index), range(0, 1000, 20)

@@ -10,8 +10,8 @@ import torch
 from torch_geometric.explain import Explainer
 
 import graphfaith as gf
-from graphfaith.datasets.advection import advection, expected
-from graphfaith.showcase import trained_forecaster
+from graphfaith.data.advection import advection, expected
+from graphfaith_studies.showcase import trained_forecaster
 
 NEAR = "U(X,0.2r)xU(A,0.2)"
 CONFIG = {"mode": "regression", "task_level": "node", "return_type": "raw"}

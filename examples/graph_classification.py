@@ -12,8 +12,8 @@ from torch_geometric.data import Batch
 from torch_geometric.explain import Explainer
 
 import graphfaith as gf
-from graphfaith.datasets.ba_2motifs import ba_2motifs
-from graphfaith.showcase import trained_motif_classifier
+from graphfaith.data.ba_2motifs import ba_2motifs
+from graphfaith_studies.showcase import trained_motif_classifier
 
 NEAR = "B(A,0.2)"
 CONFIG = {"mode": "multiclass_classification", "task_level": "graph", "return_type": "raw"}

@@ -11,7 +11,7 @@ from torch_geometric.explain import Explainer
 from torch_geometric.utils import degree
 
 import graphfaith as gf
-from graphfaith.showcase import trained_link_predictor
+from graphfaith_studies.showcase import trained_link_predictor
 
 NEAR = ("U(A,0.5)", "B(A,0.5)")
 CONFIG = {"mode": "binary_classification", "task_level": "edge", "return_type": "raw"}

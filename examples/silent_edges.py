@@ -10,7 +10,7 @@ from torch_geometric.explain import Explainer
 
 import graphfaith as gf
 from graphfaith.cli import parse_nodes
-from graphfaith.models import trained
+from graphfaith.data.models import trained
 
 torch.set_num_threads(1)
 cora = trained("cora")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from graphfaith.errors import InputError
-from graphfaith.paper.experiment import Experiment, Unit
+from graphfaith._base.errors import InputError
+from graphfaith_studies.paper.experiment import Experiment, Unit
 
 
 class Squares(Experiment):

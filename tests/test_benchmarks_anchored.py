@@ -14,9 +14,9 @@ import torch
 from torch_geometric.data import Data
 
 import graphfaith as gf
-from graphfaith.datasets.ba_shapes import ba_shapes
-from graphfaith.models import BAShapesGCN, CitationGCN, Trained
-from graphfaith.neighborhood import as_neighborhood
+from graphfaith.data.ba_shapes import ba_shapes
+from graphfaith.data.models import BAShapesGCN, CitationGCN, Trained
+from graphfaith.sampling.neighborhood import as_neighborhood
 
 SCRIPTS = Path(__file__).parents[1] / "benchmarks"
 

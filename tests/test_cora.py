@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from conftest import needs_data
-from graphfaith.comparison import ALL_METHODS, compare
-from graphfaith.models import trained
-from graphfaith.neighborhood import BernoulliEdges, UniformEdges
+from graphfaith.compare import ALL_METHODS, compare
+from graphfaith.data.models import trained
+from graphfaith.sampling.neighborhood import BernoulliEdges, UniformEdges
 
 pytestmark = needs_data
 

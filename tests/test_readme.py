@@ -15,8 +15,8 @@ from torch_geometric.nn import GAT
 
 import graphfaith as gf
 from conftest import needs_data
-from graphfaith.conformance import CHECKS
-from graphfaith.swat.tables import markdown
+from graphfaith.testing import CHECKS
+from graphfaith_studies.swat.tables import markdown
 
 ROOT = Path(__file__).parent.parent
 README, MODELS = (ROOT / "README.md").read_text(), ROOT / "docs" / "models.md"

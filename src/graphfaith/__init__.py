@@ -1,10 +1,6 @@
 """Explanations of graph neural networks, with a number and an error bar that say how far to trust them."""
 
-from .archive import load, save
-from .computation_graph import ComputationGraph
-from .conformance import CheckFailure, CheckResult, check_explainer
-from .difference import AnchoredModel, DifferenceModel, KHopModel, LinearModel, SubgraphModel
-from .errors import (
+from ._base.errors import (
     DataError,
     GraphfaithError,
     InputError,
@@ -14,11 +10,16 @@ from .errors import (
     ReachWarning,
     UnsupportedError,
 )
-from .estimate import Unfaithfulness
+from ._base.version import __version__
 from .explainers import KEC, AnchoredKEC, GNNExplainer, IntegratedGradients, Linear, PGExplainer, Saliency, SubgraphX
-from .explanation import SignedExplanation, signed_subgraph, to_networkx, top_edges, top_features, top_nodes
-from .many import explain_nodes
-from .neighborhood import (
+from .explainers.many import explain_nodes
+from .explanation.archive import load, save
+from .explanation.scores import node_scores
+from .explanation.signed import SignedExplanation, signed_subgraph, to_networkx, top_edges, top_features, top_nodes
+from .graph.computation_graph import ComputationGraph
+from .metric.unfaithfulness import general_unfaithfulness, subgraph_lower_bound, unfaithfulness_of
+from .model.target import Target
+from .sampling.neighborhood import (
     BernoulliEdges,
     Neighborhood,
     Perturbations,
@@ -26,16 +27,10 @@ from .neighborhood import (
     UniformFeatures,
     parse_neighborhood,
 )
-from .scores import node_scores
-from .target import Target
-from .unfaithfulness import (
-    general_unfaithfulness,
-    subgraph_lower_bound,
-    unfaithfulness_of,
-)
+from .surrogate.difference import AnchoredModel, DifferenceModel, KHopModel, LinearModel, SubgraphModel
+from .surrogate.estimate import Unfaithfulness
+from .testing import CheckFailure, CheckResult, check_explainer
 from .view import figure, page, show
-
-__version__ = "0.1.0"
 
 __all__ = [
     "KEC",
@@ -70,6 +65,7 @@ __all__ = [
     "UniformEdges",
     "UniformFeatures",
     "UnsupportedError",
+    "__version__",
     "check_explainer",
     "explain_nodes",
     "figure",

@@ -10,15 +10,15 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer, Explanation
 
-from .call import check_edges
-from .checks import check_count
-from .comparison import METHODS, Samples
-from .memory import parse_memory
-from .neighborhood import Neighborhood, as_neighborhood
-from .own_model import arguments_for
-from .target import Target
-from .task import Task
-from .unfaithfulness import general_unfaithfulness
+from ._base.checks import check_count
+from ._base.memory import parse_memory
+from .compare import METHODS, Samples
+from .metric.unfaithfulness import general_unfaithfulness
+from .model.arguments import arguments_for
+from .model.call import check_edges
+from .model.target import Target
+from .model.task import Task
+from .sampling.neighborhood import Neighborhood, as_neighborhood
 
 
 @dataclass(frozen=True)

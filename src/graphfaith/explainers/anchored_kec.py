@@ -10,17 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..checks import check_count, check_real, check_seed
-from ..difference import AnchoredModel, DifferenceModel, bending, carried, energy
-from ..errors import InputError, ModelError
-from ..estimate import estimated
-from ..neighborhood import Neighborhood, Perturbations, as_neighborhood
-from ..propagation import MOMENTS, Propagation
-from ..sensitivity import Sensitivity, gradients_at
-from ..solve import ridge
-from ..stages import stage, timed
-from ..target import Target
-from ..walks import Float64, Normalization
+from .._base.checks import check_count, check_real, check_seed
+from .._base.errors import InputError, ModelError
+from .._base.stages import stage, timed
+from ..model.target import Target
+from ..sampling.neighborhood import Neighborhood, Perturbations, as_neighborhood
+from ..surrogate.difference import AnchoredModel, DifferenceModel, bending, carried, energy
+from ..surrogate.estimate import estimated
+from ..surrogate.propagation import MOMENTS, Propagation
+from ..surrogate.sensitivity import Sensitivity, gradients_at
+from ..surrogate.solve import ridge
+from ..surrogate.walks import Float64, Normalization
 from .base import FaithfulExplainer
 
 Block = Literal["khop", "degrees", "saliency", "mean", "energy", "curvature"]
@@ -43,11 +43,11 @@ class AnchoredKEC(FaithfulExplainer):
 
     One in twelve samples is asked for F's gradient. From these come the mean gradient :math:`E \nabla F`, the
     columns U of X that F looks at, and the directions along which F bends
-    (:class:`~graphfaith.sensitivity.Sensitivity`). That leaves some thirty unknowns, whatever the graph: w_k, v_kj of
-    the in-weights c = N(A) 1, a_0, a_1 and the scales of the curvature q. They are fitted to F's values at the other
+    (:class:`~graphfaith.surrogate.sensitivity.Sensitivity`). That leaves some thirty unknowns, whatever the graph: w_k,
+    v_kj of the in-weights c = N(A) 1, a_0, a_1 and the scales of the curvature q. They are fitted to F's values at the other
     samples by ridge regression, whose penalty has the least leave-one-out error
-    (:func:`~graphfaith.solve.ridge`). If the gradient alone, or p = 0, has a smaller one, that is the p. The form of p
-    is in :class:`~graphfaith.difference.AnchoredModel`.
+    (:func:`~graphfaith.surrogate.solve.ridge`). If the gradient alone, or p = 0, has a smaller one, that is the p. The
+    form of p is in :class:`~graphfaith.surrogate.difference.AnchoredModel`.
 
     An explanation carries ``estimate``, the leave-one-out estimate of Delta(p) and relative Delta with their errors,
     ``fit_samples``, how many samples were drawn, and ``chosen``: "anchored", "saliency" or "zero".

@@ -13,17 +13,17 @@ from torch_geometric.explain import Explanation
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import ExplainerConfig, ModelConfig
 
-from ..adapter import Explained, explain, make_target
-from ..call import Edges, check_edges
-from ..checks import check_count, check_real, check_seed
-from ..difference import DifferenceModel
-from ..errors import UnprovenError, UnsupportedError
-from ..layers import evaluating, heterogeneous_part
-from ..memory import parse_memory
-from ..neighborhood import Neighborhood, Perturbations, as_neighborhood
-from ..stages import stage
-from ..target import Target
-from ..threads import one_thread
+from .._base.checks import check_count, check_real, check_seed
+from .._base.errors import UnprovenError, UnsupportedError
+from .._base.memory import parse_memory
+from .._base.stages import stage
+from .._base.threads import one_thread
+from ..explanation.masks import Explained, explain, make_target
+from ..model.call import Edges, check_edges
+from ..model.layers import evaluating, heterogeneous_part
+from ..model.target import Target
+from ..sampling.neighborhood import Neighborhood, Perturbations, as_neighborhood
+from ..surrogate.difference import DifferenceModel
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..checks import check_count, check_seed
-from ..difference import LinearModel
-from ..draw import keys, uniform
-from ..errors import InputError
-from ..neighborhood import edge_keys
-from ..target import Target
+from .._base.checks import check_count, check_seed
+from .._base.errors import InputError
+from ..model.target import Target
+from ..sampling.draw import keys, uniform
+from ..sampling.neighborhood import edge_keys
+from ..surrogate.difference import LinearModel
 from .base import FaithfulExplainer
 
 Baseline = Literal["zero", "random", "full"]

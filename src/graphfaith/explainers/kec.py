@@ -8,15 +8,15 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from ..coordinates import Coordinates
-from ..difference import DifferenceModel, KHopModel
-from ..errors import InputError
-from ..neighborhood import Neighborhood
-from ..scratch import scratch
-from ..solve import Ridge, Solution, ridge, truncated_svd
-from ..stages import stage, timed
-from ..target import Target
-from ..walks import Normalization, khop_rows
+from .._base.errors import InputError
+from .._base.scratch import scratch
+from .._base.stages import stage, timed
+from ..model.target import Target
+from ..sampling.neighborhood import Neighborhood
+from ..surrogate.coordinates import Coordinates
+from ..surrogate.difference import DifferenceModel, KHopModel
+from ..surrogate.solve import Ridge, Solution, ridge, truncated_svd
+from ..surrogate.walks import Normalization, khop_rows
 from .base import FittedExplainer
 
 Solver = Literal["tsvd", "ridge"]

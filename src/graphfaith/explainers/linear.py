@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..computation_graph import ComputationGraph
-from ..difference import LinearModel
-from ..memory import CHUNK_BYTES
-from ..solve import truncated_svd, truncated_svd_dual
-from ..target import Target
-from ..unfaithfulness import change_of
+from .._base.memory import CHUNK_BYTES
+from ..graph.computation_graph import ComputationGraph
+from ..metric.unfaithfulness import change_of
+from ..model.target import Target
+from ..surrogate.difference import LinearModel
+from ..surrogate.solve import truncated_svd, truncated_svd_dual
 from .base import FittedExplainer
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..difference import LinearModel
-from ..target import Target
+from ..model.target import Target
+from ..surrogate.difference import LinearModel
 from .base import FaithfulExplainer
 
 

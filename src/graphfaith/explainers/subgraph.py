@@ -15,11 +15,11 @@ from torch_geometric.explain import algorithm as pyg
 from torch_geometric.explain.config import ExplainerConfig, ModelTaskLevel
 from torch_geometric.utils import get_embeddings, k_hop_subgraph
 
-from ..checks import check_count, check_real, check_seed
-from ..difference import DifferenceModel, SubgraphModel
-from ..errors import InputError, UnsupportedError
-from ..layers import evaluating, unmasked_afterwards
-from ..target import Target
+from .._base.checks import check_count, check_real, check_seed
+from .._base.errors import InputError, UnsupportedError
+from ..model.layers import evaluating, unmasked_afterwards
+from ..model.target import Target
+from ..surrogate.difference import DifferenceModel, SubgraphModel
 from .base import FaithfulExplainer
 
 Silent = Literal["drop", "keep"]

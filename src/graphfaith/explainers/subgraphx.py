@@ -13,12 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.explain.config import ModelTaskLevel
 
-from ..call import Edges
-from ..checks import check_count, check_real, check_seed
-from ..difference import DifferenceModel, SubgraphModel
-from ..draw import keys, uniform
-from ..errors import InputError, UnsupportedError
-from ..target import Target
+from .._base.checks import check_count, check_real, check_seed
+from .._base.errors import InputError, UnsupportedError
+from ..model.call import Edges
+from ..model.target import Target
+from ..sampling.draw import keys, uniform
+from ..surrogate.difference import DifferenceModel, SubgraphModel
 from .base import FaithfulExplainer
 from .subgraph import Silent, SubgraphExplainer
 

@@ -18,11 +18,11 @@ import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from graphfaith.errors import InputError
-from graphfaith.output import check_output, write_file
-from graphfaith.view.frame import draw_legend, draw_titles, frame_for
-from graphfaith.view.layout import Layout, lay_out
-from graphfaith.view.panel import draw_features, draw_panel, fit
+from .._base.errors import InputError
+from .._base.files import check_output, write_file
+from .frame import draw_legend, draw_titles, frame_for
+from .layout import Layout, lay_out
+from .panel import draw_features, draw_panel, fit
 
 # Without a date, the same picture is the same file.
 _METADATA: dict[str, dict[str, str | None]] = {

@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from graphfaith.view.labels import shorten, text_size
-from graphfaith.view.layout import Layout, Panel
-from graphfaith.view.panel import FAINT_INK, INK, LOOP_FROM, MARGIN, line_style, node_style, scatter_nodes
+from .labels import shorten, text_size
+from .layout import Layout, Panel
+from .panel import FAINT_INK, INK, LOOP_FROM, MARGIN, line_style, node_style, scatter_nodes
 
 _SIDE, _GAP = 10.0, 14.0
 _TITLE, _SUBTITLE, _CAPTION, _FEATURE_ROW = 15.0, 12.0, 13.0, 9.5

@@ -11,7 +11,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 from numpy.typing import NDArray
 
-from graphfaith.view.positions import Array
+from .positions import Array
 
 _LONGEST = 18
 # Right, left, above, below, then the diagonals: the order in which a reader finds a label.

@@ -20,9 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphfaith.errors import InputError
-from graphfaith.view.positions import Array, Index, place
-from graphfaith.view.scores import Scores, read
+from .._base.errors import InputError
+from .positions import Array, Index, place
+from .scores import Scores, read
 
 MOST_NODES = 2000  # placing takes memory in the square of it, and nobody can read more
 

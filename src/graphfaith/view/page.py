@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from graphfaith.errors import InputError
-from graphfaith.output import check_output, write_file
-from graphfaith.view.labels import shorten
-from graphfaith.view.layout import Layout, Panel, lay_out
+from .._base.errors import InputError
+from .._base.files import check_output, write_file
+from .labels import shorten
+from .layout import Layout, Panel, lay_out
 
 MOST_EDGES = 2000  # in a panel: a browser drags no more of them smoothly, and nobody can tell more apart
 MOST_PANELS = 12

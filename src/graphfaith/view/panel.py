@@ -18,9 +18,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
-from graphfaith.view.labels import Label, Scene, place_labels, shorten
-from graphfaith.view.layout import Layout, Panel
-from graphfaith.view.positions import Array
+from .labels import Label, Scene, place_labels, shorten
+from .layout import Layout, Panel
+from .positions import Array
 
 POSITIVE, NEGATIVE = "#2166ac", "#b2182b"
 EXPLAINED, CONTEXT, INK, FAINT_INK = "#707070", "#d4d4d4", "#1a1a1a", "#5f5f5f"

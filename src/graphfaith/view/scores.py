@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch_geometric.explain import HeteroExplanation
 
-from graphfaith.errors import InputError, UnsupportedError
+from .._base.errors import InputError, UnsupportedError
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,70 @@
+"""``graphfaith demo``: the main job, from nothing, on a graph that is generated here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from .._base.errors import OutputError
+from .._base.files import check_output
+from ..compare import ALL_METHODS
+from ..model.target import Target
+from ..subject import Subject
+from ..view import figure
+from ..view import page as write_page
+from ..view.report import print_rows, write_json
+from .arguments import check_numbers
+from .options import Json, Seed
+from .score import compare_methods
+from .source import train
+
+PICTURED = ("anchored-kec", "kec", "saliency", "gnnexplainer-soft")
+SHOWN = 40  # nodes in a picture: more of BA-Shapes than that is a tangle
+
+
+def demo(
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("demo"),
+    seed: Seed = 0,
+    json_file: Json = None,
+) -> None:
+    """Train on BA-Shapes, explain a dozen motif nodes with every method but subgraphx, and compare.
+
+    \b
+    Example:
+      graphfaith demo --out demo
+    """
+    check_numbers(1, seed, 0)
+    outputs = [] if json_file is None else [check_output(json_file, (".json",))]
+    _make_folder(folder)
+    results, picture, page_file = (
+        folder / f"{name}" for name in ("results.json", "explanations.png", "explanations.html")
+    )
+    outputs.append(check_output(results, (".json",)))
+    check_output(picture, (".png",))
+    check_output(page_file, (".html",))
+    fit = train("ba-shapes", 0)
+    nodes, near = list(range(400, 700, 25)), ["U(A,0.5)", "B(A,0.5)"]
+    rows = compare_methods(fit, nodes, list(ALL_METHODS), near, seed=seed)
+    print_rows(Console(), rows)
+    for path in outputs:
+        write_json(path, [row.as_json() for row in rows])
+    # A hub's neighbourhood does not fit in a picture: draw the node with the smallest one.
+    shown = min(
+        nodes, key=lambda node: Target(fit.model, fit.data.x, fit.data.edge_index, node).computation_graph.num_nodes
+    )
+    subject = Subject(fit.model, fit.data)
+    explanations = [subject.explain(shown, method, "B(A,0.5)", seed=seed) for method in PICTURED]
+    figure(explanations, picture, max_nodes=SHOWN)
+    write_page(explanations, page_file, max_nodes=SHOWN)
+    typer.echo(f"\nRows: {results}\nNode {shown} explained by {', '.join(PICTURED)}: {picture}")
+    typer.echo(f"The same as a page, to open in a browser: {page_file}")
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder '{folder}': {error.strerror or error}") from error

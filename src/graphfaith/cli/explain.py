@@ -1,0 +1,112 @@
+"""``graphfaith explain``: one prediction explained, by one method or by several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from .._base.errors import InputError
+from .._base.files import check_output
+from ..data.graph_file import read_graph
+from ..explanation import archive
+from ..model.task import Task
+from ..subject import Options
+from ..view import figure
+from ..view import page as write_page
+from ..view.report import explanation_row, print_explanation, write_json
+from .arguments import check_numbers, free_path, methods_of, neighborhoods_of, samples_of, source_of
+from .options import (
+    AnyDataset,
+    Edges,
+    FitSamples,
+    Json,
+    Level,
+    MaxMemory,
+    Methods,
+    Mode,
+    ModelSeed,
+    Neighborhoods,
+    NumHops,
+    OwnData,
+    OwnModel,
+    ReturnType,
+    Seed,
+    TestSamples,
+)
+from .source import open_subject, supported
+
+SHOWN = 40  # nodes in a picture: more of BA-Shapes than that is a tangle
+
+
+def explain(
+    node: Annotated[int, typer.Option("--node", "--index", help="The node to explain, or the edge or graph.")],
+    dataset: AnyDataset = None,
+    model: OwnModel = None,
+    data: OwnData = None,
+    method: Methods = ["anchored-kec"],  # noqa: B006
+    neighborhood: Neighborhoods = ["U(A,0.5)"],  # noqa: B006
+    level: Level = "node",
+    mode: Mode = Task.mode,
+    return_type: ReturnType = Task.return_type,
+    num_hops: NumHops = None,
+    edges: Edges = "auto",
+    max_memory: MaxMemory = None,
+    top: Annotated[int, typer.Option(help="How many edges and features to print.")] = 10,
+    samples: FitSamples = "200",
+    test_samples: TestSamples = 500,
+    seed: Seed = 0,
+    model_seed: ModelSeed = 0,
+    json_file: Json = None,
+    figure_file: Annotated[Path | None, typer.Option("--figure", help="Where to draw it (.png, .pdf or .svg).")] = None,
+    page_file: Annotated[Path | None, typer.Option("--page", help="Also write a page to open (.html).")] = None,
+    save_file: Annotated[Path | None, typer.Option("--save", help="Also keep the explanation (.safetensors).")] = None,
+) -> None:
+    """Explain one node: its strongest edges and features with their signs, a JSON and a figure.
+
+    \b
+    Examples:
+      graphfaith explain --dataset cora --node 42 --neighborhood "U(A,0.5)" --samples auto
+      graphfaith explain --model mymodule:load --data graph.pt --node 10
+    """
+    task, options = Task(mode, return_type, level), Options(num_hops, edges, max_memory)
+    dataset = source_of(dataset, model, data, task, model_seed)
+    methods = methods_of(method)
+    count = samples_of(samples, methods)
+    check_numbers(test_samples, seed, model_seed)
+    if top < 1:
+        raise InputError(f"--top must be at least 1 (got {top})")
+    graph = None if data is None else read_graph(data)
+    near = neighborhoods_of(neighborhood, dataset, graph)
+    stem = f"{Path(dataset).stem}-{node}" if level == "node" else f"{Path(dataset).stem}-{level}-{node}"
+    json_file, figure_file = json_file or free_path(stem, ".json"), figure_file or free_path(stem, ".png")
+    json_path, figure_path = check_output(json_file, (".json",)), check_output(figure_file, (".png", ".pdf", ".svg"))
+    if page_file is not None:
+        check_output(page_file, (".html",))
+    if save_file is not None:
+        check_output(save_file, (".safetensors",))
+        if len(near) * len(methods) > 1:
+            raise InputError("--save keeps one explanation: name one --method and one --neighborhood")
+    subject = open_subject(dataset, model, graph, node, task, options, model_seed)
+    settings = {"dataset": dataset, **({"model_seed": model_seed} if model is None else {"model": model})}
+    rows, explanations, console = [], [], Console()
+    if "all" in method:
+        methods = supported(subject, methods)
+    for text in near:
+        for name in methods:
+            explanation = subject.explain(node, name, text, count, test_samples, seed)
+            explanations.append(explanation)
+            print_explanation(console, explanation, dataset, top)
+            how = {"method": name, "neighborhood": text, "seed": seed, "fit_samples": count}
+            rows.append(explanation_row(explanation, top, **settings, **how))
+    write_json(json_path, rows)
+    figure(explanations, figure_path, max_nodes=SHOWN)
+    typer.echo(f"\nScores: {json_file}\nFigure: {figure_file}")
+    if page_file is not None:
+        write_page(explanations, page_file)
+        typer.echo(f"Page: {page_file}")
+    if save_file is not None:
+        archive.save(explanations[0], save_file)
+        typer.echo(f"Explanation: {save_file}")

@@ -1,0 +1,95 @@
+"""``graphfaith view``: the live view, served on this machine until the user has seen enough."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from ..data.graph_file import read_graph
+from ..model.task import Task
+from ..subject import Options
+from ..view.live.desk import Desk, Question, check_methods
+from ..view.live.server import Server, check_loopback, check_port
+from .arguments import check_numbers, neighborhoods_of, samples_of, source_of
+from .options import (
+    AnyDataset,
+    Edges,
+    FewMethods,
+    FitSamples,
+    Level,
+    MaxMemory,
+    Mode,
+    ModelSeed,
+    NumHops,
+    OwnData,
+    OwnModel,
+    ReturnType,
+    Seed,
+    TestSamples,
+)
+from .source import open_subject
+
+_GRACE = 3.0  # seconds for what is in work when the user ends it
+
+
+def view(
+    node: Annotated[int, typer.Option("--node", "--index", help="Where to begin: a node, or an edge or a graph.")] = 0,
+    dataset: AnyDataset = None,
+    model: OwnModel = None,
+    data: OwnData = None,
+    method: FewMethods = ["anchored-kec", "kec", "saliency"],  # noqa: B006
+    neighborhood: Annotated[str, typer.Option(help="Where to begin, e.g. U(A,0.5) or B(A,0.5).")] = "U(A,0.5)",
+    level: Level = "node",
+    mode: Mode = Task.mode,
+    return_type: ReturnType = Task.return_type,
+    num_hops: NumHops = None,
+    edges: Edges = "auto",
+    max_memory: MaxMemory = None,
+    samples: FitSamples = "200",
+    test_samples: TestSamples = 500,
+    seed: Seed = 0,
+    model_seed: ModelSeed = 0,
+    host: Annotated[str, typer.Option(help="A loopback address; no other machine can be let in.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Where to listen; any port that is free if 0.")] = 0,
+    browser: Annotated[bool, typer.Option("--open", help="Also open it in the browser.")] = False,
+) -> None:
+    """Look around: a page on this machine that explains whatever node you pick, until Ctrl-C.
+
+    \b
+    Examples:
+      graphfaith view --dataset cora --node 42
+      graphfaith view --model mymodule:load --data graph.pt
+    """
+    task, options = Task(mode, return_type, level), Options(num_hops, edges, max_memory)
+    dataset = source_of(dataset, model, data, task, model_seed)
+    methods = check_methods(method)
+    count = samples_of(samples, methods)
+    check_numbers(test_samples, seed, model_seed)
+    check_loopback(host)
+    check_port(port)
+    graph = None if data is None else read_graph(data)
+    near = neighborhoods_of([neighborhood], dataset, graph)
+    subject = open_subject(dataset, model, graph, node, task, options, model_seed)
+    desk = Desk(subject, dataset, samples=count, test_samples=test_samples, seed=seed)
+    serve(desk, desk.ask(node, methods, near[0]), host=host, port=port, browser=browser)
+
+
+def serve(desk: Desk, first: Question, *, host: str, port: int, browser: bool = False) -> None:
+    """Serve the desk on a loopback address, beginning with a question; Ctrl-C ends it."""
+    with Server(desk, desk.start(first), host, port) as server:
+        typer.echo(f"Explaining {desk.label} at {server.url}\nCtrl-C ends it.")
+        sys.stdout.flush()
+        if browser:
+            webbrowser.open(server.url)
+        try:
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            typer.echo("\nstopped")
+    if not desk.settled(_GRACE):
+        # A thread is deep in the model. Waiting for it could take minutes, and there is nothing to lose.
+        sys.stdout.flush()
+        os._exit(0)

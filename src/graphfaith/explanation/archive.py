@@ -1,0 +1,390 @@
+"""Explanations in files: one safetensors file, with the tensors as they are and all else as JSON in its header.
+
+Nothing in such a file can run. What is read back is compared with what an explanation may hold before anything is
+made of it: the types below and no others, tensors of the right shapes, ids within the graph.
+
+The header's metadata has one entry, "graphfaith", a JSON object with the number of the format, the version of the
+library that wrote it, and the explanation. Plain values are JSON's own; anything else is an object whose "type" says
+how to read it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import math
+import os
+import struct
+from collections.abc import Callable
+from typing import Any, get_args
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+from torch_geometric.explain import Explanation
+from torch_geometric.explain.config import ModelConfig
+
+from .._base.errors import DataError, GraphfaithError, InputError, UnsupportedError
+from .._base.files import check_output, read_file, write_file
+from .._base.version import __version__
+from ..graph.computation_graph import ComputationGraph
+from ..surrogate.difference import AnchoredModel, KHopModel, LinearModel, SubgraphModel
+from ..surrogate.estimate import Unfaithfulness
+from ..surrogate.propagation import MOMENTS
+from ..surrogate.walks import Normalization
+from .scores import check_fields, check_ids, edge_index_of, num_nodes_of
+from .signed import SignedExplanation
+
+FORMAT = 1
+
+_KEY = "graphfaith"
+_PRIVATE = ("_model_config", "_model_args")  # PyG sets these beside the fields
+_DEPTH = 40  # of lists within lists; deeper than any explanation, shallower than Python's stack
+_HEADER = 100_000_000  # bytes; safetensors reads no longer header
+_REAL = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64)
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
+_DTYPES = (*_REAL, *_WHOLE, torch.bool)  # those that safetensors has
+_RECORDS = {cls.__name__: cls for cls in (Unfaithfulness, ComputationGraph)}
+_MODELS = {cls.__name__: cls for cls in (LinearModel, KHopModel, AnchoredModel)}
+
+
+def save(explanation: Explanation, path: str | os.PathLike[str]) -> None:
+    """Save an explanation to a ``.safetensors`` file, from which :func:`load` makes the same one again.
+
+    Every tensor is kept bit for bit, and so is the fitted p of a linear or k-hop method. The p of a subgraph method
+    is the model on the masked graph: it is not saved, scoring makes it again from the masks and the model. Devices
+    and gradients are not kept. A field that holds anything but tensors and plain values is an error, and then no
+    file is written.
+
+    >>> import tempfile
+    >>> explanation = SignedExplanation(edge_index=torch.tensor([[0], [1]]), edge_mask=torch.tensor([-0.5]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(explanation.name(nodes=["pump", "tank"]), f"{folder}/pump.safetensors")
+    ...     load(f"{folder}/pump.safetensors").top_edges()
+    [NamedEdge(source=0, sink=1, score=-0.5, names=['pump', 'tank'])]
+    """
+
+    target = check_output(path, (".safetensors",))
+    _check(explanation)
+    fields = explanation.to_dict()
+    if isinstance(fields.get("difference_model"), SubgraphModel):
+        _check_masks(explanation, fields.pop("difference_model"))
+    fields |= {key: getattr(explanation, key) for key in _PRIVATE if getattr(explanation, key, None) is not None}
+    writer = _Writer()
+    document = {
+        "format": FORMAT,
+        "written_by": __version__,
+        "explanation": {key: writer.encode(value, key) for key, value in fields.items()},
+    }
+    text = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    content: bytes = safetensors.torch.save(writer.tensors, {_KEY: text})
+    if int.from_bytes(content[:8], "little") > _HEADER:
+        raise InputError(f"the explanation's names and plain values take over {_HEADER:,} bytes: keep them as tensors")
+    write_file(target, content)
+
+
+def load(path: str | os.PathLike[str]) -> SignedExplanation:
+    """Read an explanation that :func:`save` wrote. Nothing in the file is ever executed."""
+    content = read_file(path, "cannot load")
+    try:
+        return _read(content)
+    except GraphfaithError as error:
+        raise DataError(f"cannot load '{path}': {error}") from error
+
+
+def _check(explanation: Explanation) -> None:
+    """See that all parts of an explanation fit together, so that nothing is looked up where nothing is."""
+    check_fields(explanation)
+    config, arguments = (getattr(explanation, name, None) for name in _PRIVATE)
+    if not isinstance(config, ModelConfig | None) or not isinstance(arguments, list | None):
+        raise InputError("_model_config and _model_args are not those that PyG sets")
+    model = explanation.get("difference_model")
+    if isinstance(model, LinearModel | KHopModel | AnchoredModel):
+        if tuple(model.graph.size) != (num_nodes_of(explanation), edge_index_of(explanation).size(1)):
+            raise InputError(f"the computation graph is one of {model.graph.size} nodes and edges, not of this graph")
+        _check_model(model)
+
+
+def _check_graph(part: ComputationGraph) -> None:
+    """See that the parts of a computation graph fit together."""
+    (num_nodes, num_edges), n, e = part.size, len(part.nodes), len(part.weight)
+    shapes = {"nodes": (n,), "hop": (n,), "edge_index": (2, e), "edge_id": (e,), "weight": (e,), "felt": (e,)}
+    for name, shape in shapes.items():
+        if tuple(getattr(part, name).shape) != shape:
+            raise InputError(f"{name} of the computation graph must be {list(shape)}")
+    if part.seeds.dim() != 1 or part.e.shape != part.seeds.shape or part.e.dtype != torch.float64:
+        raise InputError("the computation graph must have seeds, and how often each is read, as two lists of a length")
+    if part.x.dim() != 2 or len(part.x) != n or not n <= e or not 0 <= part.num_visible <= n or part.num_hops < 1:
+        raise InputError("the parts of the computation graph do not fit together")
+    if part.felt.dtype != torch.bool or not part.weight.is_floating_point() or not part.x.is_floating_point():
+        raise InputError("the computation graph must have real weights and features, and felt as truth values")
+    check_ids(part.seeds, n, "seeds of the computation graph")
+    check_ids(part.nodes, num_nodes, "nodes of the computation graph")
+    check_ids(part.hop, part.num_hops + 2, "hop of the computation graph")
+    check_ids(part.edge_index, n, "edge_index of the computation graph")
+    check_ids(part.edge_id, num_edges, "edge_id of the computation graph", least=-1)
+
+
+def _check_model(model: LinearModel | KHopModel | AnchoredModel) -> None:
+    part = model.graph
+    if isinstance(model, LinearModel):
+        fits = model.phi_x.shape == part.x.shape and model.phi_a.shape == part.weight.shape
+    elif isinstance(model, AnchoredModel):
+        (n, d), e = part.x.shape, len(part.weight)
+        rank, hops = (*model.bend.shape, 0)[0], (*model.weights.shape, 0)[0] - 1
+        shapes = {
+            (model.weights.shape, (hops + 1, d)),
+            (model.degree_weights.shape, (hops, len(MOMENTS))),
+            (model.phi_x.shape, (n, d)),
+            (model.phi_a.shape, (e,)),
+            (model.stiffness.shape, (2,)),
+            (model.bend.shape, (rank, rank)),
+            *(
+                (part.shape, shape)
+                for part, shape in ((model.along_x, (rank, n, d)), (model.along_a, (rank, e)))
+                if part is not None
+            ),
+        }
+        fits = hops >= 1 and all(tuple(found) == shape for found, shape in shapes)
+        fits = fits and model.normalization in get_args(Normalization)
+    else:
+        fits = model.weights.dim() == 2 and model.weights.size(1) == part.x.size(1)
+        fits = fits and model.normalization in get_args(Normalization)
+    if not fits:
+        raise InputError("the coefficients of the difference model, or its options, do not fit its computation graph")
+
+
+def _check_masks(explanation: Explanation, model: SubgraphModel) -> None:
+    """A subgraph's p is made again from the masks: see that the explanation has those that p differs by."""
+    for name in ("node_mask", "edge_mask"):
+        mask = getattr(model, name)
+        if mask is not None and explanation.get(name) is None and not bool((mask == 1).all()):
+            kind = "node_mask_type" if name == "node_mask" else 'edge_mask_type="object"'
+            raise UnsupportedError(f"the subgraph cannot be saved without its {name}: explain with {kind}")
+
+
+class _Writer:
+    """From values to JSON; tensors are set aside under names that say where they were."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, Tensor] = {}
+        self._names: dict[int, tuple[Tensor, dict[str, Any]]] = {}
+        self._storages: set[int] = set()
+
+    def encode(self, value: Any, where: str, depth: int = 0) -> Any:
+        if depth > _DEPTH:
+            raise InputError(f"'{where[:60]}...' is nested too deeply to be saved")
+        kind = type(value)
+        if value is None or kind in (bool, str):
+            return value
+        if kind is int:
+            return value if abs(value) < 1 << 63 else {"type": "int", "hex": hex(value)}
+        if kind is float:
+            return value if math.isfinite(value) else {"type": "float", "hex": struct.pack(">d", value).hex()}
+        if kind is list:
+            return [self.encode(item, f"{where}.{i}", depth + 1) for i, item in enumerate(value)]
+        if kind is tuple:
+            return {"type": "tuple", "items": self.encode(list(value), where, depth)}
+        if kind is dict:
+            return {"type": "dict", "items": self._fields(value, where, depth)}
+        if kind in (Tensor, torch.nn.Parameter):
+            return self._tensor(value, where)
+        if kind is ModelConfig:
+            values = {field.name: getattr(value, field.name).value for field in dataclasses.fields(value)}
+            return {"type": "ModelConfig", "items": values}
+        if kind in _RECORDS.values():
+            values = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            return {"type": kind.__name__, "items": self._fields(values, where, depth)}
+        if kind in _MODELS.values():
+            # A model keeps what it was made with under the names of its parameters.
+            values = {name: getattr(value, name) for name in _parameters(kind)}
+            return {"type": kind.__name__, "items": self._fields(values, where, depth)}
+        raise UnsupportedError(
+            f"field '{where}' cannot be saved: it holds {kind.__module__}.{kind.__qualname__}, and files hold tensors "
+            "and plain values; set the field to None to save the rest"
+        )
+
+    def _fields(self, values: dict[Any, Any], where: str, depth: int) -> dict[str, Any]:
+        for key in values:
+            if type(key) is not str:
+                raise UnsupportedError(f"field '{where}' cannot be saved: its key {key!r} is not a text")
+        return {key: self.encode(value, f"{where}.{key}", depth + 1) for key, value in values.items()}
+
+    def _tensor(self, value: Tensor, where: str) -> dict[str, Any]:
+        if id(value) in self._names:
+            return self._names[id(value)][1]
+        if value.layout != torch.strided or value.dtype not in _DTYPES or value.is_quantized or value.is_meta:
+            raise UnsupportedError(f"field '{where}' cannot be saved: a tensor of {value.dtype} and {value.layout}")
+        plain = value.detach().cpu().resolve_conj().resolve_neg()
+        # A matrix stored by columns gives other last digits in a product than one stored by rows: keep which it is.
+        strides = plain.stride()
+        order = sorted(range(plain.dim()), key=lambda axis: -strides[axis])
+        plain = plain.permute(order).contiguous()
+        if plain.untyped_storage().data_ptr() in self._storages:
+            plain = plain.clone()
+        self._storages.add(plain.untyped_storage().data_ptr())
+        name = where if where.isascii() and where != "__metadata__" else f"tensor {len(self.tensors)}"
+        while name in self.tensors:
+            name += "'"
+        self.tensors[name] = plain
+        entry: dict[str, Any] = {"type": "tensor", "name": name}
+        if order != sorted(order):
+            entry["order"] = order
+        self._names[id(value)] = (value, entry)  # held, so that no other tensor gets its id
+        return entry
+
+
+def _read(content: bytes) -> SignedExplanation:
+    try:
+        tensors = safetensors.torch.load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    except (
+        SafetensorError,
+        ArithmeticError,
+        AssertionError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        reason = str(error).removeprefix("Error while deserializing: ") or type(error).__name__
+        raise DataError(f"it is no safetensors file, or a damaged one ({reason[:120]})") from error
+    text = (header.get("__metadata__") or {}).get(_KEY)
+    if text is None:
+        raise DataError("it is a safetensors file, but holds no explanation saved by graphfaith")
+    try:
+        document = json.loads(text)
+        version, fields = document["format"], document.get("explanation")
+    except (LookupError, RecursionError, TypeError, ValueError) as error:
+        raise DataError("its description is damaged: not the JSON that graphfaith writes") from error
+    if type(version) is not int or version != FORMAT:
+        writer = document.get("written_by")
+        by = f", written by graphfaith {writer[:20]}" if isinstance(writer, str) and writer.isprintable() else ""
+        cure = "use that version, or save it again with this one"
+        if type(version) is int and version > FORMAT:
+            cure = "upgrade graphfaith"
+        raise DataError(f"it has format {str(version)[:20]}{by}; this graphfaith reads format {FORMAT}: {cure}")
+    return _Reader(tensors).explanation(fields)
+
+
+class _Reader:
+    """From JSON to values, by the types that a file may name."""
+
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        self._stored, self._made = tensors, dict[str, Tensor]()
+        self._readers: dict[str, Callable[[dict[str, Any], int], Any]] = {
+            "tensor": lambda entry, _: self._tensor(**entry),
+            "int": lambda entry, _: int(entry["hex"], 16),
+            "float": lambda entry, _: struct.unpack(">d", bytes.fromhex(entry["hex"]))[0],
+            "tuple": lambda entry, depth: tuple(_typed(list, self.decode(entry["items"], depth))),
+            "dict": lambda entry, depth: self._fields(entry["items"], depth),
+            "ModelConfig": lambda entry, depth: ModelConfig(**self._fields(entry["items"], depth)),
+        }
+
+    def explanation(self, fields: Any) -> SignedExplanation:
+        explanation = SignedExplanation()
+        try:
+            for key, value in self._fields(fields, -1).items():
+                if key in _PRIVATE:
+                    setattr(explanation, key, value)
+                else:
+                    explanation[key] = value
+            unused = set(self._stored) - set(self._made)
+            if unused:
+                raise DataError(f"its description leaves out the tensor {sorted(unused)[0]!r}")
+            _check(explanation)
+        except GraphfaithError:
+            raise
+        # Whatever a damaged file makes Python say in here, it is a damaged file.
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+            struct.error,
+        ) as error:
+            raise DataError(f"its description is damaged ({str(error)[:120]})") from error
+        return explanation
+
+    def decode(self, entry: Any, depth: int = 0) -> Any:
+        if depth > _DEPTH:
+            raise DataError("its description is nested too deeply")
+        if isinstance(entry, list):
+            return [self.decode(item, depth + 1) for item in entry]
+        if not isinstance(entry, dict):
+            return entry
+        values = dict(entry)
+        kind = values.pop("type", None)
+        if isinstance(kind, str) and kind in self._readers:
+            return self._readers[kind](values, depth)
+        if isinstance(kind, str) and kind in _RECORDS:
+            return _record(_RECORDS[kind], self._fields(values["items"], depth))
+        if isinstance(kind, str) and kind in _MODELS:
+            return _model(_MODELS[kind], self._fields(values["items"], depth))
+        raise DataError(f"its description names an unknown type {str(kind)[:40]!r}")
+
+    def _fields(self, items: Any, depth: int) -> dict[str, Any]:
+        return {key: self.decode(value, depth + 1) for key, value in _typed(dict, items).items()}
+
+    def _tensor(self, name: str, order: list[int] | None = None) -> Tensor:
+        if name not in self._made:
+            if name not in self._stored:
+                raise DataError(f"its description names a tensor {name[:60]!r} that the file does not hold")
+            tensor = self._stored[name]
+            if tensor.dtype == torch.bool and tensor.numel() and int(tensor.view(torch.uint8).max()) > 1:
+                raise DataError(f"the tensor {name[:60]!r} holds truth values other than 0 and 1")
+            tensor = tensor.clone()  # torch's own memory, aligned as that of the tensor saved
+            if order is not None:
+                if sorted(order) != list(range(tensor.dim())):
+                    raise DataError(f"the tensor {name[:60]!r} has an impossible order of dimensions")
+                tensor = tensor.permute(sorted(order, key=order.__getitem__))
+            self._made[name] = tensor
+        return self._made[name]
+
+
+def _parameters(model: type) -> list[str]:
+    return list(inspect.signature(model).parameters)
+
+
+def _model(cls: type, values: dict[str, Any]) -> Any:
+    if not isinstance(values.get("graph"), ComputationGraph):
+        raise DataError(f"the {cls.__name__} in it has no computation graph")
+    return cls(**values)
+
+
+def _record(cls: type, values: dict[str, Any]) -> Any:
+    for field in dataclasses.fields(cls):
+        if field.name in values and not _fits(values[field.name], str(field.type)):
+            raise DataError(f"{field.name} of the {cls.__name__} in it is not {field.type}")
+    record = cls(**values)
+    if isinstance(record, ComputationGraph):
+        _check_graph(record)  # before anything is computed on it
+    return record
+
+
+def _fits(value: Any, annotation: str) -> bool:
+    """Whether a plain value is of the type that a field was declared with; other types are not judged here."""
+    plain = {
+        "int": (int,),
+        "float": (float, int),
+        "str": (str,),
+        "bool": (bool,),
+        "Tensor": (Tensor,),
+        "None": (type(None),),
+    }
+    for name in annotation.split(" | "):
+        if name == "tuple[int, int]":
+            return type(value) is tuple and [type(item) for item in value] == [int, int]
+        if name not in plain or type(value) in plain[name]:
+            return True
+    return False
+
+
+def _typed(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise DataError(f"its description has {type(value).__name__} where a {kind.__name__} belongs")
+    return value

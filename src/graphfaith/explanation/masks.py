@@ -1,0 +1,184 @@
+"""Between PyG's way to call an explainer and ours: from its arguments to a Target, from scores to its masks."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import mmap
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.explain import Explainer, Explanation
+from torch_geometric.explain.config import MaskType
+
+from .._base.errors import InputError, UnsupportedError
+from ..graph.computation_graph import ComputationGraph
+from ..model.call import Route
+from ..model.target import Target
+from ..surrogate.difference import DifferenceModel
+from .digest import digest_of
+from .signed import SignedExplanation
+
+# PyG puts the model's arguments on the explanation, where these names are taken.
+OWN_FIELDS = (
+    *("x", "edge_index", "target", "prediction", "index", "node_mask", "edge_mask"),
+    *("self_loop_score", "difference_model", "edge_route", "num_hops", "scores_digest"),
+    *("method", "neighborhood", "in_sample_error", "normalization", "node_names", "feature_names"),
+    *("estimate", "fit_samples", "chosen"),
+    *("evaluations", "rollouts", "budget_spent"),
+)
+_MAPPED = 1 << 20  # bytes from which on a mask has pages of its own
+
+
+class Explained(Protocol):
+    """What an explanation has to know of the target it is of."""
+
+    @property
+    def computation_graph(self) -> ComputationGraph:
+        """Where the scores are."""
+
+    @property
+    def route(self) -> Route:
+        """What A is."""
+
+    @property
+    def num_hops(self) -> int:
+        """M."""
+
+
+def explain(
+    target: Explained,
+    difference_model: DifferenceModel,
+    node_score: Tensor | None,
+    edge_score: Tensor,
+    *,
+    as_mask: bool,
+    node_mask_type: MaskType | None,
+    edge_mask_type: MaskType | None,
+    **extra: Any,
+) -> Explanation:
+    """Lay scores of the computation graph, [n, d] and [e], out over the whole graph in PyG's masks.
+
+    With ``node_mask_type`` "attributes" the node mask is the score of every feature. A mask on a whole node
+    multiplies its features, so its score ("object") is sum_c x_vc score_vc, and that of a column
+    ("common_attributes") is sum_v x_vc score_vc. With ``as_mask`` the scores are such masks already, and None keeps
+    every feature; ``features_scored`` then tells a reader of the mask that its ones say nothing.
+    """
+    part = target.computation_graph
+    num_nodes, num_edges = part.size
+    explanation = SignedExplanation()
+    dtype, node_rows, given_score = part.weight.dtype, None, None
+    if node_mask_type is not None:
+        scores = torch.ones_like(part.x) if node_score is None else node_score.to(part.x.dtype)
+        if node_score is None:
+            explanation["features_scored"] = False
+        node_rows = _node_rows(part, scores, node_mask_type, as_mask)
+        if node_mask_type == MaskType.common_attributes:
+            explanation["node_mask"] = node_rows
+        else:
+            explanation["node_mask"] = _zeros((num_nodes, node_rows.size(1)), node_rows.dtype)
+            explanation["node_mask"][part.nodes[: part.num_visible]] = node_rows
+    edge_score = edge_score.to(dtype)
+    if edge_mask_type is not None:
+        given = (part.edge_id >= 0).nonzero().view(-1)
+        given_score = edge_score[given]
+        explanation["edge_mask"] = _zeros((num_edges,), dtype)
+        explanation["edge_mask"][part.edge_id[given]] = given_score
+    loop_score = edge_score[part.num_plain :]
+    explanation["self_loop_score"] = _zeros((num_nodes,), dtype)
+    explanation["self_loop_score"][part.nodes] = loop_score
+    explanation["difference_model"] = difference_model
+    explanation["edge_route"] = target.route
+    explanation["num_hops"] = target.num_hops
+    for name, value in extra.items():
+        explanation[name] = value
+    # That of scores_digest, from the scores before they were laid out.
+    explanation["scores_digest"] = digest_of(node_rows, given_score, loop_score)
+    return explanation
+
+
+def _node_rows(part: ComputationGraph, scores: Tensor, kind: MaskType, as_mask: bool) -> Tensor:
+    """Rows of the node mask: those of the nodes F can see, or the only one of a mask of columns."""
+    seen = scores[: part.num_visible]
+    if kind == MaskType.attributes:
+        return seen
+    if kind == MaskType.common_attributes:
+        return scores[:1] if as_mask else (seen * part.x[: part.num_visible]).sum(dim=0, keepdim=True)
+    return seen[:, :1] if as_mask else (seen * part.x[: part.num_visible]).sum(dim=1, keepdim=True)
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Zeros that take no time and no memory until they are written to: masks are as large as the whole graph."""
+    kind = _numpy_type(dtype)
+    size = math.prod(shape) * kind.itemsize
+    if size >= _MAPPED and hasattr(mmap, "MAP_ANONYMOUS"):
+        # calloc clears memory that was freed before, and numpy asks for pages of 2 MB, of which a row takes a whole
+        # one: a mask of Cora with 14 rows written took 15 MB and up to 2 ms so, and takes 0.2 MB and 0.1 ms.
+        with contextlib.suppress(OSError):
+            memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            return torch.from_numpy(np.frombuffer(memory, dtype=kind).reshape(shape))
+    return torch.from_numpy(np.zeros(shape, dtype=kind))
+
+
+@cache
+def _numpy_type(dtype: torch.dtype) -> np.dtype[Any]:
+    found: np.dtype[Any] = torch.empty(0, dtype=dtype).numpy().dtype
+    return found
+
+
+def target_of(explainer: Explainer, explanation: Explanation) -> Target:
+    """The F(X, A) that ``explanation`` explains, with the model of ``explainer`` as it is now."""
+    if explanation.get("node_id") is not None:
+        raise InputError("an excerpt of an explanation cannot be scored: score the explanation it was cut from")
+    for name in ("x", "edge_index", "target"):
+        if explanation.get(name) is None:
+            raise InputError(f"the explanation has no {name!r}: make it by calling an Explainer")
+    return make_target(
+        explainer.model,
+        explanation.x,
+        explanation.edge_index,
+        explanation.get("index"),
+        explanation.target,
+        explainer.model_config,
+        {name: explanation.get(name) for name in getattr(explanation, "_model_args", [])},
+        num_hops=explanation.get("num_hops"),
+        edges=explanation.get("edge_route") or "auto",
+        max_memory=getattr(explainer.algorithm, "max_memory", None),
+    )
+
+
+def make_target(
+    model: torch.nn.Module,
+    x: Tensor,
+    edge_index: Tensor,
+    index: int | Tensor | None,
+    labels: Tensor | None,
+    config: Any,
+    kwargs: dict[str, Any],
+    **options: Any,
+) -> Target:
+    """A target in PyG's terms: ``labels`` has the class of every row of the output, ``config`` is a ModelConfig.
+
+    ``kwargs`` are the model's, ``options`` those of :class:`Target`.
+    """
+    for name in kwargs:
+        if name in OWN_FIELDS:
+            raise UnsupportedError(
+                f"the model's argument {name!r} has the name of a field of the explanation: wrap the model so that it "
+                "has another"
+            )
+    return Target(
+        model,
+        x,
+        edge_index,
+        index,
+        None if config.mode.value == "regression" else labels,
+        mode=config.mode.value,
+        return_type=config.return_type.value,
+        level=config.task_level.value,
+        inputs=kwargs,
+        **options,
+    )

@@ -1,0 +1,393 @@
+"""Explanations as PyG's :class:`~torch_geometric.explain.Explanation`, with what it lacks for signed scores.
+
+An explanation made here is a PyG ``Explanation`` over the whole graph (``node_mask``, ``edge_mask``) that also
+carries
+
+- ``method`` and, where there is one, ``neighborhood``: how it was made;
+- ``difference_model``: the fitted p, and ``in_sample_error``: its Delta on the samples it was fitted to;
+- of an :class:`~graphfaith.explainers.AnchoredKEC`, ``estimate``, its own leave-one-out estimate of Delta(p),
+  ``fit_samples``, how many samples that took, and ``chosen``, which p leave-one-out error chose;
+- ``self_loop_score``: scores of self-loops, which PyG's ``edge_mask`` has no place for, one a node;
+- ``features_scored``, False where the method scores edges alone and the node mask is all ones for PyG's sake;
+- ``edge_route``: whether A was the model's edge weight ("weight") or PyG's message mask ("mask");
+- ``node_names`` and ``feature_names``, lists, if names were given.
+
+The functions here read any PyG ``Explanation``, and those of one made here are its methods as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeVar
+
+import networkx as nx
+import torch
+from torch import Tensor
+from torch_geometric.explain import Explanation
+
+from .._base.errors import GraphfaithError, InputError
+from .scores import (
+    Entries,
+    Names,
+    Sign,
+    edge_index_of,
+    entries,
+    explained_nodes,
+    give_names,
+    names_of,
+    node_scores,
+    num_columns_of,
+    num_nodes_of,
+    numbers_of,
+    pairs_field,
+    scores_of_nodes,
+    strongest,
+    task_level,
+)
+
+_N = TypeVar("_N", bound="_Named")
+
+# What counts in ids of the whole graph, or is F's: an excerpt has neither, and so cannot be scored by mistake.
+_WHOLE_ONLY = ("difference_model", "scores_digest", "prediction", "target")
+
+
+class ScoredEdge(NamedTuple):
+    """An edge and its score; a self-loop has ``source == sink``. ``names`` are those of its ends."""
+
+    source: int
+    sink: int
+    score: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of source and sink, or their ids."""
+        return getattr(self, "_names", ()) or (str(self.source), str(self.sink))
+
+
+class ScoredNode(NamedTuple):
+    """A node and its score."""
+
+    node: int
+    score: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The node's name, or its id."""
+        return getattr(self, "_names", ()) or (str(self.node),)
+
+
+class ScoredFeature(NamedTuple):
+    """A feature of a node and its score. ``names`` are those of the node and the feature."""
+
+    node: int
+    column: int
+    score: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of node and feature, or their ids."""
+        return getattr(self, "_names", ()) or (str(self.node), str(self.column))
+
+
+class _Named:
+    """Names beside the fields of a tuple: it compares, unpacks and counts as without them."""
+
+    _names: tuple[str, ...] = ()
+
+    def _asdict(self) -> dict[str, Any]:
+        fields: dict[str, Any] = super()._asdict()  # type: ignore[misc]
+        return {**fields, "names": list(self._names)} if self._names else fields
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in self._asdict().items())})"
+
+
+class NamedEdge(_Named, ScoredEdge):
+    """A :class:`ScoredEdge` of an explanation with names."""
+
+
+class NamedNode(_Named, ScoredNode):
+    """A :class:`ScoredNode` of an explanation with names."""
+
+
+class NamedFeature(_Named, ScoredFeature):
+    """A :class:`ScoredFeature` of an explanation with names."""
+
+
+def top_edges(explanation: Explanation, k: int | None = 10, sign: Sign | None = None) -> list[ScoredEdge]:
+    """The ``k`` edges of largest |score|, self-loops among them, strongest first; zero scores are left out.
+
+    ``sign`` keeps those of one sign; None as ``k`` takes all. Of equal ones that which comes first in the graph wins.
+
+    >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
+    >>> explanation = Explanation(edge_index=path, edge_mask=torch.tensor([0.5, -2.0, 1.0]))
+    >>> top_edges(explanation, 2)
+    [ScoredEdge(source=1, sink=2, score=-2.0), ScoredEdge(source=2, sink=3, score=1.0)]
+    >>> top_edges(explanation, sign="-")
+    [ScoredEdge(source=1, sink=2, score=-2.0)]
+    """
+    ends, scores, _ = entries(explanation)
+    places = strongest(scores, k, sign)
+    names = names_of(explanation, "node_names")
+    rows = zip(ends[0, places].tolist(), ends[1, places].tolist(), scores[places].tolist(), strict=True)
+    if names is None:
+        return [ScoredEdge(*row) for row in rows]
+    return [_with_names(NamedEdge(*row), (names[row[0]], names[row[1]])) for row in rows]
+
+
+def top_nodes(explanation: Explanation, k: int | None = 10, sign: Sign | None = None) -> list[ScoredNode]:
+    """The ``k`` nodes of largest |score| (:func:`node_scores`), strongest first; zero scores are left out.
+
+    >>> explanation = Explanation(node_mask=torch.tensor([[0.5], [-2.0], [0.0]]))
+    >>> top_nodes(explanation)
+    [ScoredNode(node=1, score=-2.0), ScoredNode(node=0, score=0.5)]
+    """
+    scores = node_scores(explanation).double()
+    places = strongest(scores, k, sign)
+    names = names_of(explanation, "node_names")
+    rows = zip(places.tolist(), scores[places].tolist(), strict=True)
+    if names is None:
+        return [ScoredNode(*row) for row in rows]
+    return [_with_names(NamedNode(*row), (names[row[0]],)) for row in rows]
+
+
+def top_features(explanation: Explanation, k: int | None = 10, sign: Sign | None = None) -> list[ScoredFeature]:
+    """The ``k`` features of largest |score| in a node mask of every attribute, strongest first.
+
+    >>> explanation = Explanation(x=torch.ones(2, 2), node_mask=torch.tensor([[0.0, 3.0], [-4.0, 1.0]]))
+    >>> top_features(explanation, 2)
+    [ScoredFeature(node=1, column=0, score=-4.0), ScoredFeature(node=0, column=1, score=3.0)]
+    """
+    mask, x = explanation.get("node_mask"), explanation.get("x")
+    if mask is None or x is None or mask.shape != x.shape or mask.dim() != 2:
+        raise InputError('features of nodes need node_mask_type="attributes"')
+    width, flat = mask.size(1), numbers_of(mask, "node_mask").reshape(-1)
+    places = strongest(flat, k, sign)
+    rows = [(i // width, i % width, score) for i, score in zip(places.tolist(), flat[places].tolist(), strict=True)]
+    nodes, features = names_of(explanation, "node_names"), names_of(explanation, "feature_names")
+    if nodes is None and features is None:
+        return [ScoredFeature(*row) for row in rows]
+    return [
+        _with_names(
+            NamedFeature(*row),
+            (row[0] if nodes is None else nodes[row[0]], row[1] if features is None else features[row[1]]),
+        )
+        for row in rows
+    ]
+
+
+def signed_subgraph(
+    explanation: Explanation, k: int | None = None, *, share: float | None = None, sign: Sign | None = None
+) -> SignedExplanation:
+    """The part of an explanation that matters, as an explanation of its own with the signs kept.
+
+    It holds the ``k`` strongest edges (self-loops among them) and the ``k`` strongest nodes; or the fewest that have
+    together a ``share`` of all |score| of their kind; or all with a score that is not zero. ``sign`` looks at those
+    of one sign alone. The ends of the edges and the explained nodes belong to it. Edges without a score are kept
+    only if no edge has one, and then between the nodes that are.
+
+    Nodes keep their true scores, their names (their ids, if they had none) and, in ``node_id`` and ``edge_id``, their
+    places in the whole graph. It is there to look at: F on it is another function, so it has no ``target``.
+
+    >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
+    >>> explanation = Explanation(edge_index=path, edge_mask=torch.tensor([0.5, -2.0, 1.0]), x=torch.eye(4))
+    >>> part = signed_subgraph(explanation, 2)
+    >>> part.edge_index.tolist(), part.edge_mask.tolist(), part.node_id.tolist()
+    ([[0, 1], [1, 2]], [-2.0, 1.0], [1, 2, 3])
+    """
+    (ends, scores, edge_id), nodes = _choose(explanation, k, sign, share)
+    num_nodes, edge_index = num_nodes_of(explanation), edge_index_of(explanation)
+    num_edges = edge_index.size(1)
+    edges = edge_id[edge_id >= 0]
+    part = SignedExplanation()
+    for key, value in explanation.to_dict().items():
+        if key in _WHOLE_ONLY:
+            continue
+        if key == "node_mask":
+            if len(value) != num_nodes and len(nodes) == 1:
+                continue  # scores of columns over many nodes would pass for those of the one that is left
+            value = value[nodes] if len(value) == num_nodes else value
+        elif isinstance(value, Tensor) and value.dim() and not key.endswith("index"):
+            # As PyG tells them apart, when there are as many nodes as edges.
+            if value.size(0) == num_edges and ("edge" in key or num_edges != num_nodes):
+                value = value[edges]
+            elif value.size(0) == num_nodes:
+                value = value[nodes]
+        part[key] = value
+    part.num_nodes = len(nodes)
+    part.edge_index = torch.searchsorted(nodes, edge_index[:, edges])
+    loops = explanation.get("self_loop_score")
+    if loops is not None:
+        kept = ends[0, (ends[0] == ends[1]) & (scores != 0)]
+        part.self_loop_score = torch.zeros(len(nodes), dtype=loops.dtype)
+        part.self_loop_score[torch.searchsorted(nodes, kept)] = loops.detach().cpu()[kept]
+    part.node_id, part.edge_id = _original(explanation, "node_id", nodes), _original(explanation, "edge_id", edges)
+    names = names_of(explanation, "node_names")
+    own = zip(nodes.tolist(), part.node_id.tolist(), strict=True)
+    part.node_names = [str(v if names is None else names[i]) for i, v in own]
+    _move_index(explanation, part, nodes)
+    for key in ("_model_config", "_model_args"):
+        if hasattr(explanation, key):
+            setattr(part, key, getattr(explanation, key))
+    return part
+
+
+def to_networkx(
+    explanation: Explanation, k: int | None = None, *, sign: Sign | None = None, everything: bool = False
+) -> nx.MultiDiGraph:
+    """A networkx graph of the nodes and edges that :func:`signed_subgraph` takes, or of ``everything``.
+
+    Nodes go by their ids in the whole graph and have ``name``, ``explained`` and, where nodes are scored, ``score``.
+    Edges go by their ends and their place in ``edge_index`` (-1 for a self-loop that is not there) and have
+    ``score``, ``sign`` ("+", "-" or "0") and that place as ``edge_id``.
+
+    >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
+    >>> explanation = Explanation(edge_index=path, edge_mask=torch.tensor([0.5, -2.0, 0.0]), x=torch.eye(4))
+    >>> sorted(to_networkx(explanation).edges(data="score"))
+    [(0, 1, 0.5), (1, 2, -2.0)]
+    """
+    if everything and (k is not None or sign is not None):
+        raise InputError("everything=True holds all nodes and edges: leave out k and sign")
+    if everything:
+        nodes = torch.arange(num_nodes_of(explanation))
+        ends, scores, edge_id = _with_unscored(explanation, entries(explanation), nodes)
+    else:
+        (ends, scores, edge_id), nodes = _choose(explanation, k, sign, None)
+    names, rated = names_of(explanation, "node_names"), scores_of_nodes(explanation)
+    wanted = set(explained_nodes(explanation).tolist())
+    graph = nx.MultiDiGraph(method=str(explanation.get("method") or ""))
+    for i, v in zip(nodes.tolist(), _original(explanation, "node_id", nodes).tolist(), strict=True):
+        graph.add_node(v, name=str(v if names is None else names[i]), explained=i in wanted)
+        if rated is not None:
+            graph.nodes[v]["score"] = float(rated[i])
+    places = edge_id.clone()
+    places[edge_id >= 0] = _original(explanation, "edge_id", edge_id[edge_id >= 0])
+    sources, sinks = _original(explanation, "node_id", ends).tolist()
+    for u, v, score, place in zip(sources, sinks, scores.tolist(), places.tolist(), strict=True):
+        sense = "+" if score > 0 else "-" if score < 0 else "0"
+        graph.add_edge(u, v, key=place, score=score, sign=sense, edge_id=place)
+    return graph
+
+
+class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
+    """An explanation with signed scores: PyG's ``Explanation`` with methods that heed the sign.
+
+    >>> pumps = SignedExplanation(edge_index=torch.tensor([[0, 1], [1, 2]]), edge_mask=torch.tensor([1.0, -3.0]))
+    >>> pumps.name(nodes=["P101", "T101", "V301"]).top_edges(1)
+    [NamedEdge(source=1, sink=2, score=-3.0, names=['T101', 'V301'])]
+    """
+
+    def top_edges(self, k: int | None = 10, sign: Sign | None = None) -> list[ScoredEdge]:
+        """See :func:`top_edges`."""
+        return top_edges(self, k, sign)
+
+    def top_nodes(self, k: int | None = 10, sign: Sign | None = None) -> list[ScoredNode]:
+        """See :func:`top_nodes`."""
+        return top_nodes(self, k, sign)
+
+    def top_features(self, k: int | None = 10, sign: Sign | None = None) -> list[ScoredFeature]:
+        """See :func:`top_features`."""
+        return top_features(self, k, sign)
+
+    def node_scores(self) -> Tensor:
+        """See :func:`node_scores`."""
+        return node_scores(self)
+
+    def signed_subgraph(
+        self, k: int | None = None, *, share: float | None = None, sign: Sign | None = None
+    ) -> SignedExplanation:
+        """See :func:`signed_subgraph`."""
+        return signed_subgraph(self, k, share=share, sign=sign)
+
+    def to_networkx(
+        self, k: int | None = None, *, sign: Sign | None = None, everything: bool = False
+    ) -> nx.MultiDiGraph:
+        """See :func:`to_networkx`."""
+        return to_networkx(self, k, sign=sign, everything=everything)
+
+    def name(self, nodes: Names | None = None, features: Names | None = None) -> SignedExplanation:
+        """Give names to all nodes or features (a list), or to some by id (a dictionary); returns the explanation."""
+        if nodes is not None:
+            self.node_names = give_names(nodes, names_of(self, "node_names"), num_nodes_of(self), "nodes")
+        if features is not None:
+            self.feature_names = give_names(features, names_of(self, "feature_names"), num_columns_of(self), "features")
+        return self
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: the page of this explanation, in a frame; None, so its text, if it has none."""
+        from ..view import page  # not at the top: the view comes after explanations, and only this looks back
+
+        try:
+            return page(self)._repr_html_()
+        except GraphfaithError:  # no edge_index yet, or scores that are NaN: the text shows what there is
+            return None
+
+    def get_explanation_subgraph(self) -> SignedExplanation:
+        """PyG's, by which negative scores count as scores; :meth:`signed_subgraph` offers more."""
+        return self._masked(zero=False)
+
+    def get_complement_subgraph(self) -> SignedExplanation:
+        """PyG's, by which only a score of zero is none: not a sum over features that cancels."""
+        return self._masked(zero=True)
+
+    def _masked(self, zero: bool) -> SignedExplanation:
+        nodes, edges = self.get("node_mask"), self.get("edge_mask")
+        rows = None if nodes is None or nodes.size(0) != num_nodes_of(self) else (nodes != 0).any(dim=-1) != zero
+        part: SignedExplanation = self._apply_masks(rows, None if edges is None else (edges != 0) != zero)
+        part.difference_model = part.scores_digest = None  # they count in ids of the whole graph
+        return part
+
+    def is_node_attr(self, key: str) -> bool:
+        """PyG's, but names are told by their field: a list of as many features as nodes is not one of nodes."""
+        return key == "node_names" or (key != "feature_names" and bool(super().is_node_attr(key)))
+
+    def is_edge_attr(self, key: str) -> bool:
+        """PyG's, but names are never of edges."""
+        return key not in ("node_names", "feature_names") and bool(super().is_edge_attr(key))
+
+
+def _with_names(scored: _N, names: Iterable[object]) -> _N:
+    scored._names = tuple(str(name) for name in names)
+    return scored
+
+
+def _choose(explanation: Explanation, k: int | None, sign: Sign | None, share: float | None) -> tuple[Entries, Tensor]:
+    """The entries of A to keep, in their order, and the ids of the nodes to keep, ascending."""
+    every, rated = entries(explanation), scores_of_nodes(explanation)
+    kept = strongest(every.score, k, sign, share).sort().values
+    found = Entries(every.ends[:, kept], every.score[kept], every.edge_id[kept])
+    nodes = [found.ends.reshape(-1), explained_nodes(explanation)]
+    if rated is not None:
+        nodes.append(strongest(rated.double(), k, sign, share))
+    chosen = torch.unique(torch.cat(nodes))
+    return _with_unscored(explanation, found, chosen), chosen
+
+
+def _with_unscored(explanation: Explanation, found: Entries, nodes: Tensor) -> Entries:
+    """Where edges have no scores, those between the nodes go in front, with a score of zero."""
+    if explanation.get("edge_mask") is not None:
+        return found
+    edge_index = edge_index_of(explanation)
+    edges = torch.isin(edge_index, nodes).all(dim=0).nonzero().view(-1)
+    more = Entries(edge_index[:, edges], torch.zeros(len(edges), dtype=torch.float64), edges)
+    return Entries(*(torch.cat(pair, dim=-1) for pair in zip(more, found, strict=True)))
+
+
+def _original(explanation: Explanation, field: str, places: Tensor) -> Tensor:
+    """Places in the whole graph, if the explanation is an excerpt itself."""
+    ids: Tensor | None = explanation.get(field)
+    return places if ids is None else ids.detach().cpu()[places]
+
+
+def _move_index(explanation: Explanation, part: SignedExplanation, nodes: Tensor) -> None:
+    """Let ``index`` name the same nodes, pairs or graphs in the excerpt."""
+    level, index = task_level(explanation), explanation.get("index")
+    explained = torch.searchsorted(nodes, explained_nodes(explanation))
+    if level == "node" and index is not None:
+        part.index = int(explained) if isinstance(index, int) else explained
+    elif level == "edge":
+        field, pairs = pairs_field(explanation), explained.view(2, -1)
+        if field and field != "edge_index":
+            part[field] = None
+        part.edge_label_index = pairs if pairs.numel() else None
+        part.index = torch.arange(pairs.size(1)) if pairs.numel() else None

@@ -1,0 +1,231 @@
+"""The whole graph (X, A) as the user gave it: checked once, and indexed so that a walk need not scan all edges."""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from .._base.errors import InputError
+
+Int64 = npt.NDArray[np.int64]
+Ids = npt.NDArray[Any]  # int32 or int64
+
+
+class Graph:
+    """A checked graph with an index of in-edges (compressed columns of A).
+
+    ``A[i, j]`` is the weight of the edge along which a message goes from j to i, so ``in_edges`` of i is row i of
+    A. Self-loops are kept apart: A has one for every node, of weight 1 unless the user gave another.
+
+    Use :meth:`of`, which remembers the last graphs: the checks and the index are made once for a graph, not once
+    for a node.
+
+    >>> graph = Graph.of(torch.ones(3, 2), torch.tensor([[0, 1, 2], [1, 2, 2]]))
+    >>> graph.in_edges(np.array([1, 2])).tolist()      # ids of edges, loops left out
+    [0, 1]
+    >>> graph.loop_edge.tolist()                       # the explicit loop of node 2 is edge 2
+    [-1, -1, 2]
+    """
+
+    def __init__(
+        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, flow: str = "source_to_target"
+    ) -> None:
+        self.feature_range = _check(x, edge_index, edge_weight)
+        self._x, self._edge_index = weakref.ref(x), weakref.ref(edge_index)
+        self._edge_weight = None if edge_weight is None else weakref.ref(edge_weight)
+        self.num_nodes, self.num_features = int(x.size(0)), int(x.size(1))
+        self.num_edges = int(edge_index.size(1))
+        self.flow = flow
+        ends: Int64 = edge_index.detach().cpu().numpy()
+        self.source, self.sink = (ends[0], ends[1]) if flow == "source_to_target" else (ends[1], ends[0])
+        self._index_edges()
+        # What a model computed on this graph as a whole; see Whole.remembered.
+        self.memory: weakref.WeakKeyDictionary[torch.nn.Module, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+    def _index_edges(self) -> None:
+        loops = np.flatnonzero(self.source == self.sink)
+        self.loop_edge: Int64 = np.full(self.num_nodes, -1, dtype=np.int64)
+        if len(loops):
+            self.loop_edge[self.sink[loops]] = loops
+            # The last of a node's loops is left standing there, so the first of several finds another.
+            if (self.loop_edge[self.sink[loops]] != loops).any():
+                nodes, counts = np.unique(self.sink[loops], return_counts=True)
+                raise InputError(
+                    f"node {nodes[counts > 1][0]} has {counts[counts > 1][0]} self-loops: A has one entry for it; "
+                    "merge them first (torch_geometric.utils.coalesce)"
+                )
+        self._has_loops = bool(len(loops))
+        self._in = self._by_end(self.sink)
+
+    def _by_end(self, end: Int64) -> tuple[Ids, Ids]:
+        """Ids of the edges that are no loops, sorted by one end, and where each node's begin.
+
+        Both as 32-bit numbers where these suffice: for a large graph they are kept beside the user's own tensors.
+        """
+        small = np.int32 if self.num_edges < 1 << 31 else np.int64
+        others = np.flatnonzero(self.source != self.sink) if self._has_loops else np.arange(self.num_edges)
+        end = end[others] if self._has_loops else end.copy()
+        start = np.zeros(self.num_nodes + 1, dtype=small)
+        np.cumsum(np.bincount(end, minlength=self.num_nodes), out=start[1:])
+        shift = self.num_edges.bit_length()
+        if shift + self.num_nodes.bit_length() > _KEY_BITS:
+            return others[np.argsort(end, kind="stable")].astype(small), start
+        # (end, id) as one number, in place: argsort needs twice the memory and several times as long.
+        end <<= shift
+        end |= others
+        del others
+        end.sort()
+        end &= (1 << shift) - 1
+        return end.astype(small), start
+
+    @cached_property
+    def _out(self) -> tuple[Ids, Ids]:
+        return self._by_end(self.source)
+
+    @property
+    def x(self) -> Tensor:
+        """The node features X, [N, d]."""
+        return _alive(self._x)
+
+    @property
+    def edge_index(self) -> Tensor:
+        """The edges as the user gave them, [2, E]."""
+        return _alive(self._edge_index)
+
+    @property
+    def edge_weight(self) -> Tensor | None:
+        """The weights the user gave, [E]; None stands for ones."""
+        return None if self._edge_weight is None else _alive(self._edge_weight)
+
+    def ends(self, edges: Int64) -> Int64:
+        """Source and sink of ``edges``, [2, e]."""
+        # By indexing: np.take would copy all of the graph's edges first if the user's tensor is not contiguous.
+        found = np.empty((2, len(edges)), dtype=np.int64)
+        found[0], found[1] = self.source[edges], self.sink[edges]
+        return found
+
+    def in_edges(self, nodes: Int64) -> Int64:
+        """Ids of the edges into ``nodes``, loops left out, in the order of the nodes."""
+        return _edges_at(nodes, *self._in)
+
+    def out_edges(self, nodes: Int64) -> Int64:
+        """Ids of the edges out of ``nodes``, loops left out, in the order of the nodes."""
+        return _edges_at(nodes, *self._out)
+
+    @classmethod
+    def of(
+        cls, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, flow: str = "source_to_target"
+    ) -> Graph:
+        """The graph of these tensors, from memory when they have been seen and not written to since."""
+        tensors = (x, edge_index, edge_weight)
+        if any(isinstance(t, Tensor) and t.is_inference() for t in tensors):
+            return cls(x, edge_index, edge_weight, flow)  # writes to such a tensor leave no trace
+        stamp = (flow, *(None if t is None else (id(t), t._version) for t in tensors if _is_tensor(t)))
+        found = _RECENT.get(stamp)
+        graph = found if found is not None and found._is_of(tensors) else cls(x, edge_index, edge_weight, flow)
+        with _RECENT_LOCK:
+            _RECENT.pop(stamp, None)
+            _RECENT[stamp] = graph  # last, as the one that was used last
+            while len(_RECENT) > _REMEMBERED:
+                del _RECENT[next(iter(_RECENT))]
+        return graph
+
+    def _is_of(self, tensors: tuple[Tensor | None, ...]) -> bool:
+        held = (self._x(), self._edge_index(), None if self._edge_weight is None else self._edge_weight())
+        return all(a is b for a, b in zip(held, tensors, strict=True))
+
+
+# Only weak references to the user's tensors are held, so remembering a graph does not keep its features alive.
+_RECENT: dict[Any, Graph] = {}
+_RECENT_LOCK = threading.Lock()
+_REMEMBERED = 8
+_ROWS = 1 << 16  # looked through at once for one that is not finite
+_KEY_BITS = 63  # of a number that an edge and a node share while edges are sorted
+_PRECISIONS = (torch.float16, torch.float32, torch.float64)
+
+
+def _edges_at(nodes: Int64, ids: Ids, start: Ids) -> Int64:
+    if len(nodes) == 1:
+        return ids[start[nodes[0]] : start[nodes[0] + 1]].astype(np.int64)
+    last = start.take(nodes + 1)
+    count = last - start.take(nodes)
+    # The k-th of all edges found is k places after the first of its node, less those found before that node.
+    total = count.cumsum(dtype=np.int64)
+    places = (last - total).repeat(count)
+    places += np.arange(len(places))
+    found: Int64 = ids.take(places).astype(np.int64, copy=False)
+    return found
+
+
+def _is_tensor(value: Tensor | None) -> bool:
+    return value is None or isinstance(value, Tensor)
+
+
+def _alive(reference: weakref.ref[Tensor]) -> Tensor:
+    tensor = reference()
+    if tensor is None:
+        raise InputError("the graph's tensors are gone: keep x, edge_index and edge_weight while you explain them")
+    return tensor
+
+
+def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> float:
+    """Raise an :class:`InputError` for anything (X, A) cannot be; return max(X) - min(X)."""
+    if not isinstance(x, Tensor) or x.dim() != 2:
+        raise InputError(f"x must be a tensor of shape [nodes, features] (got {_shape(x)})")
+    if x.dtype not in _PRECISIONS:
+        raise InputError(
+            f"x must hold real numbers of a precision numpy knows, e.g. x.float(); ids that a model looks up must be "
+            f"looked up before (got {x.dtype})"
+        )
+    if x.size(0) == 0 or x.size(1) == 0:
+        raise InputError(f"the graph is empty: x has shape {list(x.shape)}")
+    if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise InputError(f"edge_index must be a tensor of shape [2, edges] (got {_shape(edge_index)})")
+    if edge_index.dtype != torch.int64:
+        raise InputError(f"edge_index must hold int64 node ids (got {edge_index.dtype})")
+    if edge_index.numel():
+        least, most = (int(end) for end in edge_index.aminmax())
+        if least < 0 or most >= x.size(0):
+            worst = least if least < 0 else most
+            raise InputError(f"edge_index names node {worst}, but the graph has nodes 0 to {x.size(0) - 1}")
+    lowest, highest = _finite_ends(x, "x")
+    feature_range = float(highest - lowest)
+    if edge_weight is None:
+        return feature_range
+    if not isinstance(edge_weight, Tensor) or edge_weight.shape != (edge_index.size(1),):
+        raise InputError(
+            f"edge_weight must have one number for each of the {edge_index.size(1)} edges (got {_shape(edge_weight)})"
+        )
+    if edge_weight.dtype not in _PRECISIONS:
+        raise InputError(f"edge_weight must hold real numbers, e.g. edge_weight.float() (got {edge_weight.dtype})")
+    if edge_weight.numel() and float(_finite_ends(edge_weight, "edge_weight")[0]) < 0:
+        where = int(edge_weight.detach().argmin())
+        raise InputError(f"edge {where} has weight {float(edge_weight.detach()[where]):g}: weights must be 0 or more")
+    return feature_range
+
+
+def _finite_ends(tensor: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest entry, if all are finite: one that is not is among the two, NaN before any other."""
+    tensor = tensor.detach()
+    least, most = tensor.aminmax()
+    if math.isfinite(least) and math.isfinite(most):
+        return least, most
+    for start in range(0, len(tensor), _ROWS):  # as truth values all at once would be many
+        wrong = ~torch.isfinite(tensor[start : start + _ROWS])
+        if wrong.any():
+            row, *rest = wrong.nonzero()[0].tolist()
+            where = (start + row, *rest)
+            break
+    raise InputError(f"{name}[{', '.join(map(str, where))}] is {float(tensor[where]):g}: every entry must be finite")
+
+
+def _shape(value: object) -> str:
+    return f"shape {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__

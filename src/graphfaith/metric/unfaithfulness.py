@@ -1,0 +1,196 @@
+"""General unfaithfulness Delta(p) (Definition 3.1), its error bar, and Proposition 2's lower bound for subgraphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+from torch_geometric.explain import Explainer, Explanation
+from torch_geometric.explain.algorithm import (
+    AttentionExplainer,
+    GNNExplainer,
+    GraphMaskExplainer,
+    PGExplainer,
+)
+
+from .._base.checks import check_count
+from .._base.errors import InputError, UnsupportedError
+from .._base.threads import one_thread
+from ..explanation.digest import scores_digest
+from ..explanation.masks import target_of
+from ..model.target import Target
+from ..sampling.neighborhood import Neighborhood, Perturbations, as_neighborhood
+from ..surrogate.difference import DifferenceModel, LinearModel, SubgraphModel
+from ..surrogate.estimate import Unfaithfulness, estimated
+
+# Explainers of PyG whose result is a mask in [0, 1] that multiplies the graph: p(X, A) = F(X_s, A_s).
+_MASK_LEARNERS = (GNNExplainer, PGExplainer, GraphMaskExplainer, AttentionExplainer)
+
+
+def general_unfaithfulness(
+    explainer: Explainer,
+    explanation: Explanation,
+    neighborhood: Neighborhood | str,
+    num_samples: int = 500,
+    seed: int = 1,
+    *,
+    difference_model: DifferenceModel | None = None,
+) -> Unfaithfulness:
+    r"""How unfaithful ``explanation`` is to the model of ``explainer`` near its input.
+
+    .. math:: \Delta(p) = E\,[\,p(X, A) - p(X - \epsilon_X, A - \epsilon_A)
+                              - (F(X, A) - F(X - \epsilon_X, A - \epsilon_A))\,]^2
+
+    p is the difference model that travels with an explanation made by graphfaith. For one made by another
+    algorithm it is F on the masked graph if that algorithm learns masks (GNNExplainer, PGExplainer, ...), and
+    otherwise linear with the scores as coefficients (CaptumExplainer, ...). ``difference_model`` overrides it.
+
+    Draw with another ``seed`` than the explainer's: samples that p was fitted on flatter it.
+    """
+    target, near = target_of(explainer, explanation), as_neighborhood(neighborhood)
+    p = difference_model
+    if p is None:
+        p = difference_model_of(explainer, explanation, target, features=near.perturbs_features)
+    return unfaithfulness_of(target, [p], near, num_samples, seed)[0]
+
+
+def unfaithfulness_of(
+    target: Target,
+    models: Sequence[DifferenceModel],
+    neighborhood: Neighborhood | str,
+    num_samples: int = 500,
+    seed: int = 1,
+) -> list[Unfaithfulness]:
+    """Delta(p) for several difference models of one target, on the same samples and one evaluation of F on them."""
+    near = as_neighborhood(neighborhood)
+    residuals, delta = residuals_of(target, models, near, num_samples, seed)
+    # A change of F no larger than its rounding is no change.
+    noise = 4 * torch.finfo(target.computation_graph.x.dtype).eps * target.scale
+    return [estimated(residual, delta, noise**2, str(near), seed) for residual in residuals]
+
+
+def residuals_of(
+    target: Target,
+    models: Sequence[DifferenceModel],
+    neighborhood: Neighborhood | str,
+    num_samples: int = 500,
+    seed: int = 1,
+) -> tuple[list[Tensor], Tensor]:
+    r"""What each difference model leaves of F's change on each sample, [S] a model, and that change itself, [S].
+
+    .. math:: r_s = p(X, A) - p(X - \epsilon_X, A - \epsilon_A) - (F(X, A) - F(X - \epsilon_X, A - \epsilon_A))
+
+    Delta(p) is the mean of the squares. The first samples of a seed are the same however many there are, so that the
+    mean of the first n squares is Delta(p) on n samples.
+    """
+    near = as_neighborhood(neighborhood)
+    check_count(num_samples, "num_samples")
+    changes: list[Tensor] = []
+    predicted: list[list[Tensor]] = [[] for _ in models]
+    with one_thread(target.call.is_small):
+        for chunk in _chunks(target, near, num_samples, seed):
+            changes.append(change_of(target, chunk))
+            for p, found in zip(models, predicted, strict=True):
+                found.append(_checked(p.change(chunk), len(chunk)))
+    delta = torch.cat(changes)
+    return [torch.cat(found) - delta for found in predicted], delta
+
+
+def _chunks(target: Target, near: Neighborhood, num_samples: int, seed: int) -> Iterator[Perturbations]:
+    graph, width = target.computation_graph, target.unit_width()
+    room = target.room(32 * num_samples, near.sample_bytes(graph, width), f"scoring on {num_samples} samples")
+    return near.chunks(graph, num_samples, seed, width=width, room=room)
+
+
+def change_of(target: Target, perturbations: Perturbations) -> Tensor:
+    """F(X, A) - F(X - eps_X, A - eps_A), [S], in double precision."""
+    return target.value - target.evaluate(perturbations.x, perturbations.weight).double()
+
+
+def subgraph_lower_bound(
+    explainer: Explainer,
+    explanation: Explanation,
+    neighborhood: Neighborhood | str,
+    num_samples: int = 500,
+    seed: int = 1,
+) -> float:
+    r"""Proposition 2: no subgraph explanation (X_s, A_s) has a Delta(p) below this.
+
+    .. math:: [\,C + E F(X - \epsilon_X, A - \epsilon_A) - E F(X_s - \epsilon_X, A_s - \epsilon_A)\,]^2,
+              \quad C = F(X_s, A_s) - F(X, A)
+
+    On the same samples (the same seed and number) it holds exactly, by Jensen's inequality.
+    """
+    target = target_of(explainer, explanation)
+    p = difference_model_of(explainer, explanation, target)
+    if not isinstance(p, SubgraphModel):
+        raise UnsupportedError("the lower bound is for subgraph explanations; this one is a score for each entry")
+    near = as_neighborhood(neighborhood)
+    check_count(num_samples, "num_samples")
+    gap = 0.0
+    for chunk in _chunks(target, near, num_samples, seed):
+        gap += float((p.change(chunk) - change_of(target, chunk)).sum())
+    return (gap / num_samples) ** 2
+
+
+def difference_model_of(
+    explainer: Explainer, explanation: Explanation, target: Target, *, features: bool = True
+) -> DifferenceModel:
+    """The p that an explanation stands for (see :func:`general_unfaithfulness`).
+
+    ``features`` says that it has to answer for features too, which scores a node or a column cannot.
+    """
+    graph = target.computation_graph
+    own = explanation.get("difference_model")
+    # Scores that were thresholded or edited are scored as they stand, not by the p they came from.
+    if own is not None and explanation.get("scores_digest") == scores_digest(explanation, graph):
+        p: DifferenceModel = own
+        if isinstance(own, SubgraphModel) and own.target is None:  # it was unpickled
+            p = SubgraphModel(target, own.node_mask, own.edge_mask)
+        return p
+    learnt = getattr(explainer.algorithm, "learns_mask", isinstance(explainer.algorithm, _MASK_LEARNERS))
+    nodes = explanation.get("node_mask")
+    node_part = nodes if nodes is None or nodes.size(0) == 1 else nodes[graph.nodes]
+    edge_part = _edge_part(explanation, target, implied=1.0 if learnt else 0.0)
+    if learnt:
+        if edge_part is not None:
+            every_loop = bool((target.graph.loop_edge >= 0).all())
+            rule = getattr(explainer.algorithm, "weighed", lambda target: target.weighed_by_masks(every_loop))
+            edge_part = torch.where(rule(target), edge_part, 1.0)
+        return SubgraphModel(target, node_part, edge_part)
+    if node_part is not None and node_part.shape != graph.x.shape:
+        if not features:
+            return LinearModel(graph, None, edge_part)
+        raise UnsupportedError(
+            "scores a node or a column do not say how F changes with one feature: explain with "
+            'node_mask_type="attributes", or pass difference_model='
+        )
+    return LinearModel(graph, node_part, edge_part)
+
+
+def _edge_part(explanation: Explanation, target: Target, implied: float) -> Tensor | None:
+    """Scores of the entries of A, [e]; ``implied`` is that of a self-loop no score was given for."""
+    graph, edges, loops = (
+        target.computation_graph,
+        explanation.get("edge_mask"),
+        explanation.get("self_loop_score"),
+    )
+    if edges is None:
+        return None
+    part = torch.full((graph.num_edges,), implied, dtype=edges.dtype)
+    if loops is not None:
+        part[graph.is_loop] = loops[graph.nodes]
+    given = graph.edge_id >= 0
+    part[given] = edges[graph.edge_id[given]]
+    return part
+
+
+def _checked(change: Tensor, num_samples: int) -> Tensor:
+    if not isinstance(change, Tensor) or change.shape != (num_samples,):
+        got = list(change.shape) if isinstance(change, Tensor) else type(change).__name__
+        raise InputError(f"change() of a difference model must return [{num_samples}] numbers (got {got})")
+    if not torch.isfinite(change).all():
+        where = int((~torch.isfinite(change)).nonzero()[0])
+        raise InputError(f"the difference model's change is not finite (sample {where} of its chunk)")
+    return change.detach().double()

@@ -1,0 +1,67 @@
+"""What a model is called with: the tensors of a graph that its forward names, in the precision of its parameters."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from .._base.errors import ModelError, UnsupportedError
+from .layers import takes_edge_weight
+
+# Arguments of PyG's Explainer, or of Target, that are not handed on to the model.
+_TAKEN = ("target", "index", "label", "num_hops", "mode", "return_type", "level", "edges", "max_memory")
+
+
+def in_precision_of(model: torch.nn.Module, data: Data) -> Data:
+    """The graph with its real numbers in the precision of the model's parameters, if they have one.
+
+    numpy's is double and torch's single, and a model cannot multiply one with the other.
+    """
+    found = {p.dtype for p in model.parameters() if p.is_floating_point()}
+    if len(found) != 1:
+        return data
+    dtype = found.pop()
+    same = copy.copy(data)
+    for key, value in data.to_dict().items():
+        if isinstance(value, Tensor) and value.is_floating_point() and value.dtype != dtype:
+            same[key] = value.to(dtype)
+    return same
+
+
+def arguments_for(model: torch.nn.Module, data: Data) -> dict[str, Tensor]:
+    """What ``model`` is called with beside ``x`` and ``edge_index``: the tensors of ``data`` that its forward names.
+
+    >>> from torch_geometric.nn import GCN
+    >>> ring = torch.tensor([[0, 1], [1, 0]])
+    >>> data = Data(x=torch.ones(2, 3), edge_index=ring, edge_weight=torch.ones(2), y=torch.tensor([0, 1]))
+    >>> list(arguments_for(GCN(3, 4, 2), data))
+    ['edge_weight']
+    """
+    parameters = list(inspect.signature(model.forward).parameters.values())
+    given: dict[str, Tensor] = {}
+    for place, parameter in enumerate(parameters):
+        name = parameter.name
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or name in ("x", "edge_index"):
+            continue
+        if place < 2 and parameter.kind != parameter.KEYWORD_ONLY:
+            continue  # x and edge_index under other names
+        if isinstance(data.get(name), Tensor) and _reads(model, name):
+            if name in _TAKEN:
+                raise UnsupportedError(
+                    f"{type(model).__name__}.forward takes '{name}', as PyG's Explainer does: rename it"
+                )
+            given[name] = data[name]
+        elif parameter.default is parameter.empty:
+            raise ModelError(f"{type(model).__name__}.forward needs '{name}', which the graph does not have")
+    return given
+
+
+def _reads(model: torch.nn.Module, name: str) -> bool:
+    """PyG's ready-made models name arguments that not all of them read, and say so."""
+    if name == "edge_weight":
+        return takes_edge_weight(model)
+    return name != "edge_attr" or bool(getattr(model, "supports_edge_attr", True))

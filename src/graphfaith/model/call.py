@@ -1,0 +1,208 @@
+"""A model on a part of the graph: what it is called with there, and how it takes A."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.explain.algorithm.utils import set_masks
+
+from .._base.errors import InputError, ModelError, UnsupportedError
+from .._base.threads import SMALL, one_thread
+from ..graph.computation_graph import ComputationGraph
+from .layers import Degrees, message_passing_layers, takes_edge_weight, unmasked_afterwards
+from .products import Products, convolutions
+from .readout import Readout
+from .task import Task
+
+Route = Literal["weight", "mask"]
+Edges = Literal["auto", "weight", "mask"]
+
+# How a model takes A does not change from node to node, so it is found out once a model.
+_ROUTES: weakref.WeakKeyDictionary[torch.nn.Module, Route] = weakref.WeakKeyDictionary()
+
+
+def check_edges(edges: str) -> Edges:
+    """``edges`` if it is a way to take A."""
+    if edges not in get_args(Edges):
+        raise InputError(f"edges must be one of {', '.join(get_args(Edges))} (got {edges!r})")
+    return edges  # type: ignore[return-value]
+
+
+class Call:
+    """The model's output as a function of X and A on ``part``.
+
+    ``loop_weight`` is the weight of the self-loops that the model's layers add, None if they add none. ``rows`` are
+    the explained rows of the output there.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        task: Task,
+        readout: Readout,
+        part: ComputationGraph,
+        loop_weight: float | None,
+        edges: Edges,
+    ) -> None:
+        self.model, self.task, self.readout, self.part, self.loop_weight = model, task, readout, part, loop_weight
+        # Layers that add loops get every loop, last and in node order: PyG misplaces a mask otherwise. Others get
+        # those that are there.
+        self._read = None if loop_weight is not None else part.felt.nonzero().view(-1)
+        places = torch.arange(part.num_edges) if self._read is None else self._read
+        self._edge_index = self.edges_at(places)
+        self._kwargs, self.rows = self.arguments_at(places)
+        self.products: Products | None = None
+        self.degrees: Degrees | None = None  # those that the part was cut out for; None if nothing was left out
+        self.route: Route = self._find_route(edges)
+        if self.route == "weight" and self._read is None:  # every self-loop is given
+            layers = convolutions(model)
+            if layers:
+                self.products = Products(layers, self._edge_index, part.num_nodes, _near(part))
+
+    @cached_property
+    def output(self) -> Tensor:
+        """The model's output on the part as it is."""
+        with torch.no_grad(), one_thread(self.is_small):
+            return self(self.part.x, self.part.weight)
+
+    def sees(self, test: Callable[[Tensor, dict[str, Any]], bool]) -> bool:
+        """``test`` of the ``edge_index`` and the keyword arguments that the model is called with on the part.
+
+        With masks there are no weights to pass: the part as it is has messages of weight 1.
+        """
+        weight = self.part.weight if self._read is None else self.part.weight[self._read]
+        own = {"edge_weight": weight} if self.route == "weight" else {}
+        return test(self._edge_index, {**self._kwargs, **own})
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one thread is enough for the part."""
+        return self.part.num_edges <= SMALL
+
+    @contextmanager
+    def first_order(self) -> Iterator[None]:
+        """Let derivatives be found in closed form, where there is one: quicker, but they cannot be derived again."""
+        if self.products is None:
+            yield
+            return
+        try:
+            self.products.first_order = True
+            yield
+        finally:
+            self.products.first_order = False
+
+    @property
+    def is_convolutional(self) -> bool:
+        """Whether every message is part of a graph convolution's product with N(A)."""
+        layers = message_passing_layers(self.model)
+        return self.products is not None and len(self.products.layers) == len(layers)
+
+    @property
+    def may_batch(self) -> bool:
+        """Whether :meth:`batch` is worth trying: every message is part of a product, and rows are nodes."""
+        return (
+            self.products is not None
+            and (self.products.dense or self.products.first_order or not torch.is_grad_enabled())
+            and (self.products.dense or self.part.x.dtype in (torch.float32, torch.float64))
+            and self.task.level == "node"
+            and self.is_convolutional
+            and not any(isinstance(value, Tensor) for value in self._kwargs.values())
+        )
+
+    def batch(self, x: Tensor, weight: Tensor, *, trimmed: bool) -> Tensor:
+        """The output on S graphs, [S, n, ...], by one call with a leading dimension on what differs.
+
+        The model's forward was not written for that, so whether it does has to be tried. ``trimmed`` computes no more
+        than the explained rows need, and gives them alone, [S, rows, ...].
+        """
+        assert self.products is not None
+        with self.products.batch(weight, trimmed=trimmed):
+            out: Tensor = self.model(x, self._edge_index, edge_weight=weight, **self._kwargs)
+            return out
+
+    def __call__(self, x: Tensor, weight: Tensor, matrix: Tensor | None = None, *, plain: bool = False) -> Tensor:
+        """The model's output with features ``x`` [n, d] and A's entries ``weight`` [e].
+
+        ``matrix`` is N(A) of ``weight``, if that has been computed already. ``plain`` leaves all to PyG's layers.
+        """
+        if self._read is not None:
+            weight = weight[self._read]
+        if not plain and self.products is not None and self.products.dense:
+            with self.products.alone(weight, self.products.matrix(weight) if matrix is None else matrix):
+                return as_rows(self.model(x, self._edge_index, edge_weight=weight, **self._kwargs), self.task)
+        if self.route == "weight":
+            return as_rows(self.model(x, self._edge_index, edge_weight=weight, **self._kwargs), self.task)
+        with unmasked_afterwards(self.model):
+            set_masks(self.model, weight, self._edge_index, apply_sigmoid=False)
+            try:
+                return as_rows(self.model(x, self._edge_index, **self._kwargs), self.task)
+            except AssertionError as error:
+                if str(error):
+                    raise
+                # PyG says nothing when a mask has not as many entries as there are messages.
+                raise UnsupportedError(
+                    f"a layer of {type(self.model).__name__} does not pass one message for each edge it was given "
+                    "(it drops, splits or adds edges), so they cannot be masked: let forward take edge_weight"
+                ) from error
+
+    def edges_at(self, places: Tensor) -> Tensor:
+        """The ``edge_index`` that holds the entries of A at ``places``, in the direction the model reads it."""
+        edges = self.part.edge_index[:, places]
+        return edges if self.readout.graph.flow == "source_to_target" else edges.flip(0)
+
+    def arguments_at(self, places: Tensor) -> tuple[dict[str, Any], Tensor]:
+        """The model's keyword arguments if it is given the edges at ``places``, and its explained rows then."""
+        arguments = self.readout.arguments(self.part, places, self.loop_weight)
+        return arguments, self.readout.rows_on(self.part, places)
+
+    def _find_route(self, forced: Edges) -> Route:
+        name, layers = type(self.model).__name__, message_passing_layers(self.model)
+        route: Route = "mask" if forced == "mask" else _ROUTES.get(self.model, "mask")
+        if forced != "mask" and self.model not in _ROUTES and takes_edge_weight(self.model):
+            self.route = "weight"
+            with torch.enable_grad():
+                weight = self.part.weight.detach().clone().requires_grad_()
+                try:
+                    out = self(self.part.x, weight)
+                except TypeError:  # forward takes any keyword, but what it hands them on to does not
+                    out = torch.zeros(())
+                read = out.requires_grad and torch.autograd.grad(out.sum(), weight, allow_unused=True)[0] is not None
+            route = "weight" if read else "mask"
+        if forced == "weight" and route == "mask":
+            raise ModelError(f'{name} takes no edge_weight or ignores it: use edges="mask", or "auto"')
+        if route == "mask" and self.readout.graph.edge_weight is not None:
+            raise ModelError(f"{name} ignores the edge_weight it is given")
+        if route == "mask" and not layers:
+            raise ModelError(f"{name} ignores edge_weight and has no layer to mask")
+        for layer in layers if route == "mask" else ():
+            if layer.explain is False:
+                raise ModelError(f"{layer} has explain=False, so its messages cannot be masked: set it to None")
+        if forced != "mask":
+            _ROUTES[self.model] = route
+        return route
+
+
+def _near(part: ComputationGraph) -> list[int] | None:
+    """How many nodes there are within 0, 1, ..., M hops of the explained ones, if those come first."""
+    hop = part.hop.numpy()
+    if bool((hop[1:] < hop[:-1]).any()):
+        return None
+    near: list[int] = np.searchsorted(hop, np.arange(part.num_hops + 1), side="right").tolist()
+    return near
+
+
+def as_rows(out: Tensor, task: Task) -> Tensor:
+    """The output with a row for each thing it says something of; a graph's may come without one."""
+    wanted = 2 if task.mode == "multiclass_classification" else 1
+    if task.level == "graph" and out.dim() < wanted:
+        out = out.unsqueeze(0)
+    if out.dim() == 0 or not len(out):
+        raise UnsupportedError(f"the model must return a row for each {task.level} (got {list(out.shape)})")
+    return out

@@ -1,0 +1,250 @@
+"""What can be told of a model from its message-passing layers, and calling it without leaving a trace on them."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.parameter import is_lazy
+from torch_geometric import nn
+from torch_geometric.explain.algorithm.utils import clear_masks
+from torch_geometric.nn import MessagePassing
+
+from .._base.errors import ModelError
+
+# Layers that look at the in-edges of the node they write to and at no other degree. Any other layer is taken to
+# normalise by the in-degrees of both ends, which is the safe assumption: one ring of edges more, never one less.
+_NO_SOURCE_DEGREE = (
+    nn.CGConv,
+    nn.GATConv,
+    nn.GATv2Conv,
+    nn.GINConv,
+    nn.GINEConv,
+    nn.GraphConv,
+    nn.NNConv,
+    nn.PNAConv,
+    nn.RGCNConv,
+    nn.ResGatedGraphConv,
+    nn.SAGEConv,
+    nn.TransformerConv,
+)
+_OUT_DEGREE = (nn.ChebConv,)
+_WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
+_HETEROGENEOUS = (nn.HANConv, nn.HGTConv, nn.HeteroConv)
+
+_LINEAR = (torch.nn.Linear, nn.Linear)
+
+Degrees = Literal["none", "in", "out"]
+
+
+_WALKED: weakref.WeakKeyDictionary[torch.nn.Module, list[torch.nn.Module]] = weakref.WeakKeyDictionary()
+
+
+def modules_of(model: torch.nn.Module) -> list[torch.nn.Module]:
+    """``list(model.modules())``, in the same order, without the names that are made on the way there.
+
+    Models are walked through a dozen times an explanation, so the list is kept while :func:`evaluating` lasts, and no
+    longer: it would miss a module that was replaced.
+    """
+    kept = _WALKED.get(model)
+    if kept is not None:
+        return kept
+    found: list[torch.nn.Module] = []
+    seen: set[torch.nn.Module] = set()
+    ahead: list[torch.nn.Module | None] = [model]
+    while ahead:
+        module = ahead.pop()
+        if module is None or module in seen:
+            continue
+        seen.add(module)
+        found.append(module)
+        if module._modules:
+            ahead.extend(reversed(list(module._modules.values())))
+    return found
+
+
+def message_passing_layers(model: torch.nn.Module) -> list[MessagePassing]:
+    """The layers of ``model`` that pass messages, in the order in which they are registered."""
+    return [module for module in modules_of(model) if isinstance(module, MessagePassing)]
+
+
+def state_of(model: torch.nn.Module) -> list[Tensor]:
+    """Parameters and buffers of ``model``."""
+    return [
+        tensor
+        for module in modules_of(model)
+        for place in (module._parameters, module._buffers)
+        if place
+        for tensor in place.values()
+        if tensor is not None
+    ]
+
+
+def counted_hops(model: torch.nn.Module) -> int:
+    """How far messages go if every layer is used once and they follow each other.
+
+    A layer with K rounds counts K times.
+
+    >>> from torch_geometric.nn import APPNP, GCN
+    >>> counted_hops(GCN(2, 4, num_layers=3)), counted_hops(APPNP(K=10, alpha=0.1))
+    (3, 10)
+    """
+    return sum(_rounds(layer) for layer in message_passing_layers(model))
+
+
+def _rounds(layer: MessagePassing) -> int:
+    if isinstance(layer, nn.ChebConv):
+        return len(layer.lins) - 1
+    if isinstance(layer, (nn.ARMAConv, nn.GatedGraphConv)):
+        return int(layer.num_layers)
+    if isinstance(layer, nn.MixHopConv):
+        return int(max(layer.powers))
+    if isinstance(layer, (nn.APPNP, nn.SGConv, nn.SSGConv, nn.TAGConv)):
+        return int(layer.K)
+    return 1
+
+
+def degrees_read(model: torch.nn.Module) -> Degrees:
+    """Which degrees of the sender some layer divides a message by, or may well do."""
+    layers = message_passing_layers(model)
+    if any(isinstance(layer, _OUT_DEGREE) for layer in layers):
+        return "out"
+    reads = not layers or any(
+        not isinstance(layer, _NO_SOURCE_DEGREE) and getattr(layer, "normalize", True) for layer in layers
+    )
+    return "in" if reads else "none"
+
+
+def heterogeneous_part(model: torch.nn.Module) -> str | None:
+    """The part of ``model`` that makes it a model of several node or edge types; None if it has none.
+
+    >>> from torch_geometric.nn import GCN, SAGEConv, to_hetero
+    >>> heterogeneous_part(GCN(2, 4, num_layers=2)) is None
+    True
+    """
+    for module in modules_of(model):
+        if isinstance(module, _HETEROGENEOUS):
+            return type(module).__name__
+        # to_hetero keeps a layer for each edge type in a dictionary whose keys are the types.
+        if isinstance(module, torch.nn.ModuleDict) and any(key.count("__") >= 2 for key in module):
+            return "to_hetero"
+    return None
+
+
+def takes_edge_weight(model: torch.nn.Module) -> bool:
+    """Whether ``model.forward`` has a parameter called ``edge_weight``, or takes any, and the model says it uses it."""
+    inner: Any = model
+    while hasattr(inner, "_orig_mod") or isinstance(inner, _WRAPPERS):
+        inner = inner._orig_mod if hasattr(inner, "_orig_mod") else inner.module  # compiled, or for several devices
+    parameters = inspect.signature(inner.forward).parameters.values()
+    named = any(p.name == "edge_weight" or p.kind == inspect.Parameter.VAR_KEYWORD for p in parameters)
+    return named and bool(getattr(inner, "supports_edge_weight", True))
+
+
+def widest_layer(model: torch.nn.Module) -> int:
+    """A guess at the widest layer, from the shapes of parameters; at least 16.
+
+    A linear layer is as wide as its output: of its input there is one copy, not one for every edge.
+    """
+    width = 16
+    for module in modules_of(model):
+        if not module._parameters:
+            continue
+        linear = isinstance(module, _LINEAR)
+        for parameter in module._parameters.values():
+            if parameter is not None and not is_lazy(parameter):
+                width = max((width, *(parameter.shape[:1] if linear else parameter.shape)))
+    return width
+
+
+# A model is changed while it is called (its mode, its masks), so one thread at a time may do so.
+_LOCKS: weakref.WeakKeyDictionary[torch.nn.Module, threading.RLock] = weakref.WeakKeyDictionary()
+_LOCKS_LOCK = threading.Lock()
+
+
+@contextmanager
+def evaluating(model: torch.nn.Module) -> Iterator[None]:
+    """Put ``model`` in eval mode and leave every module as it was found, by one thread at a time.
+
+    A tensor that a forward has left on a module is taken away again: it may be of a batch of samples, and no tensor
+    outside of that.
+    """
+    with _LOCKS_LOCK:
+        lock = _LOCKS.setdefault(model, threading.RLock())
+    with lock:
+        if model in _WALKED:  # by this thread, further out
+            yield
+            return
+        modules = _WALKED[model] = modules_of(model)
+        found = [(module, module.training, (dict(vars(module)), dict(module._buffers))) for module in modules]
+        # A model may do more in its own train(), so it is spared only if there is none and nothing to be done.
+        if any(module.training or _switches_modes_itself(module) for module in modules):
+            model.eval()
+        try:
+            yield
+        finally:
+            _WALKED.pop(model, None)
+            for module, training, (attributes, buffers) in found:
+                if module.training is not training:
+                    module.training = training
+                _put_back(vars(module), attributes)
+                _put_back(module._buffers, buffers)
+
+
+def _put_back(place: dict[str, Any], before: dict[str, Any]) -> None:
+    """Undo what a forward may have overwritten by a tensor: attributes that were tensors or nothing, and buffers."""
+    # Nearly always nothing was; as tensors have no plain equality, values are compared by identity.
+    if (
+        len(place) == len(before)
+        and all(map(operator.is_, place, before))
+        and all(map(operator.is_, place.values(), before.values()))
+    ):
+        return
+    for name in [name for name, value in place.items() if isinstance(value, Tensor)]:
+        if place[name] is not before.get(name):
+            del place[name]
+    place.update({name: value for name, value in before.items() if value is None or isinstance(value, Tensor)})
+
+
+def _switches_modes_itself(module: torch.nn.Module) -> bool:
+    own = (getattr(module.train, "__func__", None), getattr(module.eval, "__func__", None))
+    return own != (torch.nn.Module.train, torch.nn.Module.eval)
+
+
+@contextmanager
+def unmasked_afterwards(model: torch.nn.Module) -> Iterator[None]:
+    """Leave no explain mask on ``model``, nor anything else that PyG puts on its layers to apply one."""
+    layers = message_passing_layers(model)
+    names = [set(vars(layer)) for layer in layers]
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer._parameters.pop("_edge_mask", None)
+        clear_masks(model)
+        for layer, before in zip(layers, names, strict=True):
+            for name in set(vars(layer)) - before:
+                delattr(layer, name)
+
+
+def checked_layers(model: torch.nn.Module, num_hops: int | None) -> list[Any]:
+    """The message-passing layers of a model, if they look at the edges they are given, and can be counted."""
+    layers = message_passing_layers(model)
+    for layer in layers:
+        if getattr(layer, "cached", False):
+            raise ModelError(
+                f"{layer} was made with cached=True, so it ignores the edges it is given: set its `cached` to "
+                "False (the weights stay as they are)"
+            )
+    if not layers and num_hops is None:
+        raise ModelError(
+            f"{type(model).__name__} has no MessagePassing layer to count: pass num_hops=, how far its messages go"
+        )
+    return layers

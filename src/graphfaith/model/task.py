@@ -1,0 +1,129 @@
+"""What a model's output means, and which number of it is explained: F as a function of the model's output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._base.checks import is_whole
+from .._base.errors import InputError, UnsupportedError
+
+RETURN_TYPES = {
+    "multiclass_classification": ("raw", "probs", "log_probs"),
+    "binary_classification": ("raw", "probs"),
+    "regression": ("raw",),
+}
+LEVELS = ("node", "edge", "graph")
+
+Index = int | Sequence[int] | np.ndarray | Tensor | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model's task in PyG's terms: what a row of its output stands for, and what the numbers in it are.
+
+    >>> task = Task("multiclass_classification", "log_probs", "graph")
+    >>> out = torch.tensor([[-0.1, -2.3], [-0.7, -0.69]])     # two graphs, two classes
+    >>> labels = task.labels(out, None)
+    >>> labels.tolist(), round(float(task.value(out, labels)), 2)
+    ([0, 1], -0.79)
+    """
+
+    mode: str = "multiclass_classification"
+    return_type: str = "raw"
+    level: str = "node"
+
+    def __post_init__(self) -> None:
+        """Check the three words."""
+        if self.mode not in RETURN_TYPES:
+            raise InputError(f"mode must be one of {', '.join(RETURN_TYPES)} (got {self.mode!r})")
+        if self.return_type not in RETURN_TYPES[self.mode]:
+            known = ", ".join(RETURN_TYPES[self.mode])
+            raise InputError(f"return_type of a {self.mode} model must be one of {known} (got {self.return_type!r})")
+        if self.level not in LEVELS:
+            raise InputError(f"level must be one of {', '.join(LEVELS)} (got {self.level!r})")
+
+    def rows(self, index: Index, count: int) -> Tensor:
+        """Rows of the model's output that PyG's ``index`` names, [r], of ``count`` that there are; None is all."""
+        if index is None:
+            return torch.arange(count)
+        if type(index) is int and 0 <= index < count:
+            return torch.tensor([index])
+        if isinstance(index, np.ndarray):
+            index = torch.from_numpy(index)
+        if isinstance(index, Tensor) and index.dtype == torch.bool:
+            if index.shape != (count,):
+                raise InputError(f"a mask for index must have {count} entries (got shape {list(index.shape)})")
+            index = index.nonzero().view(-1)
+        named = index.reshape(-1).tolist() if isinstance(index, Tensor) and index.dim() < 2 else index
+        if isinstance(named, list) and len(named) == 1 and type(named[0]) is int and 0 <= named[0] < count:
+            return torch.tensor(named)
+        if is_whole(named):
+            named = [named]
+        if not isinstance(named, Sequence) or isinstance(named, str) or not all(map(is_whole, named)):
+            raise InputError(f"index must be None, a whole number, or a list or tensor of them (got {index!r})")
+        if not len(named):
+            raise InputError("index is empty: name at least one row of the model's output")
+        for row in named:
+            if not 0 <= int(row) < count:
+                holder = "the graph" if self.level == "node" else "the model's output"
+                raise InputError(f"{self.level} {row} is out of range: {holder} has {self.level}s 0 to {count - 1}")
+        return torch.tensor([int(row) for row in named])
+
+    def labels(self, out: Tensor, label: int | Tensor | None) -> Tensor | None:
+        """The class of each of the rows ``out`` [r, ...]: the one given, or the one the model predicts."""
+        if self.mode == "regression":
+            return None
+        if isinstance(label, Tensor) and label.dtype == torch.int64 and label.shape == out.shape[:-1] == (1,):
+            classes = out.size(-1) if self.mode == "multiclass_classification" else 0
+            if 0 <= int(label) < classes:  # as nearly always; what follows takes ten times as long
+                return label
+        if self.mode == "binary_classification":
+            if out.numel() != len(out):
+                raise UnsupportedError(f"a {self.mode} model must return one number a row (got {list(out.shape)})")
+            shape, classes = out.shape[:1], 2
+            predicted = out.reshape(-1) > (0.5 if self.return_type == "probs" else 0.0)
+        else:
+            if out.dim() < 2:
+                raise UnsupportedError(f"a classifier must return [{self.level}s, classes] (got {list(out.shape)})")
+            shape, classes = out.shape[:-1], out.size(-1)
+            predicted = out.argmax(dim=-1)
+        if label is None:
+            return predicted.long()
+        given = torch.as_tensor(label)
+        given = given.long() if given.dtype == torch.bool else given
+        if given.numel() == predicted.numel():
+            given = given.reshape(shape)
+        elif given.dim():
+            raise InputError(f"there must be one class for each of {list(shape)} rows (got {list(given.shape)})")
+        wrong = given[(given < 0) | (given >= classes) | (given != given.round())]
+        if wrong.numel():
+            raise InputError(f"class {wrong.reshape(-1)[0]:g} is out of range: there are classes 0 to {classes - 1}")
+        return given.long().expand(shape)
+
+    def value(self, out: Tensor, labels: Tensor | None) -> Tensor:
+        r"""F, given the rows of the output that are explained: :math:`\sum_r \{f(X, A)_r\}_{y_r}`.
+
+        For regression it is the sum of the rows. For a binary model, the number is that of class 1; for class 0 it
+        is 1 minus it (probability) or minus it (logit).
+        """
+        if labels is None:
+            return out.sum()
+        if self.mode == "multiclass_classification":
+            return out.gather(-1, labels.unsqueeze(-1)).sum()
+        sign = 2 * labels - 1
+        total = (out.reshape(-1) * sign).sum()
+        return total + (labels == 0).sum() if self.return_type == "probs" else total
+
+    def values(self, out: Tensor, labels: Tensor | None) -> Tensor:
+        """:meth:`value` of each of the rows by itself, [r]."""
+        if labels is None:
+            return out.reshape(len(out), -1).sum(dim=1)
+        if self.mode == "multiclass_classification":
+            return out.gather(-1, labels.unsqueeze(-1)).reshape(len(out), -1).sum(dim=1)
+        own = out.reshape(-1) * (2 * labels - 1)
+        return own + (labels == 0) if self.return_type == "probs" else own

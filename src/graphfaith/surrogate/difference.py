@@ -1,0 +1,294 @@
+"""Local difference models p: functions of (X, A) whose *change* is meant to follow the change of F.
+
+A difference model answers two questions. ``change(perturbations)`` is p(X, A) - p(X - eps_X, A - eps_A), [S]; the
+metric compares it with the same difference of F. ``gradient()`` is the explanation: the derivatives of p with respect
+to X [n, d] and to A [e], nodes and edges ordered as in the computation graph.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from ..graph.computation_graph import ComputationGraph
+from ..model.target import Target
+from ..sampling.neighborhood import Perturbations
+from .estimate import Unfaithfulness
+from .propagation import Propagation
+from .walks import Normalization, Walks, khop_rows
+
+
+@runtime_checkable
+class DifferenceModel(Protocol):
+    """Anything with a change and a gradient can be scored; write your own and pass it as ``difference_model=``."""
+
+    def change(self, perturbations: Perturbations) -> Tensor:
+        """p(X, A) - p(X - eps_X, A - eps_A) for each sample, [S]."""
+        ...
+
+    def gradient(self) -> tuple[Tensor, Tensor]:
+        """The derivatives of p at (X, A) with respect to X, [n, d], and A, [e]."""
+        ...
+
+
+class LinearModel:
+    r"""Case I of the paper: :math:`p(X, A) = \Phi_X^\top V(X) + \Phi_A^\top V(A)`, so p's change is linear in eps.
+
+    Saliency, Integrated Gradients and the Linear optimum are of this kind. None stands for zeros.
+    """
+
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        phi_x: Tensor | None = None,
+        phi_a: Tensor | None = None,
+        in_sample_error: float | None = None,
+    ) -> None:
+        self.graph, self.in_sample_error = graph, in_sample_error
+        self.phi_x = torch.zeros_like(graph.x) if phi_x is None else phi_x
+        self.phi_a = torch.zeros_like(graph.weight) if phi_a is None else phi_a
+
+    def change(self, perturbations: Perturbations) -> Tensor:
+        """Phi_X . eps_X + Phi_A . eps_A."""
+        change = torch.zeros(len(perturbations), dtype=torch.float64)
+        if perturbations.edges is not None:
+            change += perturbations.edges @ self.phi_a.double()
+        if perturbations.features is not None:
+            flat = perturbations.features.flatten(1)
+            change += (flat @ self.phi_x.to(flat.dtype).flatten()).double()
+        return change
+
+    def gradient(self) -> tuple[Tensor, Tensor]:
+        """(Phi_X, Phi_A)."""
+        return self.phi_x, self.phi_a
+
+
+class SubgraphModel:
+    """Case II of the paper: p(X, A) = F(X_s, A_s), with X_s = X * node_mask and A_s = A * edge_mask.
+
+    A perturbation is applied to the subgraph, F(X_s - eps_X, A_s - eps_A), and weights are clipped at 0. Masks are
+    [n, d] (or what broadcasts to it) and [e]; None keeps everything.
+    """
+
+    def __init__(self, target: Target, node_mask: Tensor | None = None, edge_mask: Tensor | None = None) -> None:
+        self.target, self.graph = target, target.computation_graph
+        self.node_mask, self.edge_mask = node_mask, edge_mask
+        self.x = self.graph.x if node_mask is None else self.graph.x * node_mask.to(self.graph.x.dtype)
+        weight = self.graph.weight
+        self.weight = weight if edge_mask is None else weight * edge_mask.to(weight.dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The masks alone: the model is not kept with an explanation, but taken from its explainer again."""
+        return {**vars(self), "target": None}
+
+    @property
+    def value(self) -> float:
+        """F(X_s, A_s), by the model as it is now."""
+        return float(self.target.evaluate(self.x, self.weight))
+
+    def outputs(self, perturbations: Perturbations) -> Tensor:
+        """F(X_s - eps_X, A_s - eps_A), [S]."""
+        x = self.x if perturbations.features is None else self.x - perturbations.features
+        weight = self.weight
+        if perturbations.edges is not None:
+            weight = (self.weight.double() - perturbations.edges).clamp_(min=0)
+        return self.target.evaluate(x, weight).double()
+
+    def change(self, perturbations: Perturbations) -> Tensor:
+        """F(X_s, A_s) - F(X_s - eps_X, A_s - eps_A)."""
+        return self.value - self.outputs(perturbations)
+
+    def gradient(self) -> tuple[Tensor, Tensor]:
+        """The gradient of F at (X_s, A_s)."""
+        return self.target.gradient(self.x, self.weight)
+
+
+class KHopModel:
+    r"""The k-hop model with a convolutional core, Definition 4.1:
+    :math:`p(X, A) = \sum_{k=1}^{M} e^\top N(A^k) X w_k`, with ``weights`` the w_k, [M, d].
+
+    A holds the self-loops, and :math:`D_k = \mathrm{diag}(A^k 1)`. The paper's ``normalization`` is "symmetric",
+    :math:`N(A^k) = D_k^{-1/2} A^k D_k^{-1/2}`; "row" is :math:`D_k^{-1} A^k`, for models that take means, and "none"
+    is A^k, for models that take sums.
+    """
+
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        weights: Tensor,
+        in_sample_error: float | None = None,
+        normalization: Normalization = "symmetric",
+    ) -> None:
+        self.graph, self.weights, self.in_sample_error = graph, weights.double(), in_sample_error
+        self.normalization: Normalization = normalization
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """e^T N(A^k), [M, 1, n]."""
+        return khop_rows(self.graph, self.graph.weight.double().unsqueeze(0), len(self.weights), self.normalization)
+
+    def remember(self, rows: Tensor, own: Tensor) -> None:
+        """Take e^T N(A^k), [M, 1, n], from who has fitted the model, and X w_k, [n, M], for the next gradient."""
+        self.rows, self._own = rows, own
+
+    def change(self, perturbations: Perturbations) -> Tensor:
+        """The sum over k of tau_k . w_k, tau_k = e^T [N(A^k) X - N((A - eps_A)^k)(X - eps_X)]."""
+        weight, x = perturbations.weight, perturbations.x
+        rows = self.rows
+        if weight is not None:
+            rows = khop_rows(self.graph, weight, len(self.weights), self.normalization)
+        own = self.graph.x.double() @ self.weights.T  # [n, M]
+        if x is None:
+            return torch.einsum("ksn,nk->s", self.rows - rows, own)
+        moved = (x @ self.weights.T.to(x.dtype)).double()  # [S, n, M]
+        before = torch.einsum("ksn,nk->s", self.rows, own)
+        return before - torch.einsum("ksn,snk->s", rows.expand(-1, len(x), -1), moved)
+
+    def gradient(self) -> tuple[Tensor, Tensor]:
+        """The derivatives of p: sum_k N(A^k)^T e w_k^T for X, and for A the chain rule through A^k and D_k."""
+        own = vars(self).pop("_own", None)
+        if own is None:
+            own = self.graph.x.double() @ self.weights.T
+        weight = self.graph.weight.double().numpy()
+        da = torch.from_numpy(Walks.on(self.graph).gradient(weight, own.numpy(), self.normalization))
+        da[~self.graph.felt] = 0
+        return self.rows[:, 0].T @ self.weights, da
+
+
+class AnchoredModel:
+    r"""The k-hop model anchored to F's own gradients, of :class:`~graphfaith.explainers.AnchoredKEC`.
+
+    .. math:: p(X, A) = \sum_{k=0}^{M} e^\top N(A)^k X w_k + \sum_{k=0}^{M-1} \sum_{j=2}^{3} v_{kj}\, e^\top N(A)^k c^j
+              + \Phi_X \cdot X + \Phi_A \cdot A - q(X_0 - X, A_0 - A)
+
+    with :math:`c = N(A) 1` and the curvature
+    :math:`q(\epsilon) = \kappa_X |\epsilon_X|^2 + \kappa_A |\epsilon_A|^2 + \frac12 z^\top B z`, z the products of
+    :math:`\epsilon` with ``along_x`` and ``along_a``, around the graph :math:`(X_0, A_0)` as it is. There the
+    curvature is flat, so that the gradient is that of the other terms.
+
+    Args:
+        graph: the computation graph.
+        weights: the w_k, [M + 1, d].
+        degree_weights: the v_kj, [M, 2].
+        phi_x: Phi_X, [n, d].
+        phi_a: Phi_A, [e].
+        stiffness: kappa_X and kappa_A, [2].
+        along_x: directions of X, [r, n, d]; None where the curvature does not depend on X.
+        along_a: directions of A, [r, e]; None where it does not depend on A.
+        bend: B, [r, r].
+        normalization: what N is, as in :class:`KHopModel`.
+        in_sample_error: Delta on the samples of the fit.
+        estimate: the leave-one-out estimate of Delta(p), if p was fitted.
+        fit_samples: how many samples were drawn for that.
+        chosen: which of the candidates p is.
+    """
+
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        weights: Tensor,
+        degree_weights: Tensor,
+        phi_x: Tensor,
+        phi_a: Tensor,
+        stiffness: Tensor,
+        along_x: Tensor | None,
+        along_a: Tensor | None,
+        bend: Tensor,
+        normalization: Normalization = "symmetric",
+        in_sample_error: float | None = None,
+        estimate: Unfaithfulness | None = None,
+        fit_samples: int | None = None,
+        chosen: str | None = None,
+    ) -> None:
+        self.graph, self.weights, self.degree_weights = graph, weights.double(), degree_weights.double()
+        self.phi_x, self.phi_a, self.stiffness = phi_x, phi_a, stiffness.double()
+        self.along_x, self.along_a, self.bend = along_x, along_a, bend.double()
+        self.normalization: Normalization = normalization
+        self.in_sample_error = in_sample_error
+        self.estimate, self.fit_samples, self.chosen = estimate, fit_samples, chosen
+
+    @property
+    def num_hops(self) -> int:
+        """M."""
+        return len(self.weights) - 1
+
+    @cached_property
+    def propagation(self) -> Propagation:
+        """Of the computation graph."""
+        return Propagation(self.graph, self.num_hops)
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """e^T N(A)^k for k = 1 .. M, [M, n]."""
+        return self.propagation.of(self.graph.weight.double().unsqueeze(1), self.normalization).rows[..., 0]
+
+    def remember(self, propagation: Propagation, rows: Tensor) -> None:
+        """Take these from who has fitted the model."""
+        self.propagation, self.rows = propagation, rows
+
+    def change(self, perturbations: Perturbations) -> Tensor:
+        """The change of each term, added up."""
+        eps, moved = perturbations.features, perturbations.weight
+        own = self.graph.weight.double().unsqueeze(0)
+        values = own if moved is None else torch.cat([own, moved])
+        found = self.propagation.of(values.T.contiguous(), self.normalization)
+        change = LinearModel(self.graph, self.phi_x, self.phi_a).change(perturbations) + self._bent(perturbations)
+        lost = found.change()
+        if moved is not None:
+            y = self.graph.x.double() @ self.weights[1:].T  # [n, M]
+            change += torch.einsum("kns,nk->s", lost.rows, y)
+            change += torch.einsum("kjs,kj->s", lost.moments, self.degree_weights)
+        if eps is not None:
+            after = found.rows[..., :1] if moved is None else found.rows[..., 1:]
+            change += torch.einsum(
+                "sku,ku->s", carried(self.propagation, after, eps), self.weights.to(eps.dtype)
+            ).double()
+        return change
+
+    def _bent(self, perturbations: Perturbations) -> Tensor:
+        bent = torch.zeros(len(perturbations), dtype=torch.float64)
+        z = torch.zeros(len(perturbations), len(self.bend), dtype=torch.float64)
+        parts = ((perturbations.features, self.along_x), (perturbations.edges, self.along_a))
+        for kappa, (eps, along) in zip(self.stiffness.tolist(), parts, strict=True):
+            if eps is not None:
+                flat = eps.flatten(1)
+                bent += kappa * energy(eps)
+                if along is not None:
+                    z += (flat @ along.flatten(1).T.to(flat.dtype)).double()
+        return bent + bending(z, self.bend)
+
+    def gradient(self) -> tuple[Tensor, Tensor]:
+        """The derivatives of p: N(A)^k^T e w_k^T for X, and for A the chain rule through N; Phi added to both."""
+        y = self.graph.x.double() @ self.weights[1:].T
+        da = torch.from_numpy(
+            self.propagation.gradient(
+                self.graph.weight.double().numpy(), y.numpy(), self.degree_weights.numpy(), self.normalization
+            )
+        )
+        da[~self.graph.felt] = 0
+        dx = torch.cat([self.propagation.e.T, self.rows]).T @ self.weights
+        dx[self.graph.num_visible :] = 0
+        return dx.add_(self.phi_x), da.add_(self.phi_a)
+
+
+def carried(propagation: Propagation, rows: Tensor, eps: Tensor) -> Tensor:
+    """e^T N(A)^k eps_X for k = 0 .. M, [S, M + 1, d], given the rows [M, n, S] (or [M, n, 1] for all samples)."""
+    first = propagation.e.T.expand(rows.size(2), 1, -1)
+    stacked = torch.cat([first, rows.permute(2, 0, 1)], dim=1).to(eps.dtype)  # [S, M + 1, n]
+    return torch.matmul(stacked, eps)
+
+
+def energy(eps: Tensor) -> Tensor:
+    """|eps|^2 of each sample, [S]."""
+    if eps.dim() == 2:  # laid out entry after entry, more often than not
+        return eps.square().sum(dim=1)
+    length: Tensor = torch.linalg.vector_norm(eps.flatten(1), dim=1)
+    return length.double().square()
+
+
+def bending(z: Tensor, bend: Tensor) -> Tensor:
+    """z^T B z / 2 of each sample, [S]."""
+    return (z @ bend).mul_(z).sum(dim=1).mul_(0.5)

@@ -1,0 +1,1 @@
+"""Studies that use graphfaith as a user would: the paper, the water-treatment plant, the benchmark, further tasks."""

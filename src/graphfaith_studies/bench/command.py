@@ -1,0 +1,127 @@
+"""``graphfaith bench``: arguments checked, work done, results printed and written."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from graphfaith._base.errors import InputError
+from graphfaith._base.files import check_output, write_file
+from graphfaith.cli.options import Json
+from graphfaith.data import load_dataset
+
+from . import growth as sweep
+from . import plan as plans
+from .contenders import check_peers
+from .machine import machine
+from .picture import draw
+from .profile import profile_of_all, profiles
+from .run import TABLES, cases_for, run
+from .tables import print_growth, print_run, print_threads
+from .threads import threads as compare_threads
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command()(bench)
+
+
+def bench(
+    dataset: Annotated[list[str], typer.Option(help=f"Repeat; all if left out: {', '.join(TABLES)}.")] = [],  # noqa: B006
+    quick: Annotated[bool, typer.Option("--quick", help="Every figure in two minutes, from fewer nodes.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Also say where KEC's time goes.")] = False,
+    growth: Annotated[bool, typer.Option("--growth", help="Instead: time and memory against every size.")] = False,
+    threads: Annotated[bool, typer.Option("--threads", help="Instead: two threads against two processes.")] = False,
+    figure_file: Annotated[
+        Path | None, typer.Option("--figure", help="Where to draw --growth (.png, .pdf or .svg).")
+    ] = None,
+    json_file: Json = None,
+) -> None:
+    """Time every method here and its peers in turns: medians, ratios, and the bars they have to reach.
+
+    \b
+    Examples:
+      graphfaith bench --quick --json bench.json
+      graphfaith bench --growth --figure growth.png
+    """
+    options = {"quick": quick, "profile": profile, "growth": growth, "threads": threads}
+    run_bench(Console(), dataset, **options, figure=figure_file, json_file=json_file)
+
+
+def run_bench(
+    console: Console,
+    datasets: Sequence[str],
+    *,
+    quick: bool = False,
+    profile: bool = False,
+    growth: bool = False,
+    threads: bool = False,
+    figure: Path | None = None,
+    json_file: Path | None = None,
+) -> None:
+    """Run the comparison, or what ``growth`` and ``threads`` ask for instead."""
+    names = _checked(datasets, profile, growth or threads, growth, figure)
+    picture = None if figure is None else check_output(figure, (".png", ".pdf", ".svg"))
+    path = None if json_file is None else check_output(json_file, (".json",))
+    if not growth:
+        _check_data(["cora"] if threads else names)
+    if not (growth or threads):
+        check_peers()
+    if not console.is_terminal:  # in a file or a pipe tables are not folded to 80 columns
+        console = Console(file=console.file, width=120)
+    plan, sizes = (plans.QUICK, sweep.QUICK) if quick else (plans.FULL, sweep.FULL)
+    result: dict[str, Any] = {"quick": quick}
+    if growth:
+        curves = sweep.growth(sizes, show=True)
+        result |= {"machine": machine(), "growth": [curve.as_json() for curve in curves]}
+        print_growth(console, curves)
+        if picture is not None:
+            draw(curves, picture)
+    if threads:
+        found = compare_threads("cora", plans.FULL.nodes, 1 if quick else 3)
+        result |= {"machine": machine(), "threads": found}
+        print_threads(console, found)
+    if not (growth or threads):
+        cases = cases_for(names, plan)
+        result = {**run(cases, plan, show=True), **result}
+        if profile:
+            result["profile"] = profiles({name: cases[name] for name in names}, plan)
+            if "cora" in names:
+                result["profile"].append(profile_of_all("cora", cases["cora"], plan))
+        print_run(console, result)
+    if path is not None:
+        write_file(path, (json.dumps(_plain(result), indent=2, allow_nan=False) + "\n").encode())
+        console.print(f"\nFigures: {json_file}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _checked(datasets: Sequence[str], profile: bool, instead: bool, growth: bool, figure: Path | None) -> list[str]:
+    for name in datasets:
+        if name not in TABLES:
+            raise InputError(f"unknown dataset {name!r}: known are {', '.join(TABLES)}")
+    if figure is not None and not growth:
+        raise InputError("--figure draws the curves of --growth: add it")
+    if instead and (datasets or profile):
+        raise InputError("--growth and --threads have graphs of their own: leave out --dataset and --profile")
+    return [name for name in TABLES if name in datasets or not datasets]
+
+
+def _check_data(names: Sequence[str]) -> None:
+    """Read the data sets now: one that cannot be had is said before minutes have gone by."""
+    for name in names:
+        if name != "million":
+            load_dataset(name)
+
+
+def _plain(value: Any) -> Any:
+    """The same with null for what JSON has no number for."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

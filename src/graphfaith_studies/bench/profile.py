@@ -1,0 +1,60 @@
+"""Where the time of an explanation goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphfaith._base.stages import measured
+from graphfaith.explainers import KEC
+from graphfaith.sampling.neighborhood import Neighborhood
+
+from .case import Case
+from .contenders import EDGES, FEATURES
+from .plan import Plan
+
+
+def profiles(cases: Mapping[str, Case], plan: Plan) -> list[dict[str, Any]]:
+    """Milliseconds a node of each stage of KEC, one node at a time, for every case and kind of perturbation."""
+    found = []
+    for name, case in cases.items():
+        # Constant features cannot be moved.
+        kinds: list[Neighborhood] = [EDGES] if case.data.x.min() == case.data.x.max() else [EDGES, FEATURES]
+        found += [{"dataset": name, "neighborhood": str(near), **_profile(case, near, plan)} for near in kinds]
+    return found
+
+
+def profile_of_all(name: str, case: Case, plan: Plan) -> dict[str, Any]:
+    """The same for every node of a graph, explained together."""
+    found = _profile(case, EDGES, plan, range(int(case.data.num_nodes)), plan.all_nodes_repetitions, together=True)
+    return {"dataset": f"all of {name}", "neighborhood": str(EDGES), **found}
+
+
+def _profile(
+    case: Case,
+    near: Neighborhood,
+    plan: Plan,
+    nodes: Sequence[int] | None = None,
+    repetitions: int | None = None,
+    *,
+    together: bool = False,
+) -> dict[str, Any]:
+    algorithm = KEC(near, plan.samples)
+    nodes = case.nodes if nodes is None else nodes
+    repetitions = plan.repetitions if repetitions is None else repetitions
+    for _ in case.explanations(algorithm, nodes[: len(case.nodes)], together=together):
+        pass
+    total, stages = 0.0, dict[str, float]()
+    for _ in range(repetitions):
+        explanations = case.explanations(algorithm, nodes, together=together)
+        with measured() as seconds:
+            started = time.perf_counter()
+            for _explanation in explanations:
+                pass
+            total += time.perf_counter() - started
+        for stage, taken in seconds.items():
+            stages[stage] = stages.get(stage, 0.0) + taken
+    each = 1e3 / (repetitions * len(nodes))
+    stages["other"] = total - sum(stages.values())
+    return {"nodes": len(nodes), "total_ms": each * total, "ms": {name: each * t for name, t in stages.items()}}

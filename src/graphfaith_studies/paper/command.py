@@ -1,0 +1,95 @@
+"""``graphfaith reproduce``: arguments checked, work done, tables printed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphfaith._base.errors import InputError, OutputError
+from graphfaith.data import DATASETS, load_dataset
+
+from .experiment import FULL, QUICK
+from .experiments import EXPERIMENTS
+from .results import page as make_page
+from .run import reproduce as reproduce_all
+
+MOST_WORKERS = 8
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command()(reproduce)
+
+
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(EXPERIMENTS)}.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the nodes.")] = False,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the results; results/paper, or results/quick.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes at work; one a core, at most 8, if left out.")] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Measure anew what is there already.")] = False,
+    page: Annotated[
+        Path | None, typer.Option("--page", help="Instead: write this .md page of the results in --out.")
+    ] = None,
+) -> None:
+    """Remake tables and figures of the paper, its value beside ours; goes on where it was stopped.
+
+    \b
+    Examples:
+      graphfaith reproduce table1 --quick
+      graphfaith reproduce --all --out results/paper
+      graphfaith reproduce --page results/paper.md --out results/paper
+    """
+    folder = folder or Path("results") / ("quick" if quick else "paper")
+    options = {"everything": everything, "quick": quick, "restart": restart}
+    run_reproduce(names or [], folder, **options, workers=workers, page=page)
+
+
+def run_reproduce(
+    names: Sequence[str],
+    folder: Path,
+    *,
+    everything: bool = False,
+    quick: bool = False,
+    workers: int | None = None,
+    restart: bool = False,
+    page: Path | None = None,
+) -> None:
+    """Make the named tables and figures in ``folder``, or the ``page`` of those that are there."""
+    if page is not None:
+        if names or everything or quick or restart:
+            raise InputError("--page makes a page of the results in --out and measures nothing: name nothing else")
+        make_page(folder, page)
+        typer.echo(f"Page: {page}")
+        return
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise InputError(f"unknown name {name!r}: known are {', '.join(EXPERIMENTS)}, and --all")
+    if everything == bool(names):
+        raise InputError(f"name what to reproduce ({', '.join(EXPERIMENTS)}), or say --all")
+    if workers is not None and workers < 1:
+        raise InputError(f"--workers must be at least 1 (got {workers})")
+    chosen = [one for name, one in EXPERIMENTS.items() if everything or name in names]
+    size = QUICK if quick else FULL
+    for dataset in {unit.dataset for one in chosen for unit in one.units(size)} & set(DATASETS):
+        load_dataset(dataset)  # one that cannot be had is an error now
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder '{folder}': {error.strerror or error}") from error
+    count = min(os.cpu_count() or 1, MOST_WORKERS) if workers is None else workers
+    try:
+        rows = reproduce_all(chosen, size, folder, workers=count, restart=restart, show=True)
+    except KeyboardInterrupt:
+        again = "" if not restart else " without --restart"
+        typer.echo(f"What was done is kept in {folder}: the same command{again} goes on from there.", err=True)
+        raise
+    for one in chosen:
+        typer.echo(f"\n{one.title}\n\n{one.markdown(rows[one.name])}")
+    typer.echo(f"\nResults: {folder}")

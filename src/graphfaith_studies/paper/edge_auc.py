@@ -1,0 +1,129 @@
+"""How well scores of edges find a known motif, and how few edges they single out.
+
+Reference: "Faithful Explanations for Deep Graph Models" (arXiv 2205.11850), appendix "Parameter Faithfulness".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch_geometric.data import Data
+
+from graphfaith.data.ba_shapes import HOUSE_LABELS, NUM_BASE
+from graphfaith.explainers.subgraph import RankedSubgraphModel
+from graphfaith.graph.computation_graph import ComputationGraph
+from graphfaith.surrogate.difference import DifferenceModel, SubgraphModel
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+TEMPERATURES = tuple(10.0**power for power in range(-18, 6))  # of the paper's sigmoid
+THRESHOLD = 1e-3  # below which the paper takes a score for 0
+
+
+def rank_auc(truth: Bools, scores: Floats) -> float:
+    r"""The probability that an edge i of the motif has a larger score than another edge j:
+
+    .. math:: P(|s_i| > |s_j|) + \tfrac12 P(|s_i| = |s_j|).
+
+    Only the order of the :math:`|s|` counts, so no map that keeps it can change the result.
+
+    >>> rank_auc(np.array([True, False, False]), np.array([-3e-9, 2e-9, 0.0]))
+    1.0
+    """
+    return _roc_auc(truth, np.abs(scores))
+
+
+def sigmoid_auc(truth: Bools, scores: Floats, temperature: float, threshold: float) -> float:
+    r"""The same probability for what the paper makes of scores with signs,
+
+    .. math:: \sigma(|s|\,[|s| \ge t] / T), \quad \sigma(x) = 1 / (1 + e^{-x}),
+
+    in single precision, where numbers within :math:`6 \cdot 10^{-8}` of each other near 1/2 or 1 are the same. Edges
+    of one order may thus be tied, which is why T matters at all: the sigmoid keeps the order of real numbers.
+
+    >>> truth, scores = np.array([True, False, False]), np.array([-3e-9, 2e-9, 0.0])
+    >>> sigmoid_auc(truth, scores, 1.0, 0.0), sigmoid_auc(truth, scores, 1e-9, 0.0)
+    (0.5, 1.0)
+    """
+    size = np.abs(scores).astype(np.float32)
+    size[size < np.float32(threshold)] = 0
+    with np.errstate(over="ignore", under="ignore"):
+        likely = 1 / (1 + np.exp(-size / np.float32(temperature)))
+    return _roc_auc(truth, likely)
+
+
+def _roc_auc(truth: Bools, likely: NDArray[Any]) -> float:
+    from sklearn.metrics import roc_auc_score  # here, because every command would wait half a second for it
+
+    return float(roc_auc_score(truth, likely))
+
+
+def paper_auc(
+    truth: Bools, scores: Floats, temperatures: Sequence[float] = TEMPERATURES, threshold: float = THRESHOLD
+) -> float:
+    """The mean of :func:`sigmoid_auc` over temperatures, which the paper reports for scores with signs.
+
+    >>> paper_auc(np.array([True, False]), np.array([2e-4, 1e-4]))     # both are taken for 0
+    0.5
+    """
+    return float(np.mean([sigmoid_auc(truth, scores, temperature, threshold) for temperature in temperatures]))
+
+
+def sparsity_area(scores: Floats) -> float:
+    r"""The area under the sparsity curve, with scores over their largest size, :math:`s' = s / \max |s|`:
+
+    .. math:: \int_0^1 \frac{|\{s' > t\}|}{|A|} dt = \frac{1}{|A|} \sum_i \max(s'_i, 0).
+
+    The smaller it is, the fewer edges stand out.
+
+    >>> sparsity_area(np.array([2.0, 1.0, -4.0, 0.0]))     # 1/2 and 1/4, of four edges
+    0.1875
+    """
+    largest = float(np.abs(scores).max(initial=0.0))
+    return float(np.maximum(scores, 0).mean() / largest) if largest > 0 else 0.0
+
+
+def near_edges(graph: ComputationGraph) -> Bools:
+    """[e] the edges of the k-hop neighbourhood: no self-loops, and both ends within M hops of the explained node.
+
+    The computation graph of a model that divides by degrees has more, those from M + 1 hops away. Masks of PyG say
+    nothing of them, and half of the edges of BA-Shapes would be of this kind: easy ones, for any method.
+    """
+    inside = (graph.edge_index < graph.num_visible).all(dim=0) & ~graph.is_loop
+    return np.asarray(inside.numpy(), dtype=np.bool_)
+
+
+def edge_scores(p: DifferenceModel) -> Floats:
+    """[e] the score of each entry of A: a mask as it was learnt, soft; of the other methods the gradient of p."""
+    if isinstance(p, RankedSubgraphModel):
+        scores = p.ranking
+    elif isinstance(p, SubgraphModel) and p.edge_mask is not None:
+        scores = p.edge_mask
+    else:
+        scores = p.gradient()[1]
+    return np.asarray(scores.detach().double().numpy())
+
+
+def closeness(graph: ComputationGraph) -> Floats:
+    """[e] 1 / (1 + hops from the explained node to the far end of an edge): what is known without any model."""
+    return np.asarray(1 / (1 + graph.hop[graph.edge_index].amax(dim=0).double().numpy()))
+
+
+def house_of_edges(data: Data) -> NDArray[np.int64]:
+    """Of each edge of BA-Shapes the number of the house that it is an edge of; -1 if of none."""
+    number = (data.edge_index[0] - NUM_BASE) // len(HOUSE_LABELS)
+    return np.asarray(torch.where(data.edge_label == 1, number, -1).numpy())
+
+
+def house_of_node(node: int) -> int:
+    """The number of a node's house.
+
+    >>> house_of_node(400), house_of_node(404), house_of_node(405)
+    (20, 20, 21)
+    """
+    return (node - NUM_BASE) // len(HOUSE_LABELS)

@@ -1,0 +1,133 @@
+"""``graphfaith swat simulate | run``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from graphfaith._base.checks import check_count, check_real, check_seed
+from graphfaith._base.errors import InputError, OutputError
+from graphfaith._base.files import check_output
+from graphfaith.cli.source import say
+
+from .causes import METHODS, NAMES, NEIGHBORHOODS, What
+from .files import write_csv
+from .loader import MAX_GAP
+from .run import run as run_study
+from .schedule import Schedule
+from .simulation import simulate as simulate_plant
+from .truth import write_truth
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="The case study: a water-treatment plant, attacks on it, alarms, and their causes.",
+)
+Seed = Annotated[int, typer.Option(help="Of the plant and of the attacks.")]
+
+
+def add_to(application: typer.Typer) -> None:
+    """Add the commands to the application."""
+    application.add_typer(app, name="swat")
+
+
+@app.callback(invoke_without_command=True)
+def swat(context: typer.Context) -> None:
+    """Show the help if nothing is asked for."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def simulate(
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the two files.")],
+    days: Annotated[float, typer.Option(help="Days of normal operation.")] = 4.0,
+    attack_days: Annotated[float, typer.Option(help="Days with attacks; all of them take 1.2.")] = 1.2,
+    seed: Seed = 0,
+) -> None:
+    """Write a recording of normal operation, one with attacks, in the layout of the genuine files, and the truth.
+
+    \\b
+    Example:
+      graphfaith swat simulate --days 4 --out plant
+    """
+    for name, value in (("--days", days), ("--attack-days", attack_days)):
+        check_real(value, name, above=0.0)
+    check_seed(seed)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder '{folder}': {error.strerror or error}") from error
+    paths = [check_output(folder / name, (".csv",)) for name in ("Simulated_Normal.csv", "Simulated_Attack.csv")]
+    write_csv(simulate_plant(days, seed=seed), paths[0])
+    run = simulate_plant(attack_days, seed=seed + 1, attacks=Schedule.of(seed=seed))
+    write_csv(run, paths[1])
+    truth = folder / "Simulated_Truth.csv"
+    write_truth(run, truth)
+    for path in (*paths, truth):
+        typer.echo(f"{folder / path.name}")
+    typer.echo(f"{len(run.spans)} attacks: {', '.join(str(span.attack.number) for span in run.spans)}")
+
+
+@app.command()
+def run(
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the results.")],
+    data: Annotated[
+        Path | None, typer.Option(help="A folder with your own files, *normal* and *attack*, .xlsx or .csv; *truth*.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Eight attacks and half a day, in a minute.")] = False,
+    seeds: Annotated[int | None, typer.Option(help="How many; five if left out, one with --quick.")] = None,
+    what: Annotated[str, typer.Option(help="What is explained: deviation or forecast.")] = "deviation",
+    compare: Annotated[bool, typer.Option(help="Also train the graph deviation network.")] = True,
+    workers: Annotated[int | None, typer.Option(help="Processes at work; one a core if left out.")] = None,
+    max_gap: Annotated[int, typer.Option(help="Seconds in a row that a file may leave out.")] = MAX_GAP,
+) -> None:
+    """Train a monitor of the plant, raise alarms, explain them, and write a report; goes on where it was stopped.
+
+    \\b
+    Examples:
+      graphfaith swat run --quick --out results/swat-quick
+      graphfaith swat run --out results/swat
+      graphfaith swat run --data ~/SWaT --seeds 1 --out results/genuine
+    """
+    if what not in get_args(What):
+        raise InputError(f"--what is one of {', '.join(get_args(What))} (got {what!r})")
+    count = check_count((1 if quick else 5) if seeds is None else seeds, "--seeds")
+    chosen: Any = what
+    results, paths = run_study(
+        folder,
+        data=data,
+        quick=quick,
+        seeds=tuple(range(count)),
+        what=chosen,
+        compare=compare,
+        workers=workers,
+        max_gap=max_gap,
+        say=say,
+    )
+    _print(results)
+    typer.echo(f"\nNumbers: {paths[0]}\nReport, to open in a browser: {paths[1]}")
+
+
+def _print(results: dict[str, Any]) -> None:
+    out = Console()
+    table = Table(title=f"Alarms of {results['source']}", title_justify="left")
+    for name in ("", "mean", "± over seeds"):
+        table.add_column(name, justify="left" if not name else "right")
+    for name, spread in results["spread"].items():
+        value = results[name]
+        table.add_row(name, "–" if value is None else f"{value:.3g}", "–" if spread is None else f"{spread:.2g}")
+    out.print(table)
+    table = Table(title="Unexplained share, and the attacked tag", title_justify="left")
+    for name in ("method", *NEIGHBORHOODS, "in the first five"):
+        table.add_column(name, justify="left" if name == "method" else "right")
+    for method in METHODS:
+        one = results["causes"][method]
+        shares = [one["relative"][name]["mean"] for name in NEIGHBORHOODS]
+        cells = ["–" if share is None else f"{100 * share:.3g} %" for share in [*shares, one["top"]["mean"]]]
+        table.add_row(NAMES[method], *cells)
+    out.print(table)

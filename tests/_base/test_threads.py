@@ -1,0 +1,209 @@
+"""However many threads torch has, answers are the same, and it has as many afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+from graphfaith._base import threads
+from graphfaith._base.threads import one_thread
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+# One thread -------------------------------------------------------------------------------------------------------
+
+
+def test_there_is_one_thread_inside_and_as_many_as_before_afterwards():
+    with one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 2
+
+
+def test_nothing_is_done_when_it_is_not_asked_for():
+    with one_thread(False):
+        assert torch.get_num_threads() == 2
+        with one_thread():
+            assert torch.get_num_threads() == 1
+            with one_thread(False):
+                assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+    assert torch.get_num_threads() == 2
+
+
+def test_it_lasts_until_the_outermost_is_left():
+    with one_thread():
+        with one_thread(), one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 2
+
+
+def leave_by_an_error():
+    with one_thread(), one_thread():
+        raise KeyError
+
+
+def test_an_error_leaves_as_many_as_before():
+    with pytest.raises(KeyError):
+        leave_by_an_error()
+    assert torch.get_num_threads() == 2
+    with one_thread():
+        assert torch.get_num_threads() == 1
+
+
+def test_one_thread_that_was_set_by_the_user_stays():
+    torch.set_num_threads(1)
+    with one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 1
+
+
+def overlapping(*, used_before):
+    """How many threads torch has in each of two threads, of which the first comes first and leaves first."""
+    ready, first_in, second_in, first_out = (threading.Event() for _ in range(4))
+    found = {}
+
+    def second():
+        if used_before:
+            torch.get_num_threads()  # from now on torch has a number for this thread
+        ready.set()
+        first_in.wait(10)
+        with one_thread():
+            found["second, inside"] = torch.get_num_threads()
+            second_in.set()
+            first_out.wait(10)
+        found["second, afterwards"] = torch.get_num_threads()
+
+    worker = threading.Thread(target=second)
+    worker.start()
+    ready.wait(10)
+    with one_thread():
+        first_in.set()
+        second_in.wait(10)
+        found["first, inside"] = torch.get_num_threads()
+    first_out.set()
+    worker.join(10)
+    found["first, afterwards"] = torch.get_num_threads()
+    return found
+
+
+def test_two_threads_at_once():
+    assert overlapping(used_before=True) == {
+        "first, inside": 1,
+        "first, afterwards": 2,
+        "second, inside": 1,
+        "second, afterwards": 2,
+    }
+
+
+# Explanations -----------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import copy, json, sys
+import torch
+from torch_geometric.explain import Explainer
+from torch_geometric.nn import GCN
+import graphfaith as gf
+
+torch.manual_seed(0)
+N, D = 2708, 700
+half = torch.randint(0, N, (2, 5300))
+half = half[:, half[0] != half[1]]
+edges = torch.unique(torch.cat([half, half.flip(0)], dim=1), dim=1)
+x = (torch.rand(N, D) < 0.02).float()
+model = GCN(D, 16, 2, 7).eval()
+labels = torch.randint(0, 7, (N,))
+config = dict(mode="multiclass_classification", task_level="node", return_type="raw")
+nodes = [5, 1000, 2700]
+
+def explainer(algorithm):
+    return Explainer(copy.deepcopy(model), algorithm, "phenomenon", config, "attributes", "object")
+
+def run():
+    own, found, counts = x.clone(), {}, []
+    for name, algorithm in {"kec": gf.KEC("U(A,0.5)", 100), "features": gf.KEC("U(X,0.2r)", 20),
+                            "linear": gf.Linear("B(A,0.5)", 100), "saliency": gf.Saliency()}.items():
+        asked = explainer(algorithm)
+        for way in ([False, True] if name == "kec" else [False]):
+            made = gf.explain_nodes(asked, own, edges, nodes, target=labels, progress=False, together=way)
+            for node, one in zip(nodes, made):
+                counts.append(torch.get_num_threads())
+                key = f"{name} {'together' if way else 'alone'} {node}"
+                found[key] = [one.node_mask, one.edge_mask, one.self_loop_score]
+                found[key].append(gf.general_unfaithfulness(asked, one, "U(A,0.5)", 50).value)
+                counts.append(torch.get_num_threads())
+    return found, counts
+
+def same(a, b):
+    return torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
+
+torch.set_num_threads(1)
+one, _ = run()
+torch.set_num_threads(2)
+two, counts = run()
+differing = [key for key in one if not all(map(same, one[key], two[key]))]
+
+class Fails(GCN):
+    fails = False
+    def forward(self, x, edge_index, edge_weight=None):
+        if self.fails and edge_weight is not None:
+            raise KeyError("no")
+        return super().forward(x, edge_index, edge_weight=edge_weight)
+
+odd = Fails(D, 16, 2, 7).eval()
+asked = Explainer(odd, gf.KEC("U(A,0.5)", 20), "phenomenon", config, "attributes", "object")
+asked(x, edges, target=labels, index=3)
+odd.fails = True
+try:
+    asked(x, edges, target=labels, index=4)
+    error = None
+except Exception as raised:
+    error = type(raised).__name__
+print(json.dumps(dict(keys=sorted(one), differing=differing, counts=sorted(set(counts)), error=error,
+                      after=torch.get_num_threads(), sizes=[float(v[1].abs().max()) for v in one.values()])))
+"""
+
+
+@pytest.fixture(scope="module")
+def found():
+    source = str(Path(threads.__file__).parents[1])
+    path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SCRIPT],
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_threads_do_not_change_a_bit_of_an_explanation(found):
+    assert len(found["keys"]) == 15
+    assert min(found["sizes"]) > 0
+    assert found["differing"] == []
+
+
+def test_torch_has_as_many_threads_after_an_explanation(found):
+    assert found["counts"] == [2]
+
+
+def test_torch_has_as_many_threads_after_an_error(found):
+    assert found["error"] is not None
+    assert found["after"] == 2

@@ -1,0 +1,275 @@
+"""The commands as a user types them, in a process of their own where that matters."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from conftest import needs_data
+from graphfaith import cli
+from graphfaith.cli import source
+from graphfaith.cli.arguments import EDGE_NEIGHBORHOODS
+from graphfaith.compare import ALL_METHODS
+from graphfaith.explanation import archive
+
+ROW = {"dataset", "method", "neighborhood", "unfaithfulness", "stderr", "relative"}
+ROW |= {"seconds_per_node", "num_samples", "seed"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory):
+    """Models trained by these tests are kept for these tests alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def run(monkeypatch, capsys, *arguments):
+    """Run the command in this process; returns exit code, output and errors."""
+    monkeypatch.setattr(sys, "argv", ["graphfaith", *map(str, arguments)])
+    monkeypatch.setattr(cli, "out", cli.Console(width=120))
+    monkeypatch.setattr(source, "err", cli.Console(stderr=True, width=120))
+    code = 0
+    try:
+        cli.main()
+    except SystemExit as stop:
+        code = stop.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_demo(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run(monkeypatch, capsys, "demo", "--out", "made/demo", "--json", "rows.json")
+    assert code == 0
+    rows = json.loads((tmp_path / "made/demo/results.json").read_text())
+    assert rows == json.loads((tmp_path / "rows.json").read_text())
+    assert {(row["method"], row["neighborhood"]) for row in rows} == {
+        (method, near) for method in ALL_METHODS for near in ("U(A,0.5)", "B(A,0.5)")
+    }
+    for row in rows:
+        assert set(row) >= ROW | {"nodes"}
+        assert len(row["nodes"]) == 12
+        assert row["method"] in out
+        assert 0 < row["unfaithfulness"] < float("inf")
+        assert 0 < row["stderr"] < float("inf")
+    assert (tmp_path / "made/demo/explanations.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in (tmp_path / "made/demo").iterdir()) == [
+        "explanations.html",
+        "explanations.png",
+        "results.json",
+    ]
+    page = (tmp_path / "made/demo/explanations.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "made/demo/explanations.html" in out
+
+
+def test_score_prints_and_writes_the_same_rows(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    arguments = ("score", "--dataset", "ba-shapes", "--nodes", "400:420:10", "--method", "kec", "--method", "saliency")
+    code, out, _ = run(monkeypatch, capsys, *arguments, "--neighborhood", "all", "--samples", 20, "--json", "r.json")
+    assert code == 0
+    rows = json.loads((tmp_path / "r.json").read_text())
+    assert [row["neighborhood"] for row in rows[::2]] == list(EDGE_NEIGHBORHOODS)
+    assert [row["method"] for row in rows[:2]] == ["kec", "saliency"]
+    assert all(f"{row['unfaithfulness']:.3g}" in out for row in rows)
+    assert rows[0]["nodes"] == [400, 410]
+    assert rows[0]["fit_samples"] == 20
+    assert rows[0]["num_samples"] == 500
+    again = run(monkeypatch, capsys, *arguments, "--neighborhood", "all", "--samples", 20, "--json", "again.json")
+    assert again[0] == 0
+    for first, second in zip(rows, json.loads((tmp_path / "again.json").read_text()), strict=True):
+        assert {**first, "seconds_per_node": 0} == {**second, "seconds_per_node": 0}
+
+
+def test_explain_writes_json_and_figure(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run(
+        monkeypatch, capsys, "explain", "--dataset", "ba-shapes", "--node", 503, "--neighborhood", "B(A,0.5)",
+        "--method", "kec", "--method", "saliency", "--top", 4,
+    )  # fmt: skip
+    assert code == 0
+    rows = json.loads((tmp_path / "ba-shapes-503.json").read_text())
+    assert [row["method"] for row in rows] == ["kec", "saliency"]
+    for row in rows:
+        assert set(row) >= ROW | {"node", "edges", "features"}
+        assert row["node"] == 503
+        assert len(row["edges"]) == len(row["features"]) == 4
+        strengths = [abs(edge["score"]) for edge in row["edges"]]
+        assert strengths == sorted(strengths, reverse=True)
+        assert f"{row['edges'][0]['score']:+.4g}" in out
+    assert (tmp_path / "ba-shapes-503.png").stat().st_size > 10_000
+    code, _, _ = run(
+        monkeypatch, capsys, "explain", "--dataset", "ba-shapes", "--node", 503, "--json", "a.json", "--figure", "a.svg"
+    )
+    assert code == 0
+    assert "<svg" in (tmp_path / "a.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["explain"], "Missing option '--node'"),
+        (["explain", "--node", "x"], "Invalid value for '--node'"),
+        (["explain", "--dataset", "ba-shapes", "--node", "700"], "node 700 is out of range"),
+        (["explain", "--dataset", "ba-shapes", "--node", "-1"], "node -1 is out of range"),
+        (["explain", "--node", "1", "--top", "0"], "--top must be at least 1"),
+        (["explain", "--node", "1", "--method", "lime"], "unknown method 'lime': known are anchored-kec, kec, linear"),
+        (["explain", "--node", "1", "--dataset", "pubmed"], "unknown dataset 'pubmed': known are ba-shapes"),
+        (["explain", "--node", "1", "--neighborhood", "U(A;0.5)"], "cannot read the neighbourhood 'U(A;0.5)'"),
+        (["explain", "--node", "1", "--neighborhood", "B(A,2)"], "sigma must be above 0 and at most 1"),
+        (["explain", "--node", "1", "--samples", "0"], "samples must be a whole number of at least 1"),
+        (["explain", "--node", "1", "--samples", "many"], "--samples must be a number, or auto (got 'many')"),
+        (["explain", "--node", "1", "--samples", "auto", "--method", "kec"], "for anchored-kec: kec needs a number"),
+        (["score", "--samples", "auto"], "--samples auto is for anchored-kec: kec needs a number"),
+        (["explain", "--node", "1", "--seed", "-4"], "seed must be a whole number"),
+        (["explain", "--node", "1", "--figure", "x.gif"], "cannot tell the format from 'x.gif'"),
+        (["explain", "--node", "1", "--json", "no/such/x.json"], "does not exist"),
+        (["explain", "--node", "1", "--save", "x.pt"], "cannot tell the format from 'x.pt'"),
+        (["explain", "--node", "1", "--level", "graph"], "--level, --mode and --return-type tell of your own model"),
+        (["explain", "--node", "1", "--mode", "regression"], "--level, --mode and --return-type tell of your own"),
+        (["explain", "--node", "1", "--num-hops", "0"], "num_hops must be a whole number of at least 1"),
+        (["explain", "--node", "1", "--edges", "none"], "edges must be one of auto, weight, mask"),
+        (["explain", "--node", "1", "--max-memory", "1 potato"], "max_memory must be a number of bytes"),
+        (["explain", "--node", "1", "--model", "m:load"], "--model and --data go together: give --data FILE too"),
+        (["explain", "--node", "1", "--data", "g.pt"], "go together: give --model module:function too"),
+        (["explain", "--node", "1", "--dataset", "cora", "--data", "g.pt"], "--dataset brings its own model"),
+        (["explain", "--node", "1", "--model", "m:load", "--data", "g.pt"], "'g.pt': there is no such file"),
+        (["score", "--nodes", "5:1"], "cannot read the nodes '5:1'"),
+        (["score", "--nodes", "one"], "cannot read the nodes 'one'"),
+        (["score", "--nodes", "1:2:0"], "cannot read the nodes '1:2:0'"),
+        (["score", "--nodes", "0,1000"], "node 1000 is out of range: the graph has nodes 0 to 699"),
+        (["score", "--neighborhood", "U(X,0.2r)"], "the features of ba-shapes are constant"),
+        (["score", "--json", "/"], "cannot tell the format"),
+        (["demo", "--out", "taken"], "cannot make the folder 'taken'"),
+        (["fly"], "No such command 'fly'"),
+        (["demo", "--fast"], "No such option"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_are_one_line_and_exit_code_2(monkeypatch, capsys, tmp_path, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("mine")
+    code, out, err = run(monkeypatch, capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    last = err.strip().splitlines()[-1]
+    assert last.startswith("error: ")
+    assert message in last
+    assert (tmp_path / "taken").read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_options_of_a_data_set_and_saving(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run(
+        monkeypatch, capsys, "explain", "--dataset", "ba-shapes", "--node", 503, "--edges", "mask", "--num-hops", 3,
+        "--max-memory", "1 GB", "--samples", 20, "--test-samples", 20, "--save", "house.safetensors",
+    )  # fmt: skip
+    assert code == 0
+    assert "ba-shapes node 503, class " in out
+    assert "A multiplies the messages; messages go 3 hops far" in out
+    row = json.loads((tmp_path / "ba-shapes-503.json").read_text())[0]
+    assert (row["route"], row["num_hops"], row["level"], row["index"]) == ("mask", 3, "node", 503)
+    assert row["model_seed"] == 0
+    saved = archive.load(tmp_path / "house.safetensors")
+    assert saved.top_edges(1)[0].score == row["edges"][0]["score"]
+    code, _, err = run(monkeypatch, capsys, "explain", "--dataset", "ba-shapes", "--node", 503, "--max-memory", "9 KB")
+    assert code == 2
+    assert "more than max_memory = 9.0 KB" in err
+
+
+def test_explain_takes_the_most_faithful_method_and_says_what_it_knows(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    arguments = ("explain", "--dataset", "ba-shapes", "--node", 503, "--samples", "auto", "--test-samples", 50)
+    code, out, _ = run(monkeypatch, capsys, *arguments, "--neighborhood", "B(A,0.5)", "--json", "r.json")
+    assert code == 0
+    (row,) = json.loads((tmp_path / "r.json").read_text())
+    assert row["method"] == "anchored-kec"
+    assert row["fit_samples"] in (200, 400, 800, 1600, 3200)
+    assert row["chosen"] == "anchored"
+    assert 0 < row["estimate"]["relative"] < 0.3
+    assert f"from {row['fit_samples']} samples" in out
+
+
+def test_an_unwritable_file_is_refused_before_any_work(monkeypatch, capsys, tmp_path):
+    (tmp_path / "rows.json").mkdir()
+    monkeypatch.setattr(source, "trained", lambda *_, **__: pytest.fail("work began"))
+    code, _, err = run(monkeypatch, capsys, "score", "--json", tmp_path / "rows.json")
+    assert code == 2
+    assert "it is a folder" in err
+
+
+def test_nothing_is_overwritten_that_was_not_named(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ba-shapes-503.json").write_text("mine")
+    arguments = ("explain", "--dataset", "ba-shapes", "--node", 503, "--method", "saliency", "--test-samples", 5)
+    for _ in range(2):
+        code, out, _ = run(monkeypatch, capsys, *arguments)
+        assert code == 0
+    assert (tmp_path / "ba-shapes-503.json").read_text() == "mine"
+    made = {path.name for path in tmp_path.iterdir()} - {"ba-shapes-503.json"}
+    assert made == {"ba-shapes-503-2.json", "ba-shapes-503-3.json", "ba-shapes-503.png", "ba-shapes-503-2.png"}
+    assert "ba-shapes-503-3.json" in out
+
+
+def test_an_interrupt_stops_with_130(tmp_path):
+    # Started in the background by some shells, a process ignores interrupts, and so do those that it starts.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code += "from graphfaith.cli import main; main()"
+    command = [sys.executable, "-c", code, "score", "--json", "rows.json"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if "test accuracy" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert "stopped" in process.stderr.read()
+    assert list(tmp_path.iterdir()) == []
+    process.stderr.close()
+
+
+def test_help_version_and_a_bare_command():
+    for arguments, text in [
+        (["--help"], "explain"),
+        ([], "score"),
+        (["explain", "--help"], 'graphfaith explain --dataset cora --node 42 --neighborhood "U(A,0.5)" --samples auto'),
+        (["explain", "--help"], "graphfaith explain --model mymodule:load --data graph.pt --node 10"),
+        (["score", "--help"], "--nodes 0:1000:50"),
+        (["demo", "--help"], "graphfaith demo --out demo"),
+        (["--version"], "graphfaith 0."),
+    ]:
+        done = subprocess.run(
+            [sys.executable, "-c", "from graphfaith.cli import main; main()", *arguments],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "COLUMNS": "200"},
+            check=True,
+        )
+        assert text in done.stdout, (arguments, done.stdout)
+
+
+@needs_data
+def test_explain_cora_as_in_the_help(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run(
+        monkeypatch,
+        capsys,
+        "explain",
+        "--dataset",
+        "cora",
+        "--node",
+        42,
+        "--method",
+        "kec",
+        "--neighborhood",
+        "U(A,0.5)",
+    )
+    assert code == 0
+    assert "cora node 42" in out
+    row = json.loads((tmp_path / "cora-42.json").read_text())[0]
+    assert row["relative"] < 0.2

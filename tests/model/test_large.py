@@ -1,0 +1,268 @@
+"""A graph too large to run the model on is looked at in parts, and explained alike."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric import nn as pyg
+from torch_geometric.explain import Explainer
+from torch_geometric.utils import to_undirected
+
+import graphfaith as gf
+from graphfaith.explainers import sweep
+from graphfaith.model import target as target_module
+from graphfaith.model.target import Target
+from reference import TwoLayerGCN
+
+NODES, FEATURES, CLASSES = 60, 4, 3
+CONFIG = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
+LABELS = torch.arange(NODES) % CLASSES
+
+
+def ring(nodes=NODES):
+    at = torch.arange(nodes)
+    edges = torch.cat([torch.stack([at, (at + 1) % nodes]), torch.stack([(at + 1) % nodes, at])], dim=1)
+    return torch.randn(nodes, FEATURES, generator=torch.Generator().manual_seed(0)).double(), edges
+
+
+def tangle(seed=1, undirected=False):
+    generator = torch.Generator().manual_seed(seed)
+    edges = torch.randint(0, NODES - 2, (2, 70), generator=generator)
+    edges = torch.unique(edges[:, edges[0] != edges[1]], dim=1)
+    edges = to_undirected(edges) if undirected else edges
+    return torch.randn(NODES, FEATURES, generator=generator).double(), edges
+
+
+class Chebyshev(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = pyg.ChebConv(FEATURES, 5, 2), pyg.ChebConv(5, CLASSES, 2)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        return self.second(self.first(x, edge_index, edge_weight).tanh(), edge_index, edge_weight)
+
+
+class Propagated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin, self.prop = nn.Linear(FEATURES, CLASSES), pyg.APPNP(3, 0.1)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        return self.prop(self.lin(x), edge_index, edge_weight)
+
+
+MODELS = {
+    "GCN": lambda: TwoLayerGCN(FEATURES),
+    "GAT": lambda: pyg.GAT(FEATURES, 5, 2, CLASSES),
+    "GIN": lambda: pyg.GIN(FEATURES, 5, 2, CLASSES, norm=None, act="tanh"),
+    "Cheb": Chebyshev,
+    "APPNP": Propagated,
+}
+
+
+def seeded(make):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return make().double().eval()
+
+
+def explain(make, x, edges, nodes, algorithm):
+    """Explanations by a model, and in a graph, that nothing is known of yet."""
+    explainer = Explainer(seeded(make), algorithm, "phenomenon", CONFIG, "attributes", "object")
+    own = x.clone()
+    return [explainer(own, edges, target=LABELS[: len(x)], index=node) for node in nodes]
+
+
+def both(monkeypatch, *given):
+    """The same with the model run on the whole graph, and with parts alone; an error is an answer, too."""
+    found = []
+    for large in (1 << 40, 1):
+        monkeypatch.setattr(target_module, "LARGE", large)
+        try:
+            found.append(explain(*given))
+        except gf.ModelError as error:
+            found.append(str(error))
+    return found
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("kind", ["ring", "directed", "undirected"])
+@pytest.mark.parametrize("algorithm", [gf.KEC("U(A,0.5)", 30), gf.Saliency(), gf.Linear("B(A,0.5)", 30)])
+@pytest.mark.filterwarnings("ignore::graphfaith._base.errors.ReachWarning")
+def test_large_graphs_are_explained_as_small_ones(monkeypatch, model, kind, algorithm):
+    x, edges = ring() if kind == "ring" else tangle(undirected=kind == "undirected")
+    small, large = both(monkeypatch, MODELS[model], x, edges, [3, 20, 41, NODES - 1], algorithm)
+    for mine, right in zip(large, small, strict=True):
+        for name in ("node_mask", "edge_mask", "self_loop_score"):
+            assert torch.equal(mine[name], right[name]), name
+        assert mine.edge_route == right.edge_route
+        assert mine.get("in_sample_error") == right.get("in_sample_error")
+        assert torch.equal(mine.difference_model.graph.nodes, right.difference_model.graph.nodes)
+    assert any(float(one.edge_mask.abs().max()) > 1e-3 for one in large)
+
+
+class Counted(TwoLayerGCN):
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.most = 0
+
+    def forward(self, x, edge_index, edge_weight=None):
+        self.most = max(self.most, x.size(-2))
+        return super().forward(x, edge_index, edge_weight)
+
+
+@pytest.mark.parametrize("large", [True, False])
+@pytest.mark.parametrize("algorithm", [gf.KEC("U(A,0.5)", 20), gf.Saliency(), gf.Linear("U(A,0.5)", 20)])
+def test_the_model_is_not_run_on_a_large_graph(monkeypatch, algorithm, large):
+    monkeypatch.setattr(target_module, "LARGE", 1 if large else 1 << 40)
+    (x, edges), model = ring(), seeded(lambda: Counted(FEATURES))
+    explainer = Explainer(model, algorithm, "phenomenon", CONFIG, "attributes", "object")
+    for node in (3, 30, 59):
+        explanation = explainer(x, edges, target=LABELS, index=node)
+        gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", 10)
+    assert (model.most < NODES // 2) == large
+    assert (model.most == NODES) == (not large)
+
+
+class Again(nn.Module):
+    """Its reach is two hops by its layers, and in truth three."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = pyg.GCNConv(FEATURES, FEATURES), pyg.GCNConv(FEATURES, CLASSES)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        for _ in range(2):
+            x = self.first(x, edge_index, edge_weight).tanh()
+        return self.second(x, edge_index, edge_weight)
+
+
+@pytest.mark.parametrize("algorithm", [gf.KEC("U(A,0.5)", 20), gf.Saliency()])
+def test_a_reach_that_is_too_short_is_found_in_a_large_graph(monkeypatch, algorithm):
+    x, edges = ring()
+    small, large = both(monkeypatch, Again, x, edges, [7], algorithm)
+    assert small == large
+    assert large.startswith("messages of Again go further than 2 hops: its output at node 7")
+    assert large.endswith("Pass num_hops=3")
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_num_hops_that_are_too_few_are_found_in_a_large_graph(monkeypatch, hops):
+    x, edges = ring()
+    deep = lambda: TwoLayerGCN(FEATURES, layers=3)  # noqa: E731
+    small, large = both(monkeypatch, deep, x, edges, [7], gf.KEC("U(A,0.5)", 20, num_hops=hops))
+    assert small == large
+    assert large.endswith("Pass num_hops=3")
+    small, large = both(monkeypatch, deep, x, edges, [7], gf.KEC("U(A,0.5)", 20, num_hops=3))
+    assert torch.equal(small[0].edge_mask, large[0].edge_mask)
+
+
+def test_constant_features_do_not_hide_a_reach_that_is_too_short(monkeypatch):
+    _, edges = ring()
+    small, large = both(monkeypatch, Again, torch.ones(NODES, FEATURES).double(), edges, [7], gf.Saliency())
+    assert small == large
+    assert large.endswith("Pass num_hops=3")
+
+
+class LooksAtAll(nn.Module):
+    def __init__(self, norm=None):
+        super().__init__()
+        self.first, self.second = pyg.GCNConv(FEATURES, 6), pyg.GCNConv(6, CLASSES)
+        self.norm = norm
+
+    def forward(self, x, edge_index, edge_weight=None):
+        x = self.first(x, edge_index, edge_weight)
+        x = x + x.mean(dim=0) if self.norm is None else self.norm(x)
+        return self.second(x.tanh(), edge_index, edge_weight)
+
+
+class RowForEveryNode(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.layer = nn.Parameter(torch.randn(NODES, FEATURES)), pyg.GCNConv(FEATURES, CLASSES)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        return self.layer(x * self.table, edge_index, edge_weight)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        LooksAtAll,
+        lambda: LooksAtAll(pyg.GraphNorm(6)),
+        lambda: LooksAtAll(pyg.PairNorm()),
+        RowForEveryNode,
+    ],
+    ids=["mean", "GraphNorm", "PairNorm", "table"],
+)
+@pytest.mark.parametrize("algorithm", [gf.KEC("U(A,0.5)", 20), gf.Saliency()])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("nodes", [[7], [7, 40]], ids=["first", "second"])
+def test_a_model_that_looks_at_a_large_graph_as_a_whole(monkeypatch, make, algorithm, constant, nodes):
+    x, edges = ring()
+    x = torch.ones_like(x) if constant else x
+    small, large = both(monkeypatch, make, x, edges, nodes, algorithm)
+    for mine, right in zip(large, small, strict=True):
+        assert right.difference_model.graph.num_nodes == NODES
+        for name in ("node_mask", "edge_mask", "self_loop_score"):
+            assert torch.equal(mine[name], right[name])
+
+
+def test_links_and_all_nodes_are_looked_at_on_the_whole_graph(monkeypatch):
+    monkeypatch.setattr(target_module, "LARGE", 1)
+    (x, edges), model = ring(), seeded(lambda: Counted(FEATURES))
+    Target(model, x, edges, None, LABELS)
+    assert model.most == NODES
+
+
+def test_nodes_of_a_large_graph_together(monkeypatch):
+    monkeypatch.setattr(sweep, "_TOGETHER", 1)  # nodes are proven side by side: here one by one, to count them
+    x, edges = ring()
+    found = []
+    for large in (1 << 40, 1):
+        monkeypatch.setattr(target_module, "LARGE", large)
+        model = seeded(lambda: Counted(FEATURES))
+        explainer = Explainer(model, gf.KEC("U(A,0.5)", 20), "phenomenon", CONFIG, "attributes", "object")
+        nodes = range(5, 25)
+        found.append(list(gf.explain_nodes(explainer, x.clone(), edges, nodes, target=LABELS, progress=False)))
+        assert (model.most < NODES) == (large == 1)
+    for mine, right in zip(*reversed(found), strict=True):
+        assert torch.equal(mine.edge_mask, right.edge_mask)
+        assert torch.equal(mine.node_mask, right.node_mask)
+
+
+# Memory -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_limit_below_a_run_on_the_whole_graph_is_no_hindrance():
+    (x, edges), model = ring(5000), seeded(lambda: Counted(FEATURES))
+    whole = Target(model, x, edges, 7, 0)._bytes_on(5000, edges.size(1))
+    assert model.most == 5000
+    right = Target(model, x, edges, 8, 0).value
+    model, x = seeded(lambda: Counted(FEATURES)), x.clone()
+    limit = whole // 3
+    assert Target(model, x, edges, 8, 0, max_memory=limit).value == right
+    assert model.most < 50
+    labels = torch.zeros(5000, dtype=torch.long)
+    explainer = Explainer(model, gf.KEC("U(A,0.5)", 20, max_memory=limit), "phenomenon", CONFIG, None, "object")
+    assert explainer(x, edges, target=labels, index=9).edge_mask.count_nonzero() > 3
+    assert model.most < 50
+
+
+def test_a_part_that_is_too_large_is_refused():
+    (x, edges), model = ring(5000), seeded(lambda: Counted(FEATURES))
+    index = 8 * (8 * edges.size(1) + 4 * 5000)
+    with pytest.raises(gf.MemoryLimitError, match=r"running the model once on [1-9]\d? nodes needs about"):
+        Target(model, x, edges, 7, 0, max_memory=index + 1000)
+    assert model.most == 0
+
+
+def test_a_model_that_has_to_be_run_on_the_whole_graph_is_refused_if_that_is_too_large():
+    (x, edges), model, sizes = ring(5000), seeded(LooksAtAll), []
+    model.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
+    with pytest.raises(gf.MemoryLimitError, match="running the model once on 5000 nodes needs about"):
+        Target(model, x, edges, 7, 0, max_memory="2 MB")
+    assert 0 < max(sizes) < 5000
+    with pytest.raises(gf.MemoryLimitError, match="running the model once on 5000 nodes needs about"):
+        Target(seeded(lambda: TwoLayerGCN(FEATURES)), x, edges, None, 0, max_memory="2 MB")

@@ -1,0 +1,507 @@
+"""The bench measures what it says: its statistics, its contenders, its graphs, and the KEC it compares with."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.nn import GCN
+from torch_geometric.utils import degree, k_hop_subgraph
+
+import graphfaith as gf
+from conftest import needs_data
+from graphfaith import cli
+from graphfaith._base.stages import STAGES
+from graphfaith.compare import ALL_METHODS
+from graphfaith.model.target import Target
+from graphfaith_studies.bench import contenders as who
+from graphfaith_studies.bench import run as bench_run
+from graphfaith_studies.bench.case import Case, generated, spread
+from graphfaith_studies.bench.curve import Curve, exponent
+from graphfaith_studies.bench.growth import Sizes, growth
+from graphfaith_studies.bench.lattice import lattice
+from graphfaith_studies.bench.peak import peak_of
+from graphfaith_studies.bench.picture import draw
+from graphfaith_studies.bench.plan import QUICK, Plan
+from graphfaith_studies.bench.profile import profile_of_all, profiles
+from graphfaith_studies.bench.ratios import BARS, in_order
+from graphfaith_studies.bench.run import rows_of, run
+from graphfaith_studies.bench.straightforward import straightforward_kec
+from graphfaith_studies.bench.threads import largest_difference
+from graphfaith_studies.bench.timing import Contender, Ratio, Timing, interleaved, ratio
+
+KEYS = [
+    "kec_over_captum_saliency",
+    "gnnexplainer_over_kec",
+    "gnnexplainer_whole_graph_over_kec",
+    "straightforward_over_kec",
+    "kec1500_over_kec200",
+    "whole_graph_over_one_node",
+    "citeseer_over_cora",
+    "million_over_ten_thousand",
+    "million_peak_mb",
+    "features_over_straightforward",
+    "anchored_over_kec",
+]
+TINY = Plan(
+    nodes=3,
+    ba_shapes_nodes=2,
+    slow_nodes=2,
+    whole_graph_nodes=1,
+    whole_graph_elsewhere=0,
+    repetitions=2,
+    slow_repetitions=1,
+    all_nodes_repetitions=1,
+    sample_of_all=5,
+    scored_nodes=2,
+    samples=20,
+    many_samples=60,
+    test_samples=50,
+    gnn_epochs=3,
+    pg_epochs=2,
+    ig_steps=3,
+    large=300,
+)
+
+
+# The straightforward KEC ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("near", ["U(A,0.5)", "B(A,0.5)", "U(X,0.2r)", "U(X,0.2r)xU(A,0.2)"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_straightforward_kec_is_the_fast_one(near, seed):
+    torch.manual_seed(seed)
+    count = 12
+    edge_index = torch.randint(count, (2, 30))
+    edge_index = torch.unique(edge_index[:, edge_index[0] != edge_index[1]], dim=1)
+    x = torch.rand(count, 5, dtype=torch.float64)
+    model = GCN(5, 8, num_layers=2, out_channels=3).double().eval()
+    target, near = Target(model, x, edge_index, 3), gf.parse_neighborhood(near)
+    plain, (dx, da) = straightforward_kec(target, near, 60, seed=seed)
+    fast = gf.KEC(near, 60, seed=seed).fit(target)
+    others = near.sample(target.computation_graph, 40, seed + 1)
+    assert plain.change(others).abs().max() > 1e-3
+    assert torch.allclose(plain.change(others), fast.change(others), rtol=0, atol=1e-6)
+    for mine, theirs in zip((dx, da), fast.gradient(), strict=True):
+        assert torch.allclose(mine, theirs.double(), rtol=0, atol=1e-6)
+    assert not x.requires_grad
+    assert not target.computation_graph.weight.requires_grad
+
+
+def test_the_straightforward_kec_takes_models_with_edge_weights_alone():
+    target = Target(GCN(2, 4, 2, out_channels=3), torch.rand(3, 2), torch.tensor([[0, 1], [1, 2]]), 2, edges="mask")
+    with pytest.raises(gf.UnsupportedError, match="edge_weight"):
+        straightforward_kec(target, gf.UniformEdges(0.5), 5)
+
+
+# Times ------------------------------------------------------------------------------------------------------------
+
+
+class FakeClock:
+    """A clock that only contenders advance, by what each says it takes."""
+
+    def __init__(self):
+        self.now, self.log = 0.0, []
+
+    def __call__(self):
+        return self.now
+
+    def contender(self, name, nodes, take, **options):
+        rounds = itertools.count()
+
+        def explanations(nodes):
+            self.now += 1000  # making ready is not timed
+            return self._run(name, next(rounds), nodes, take)
+
+        return Contender(name, nodes, explanations, **options)
+
+    def _run(self, name, repetition, nodes, take):
+        for node in nodes:
+            self.log.append((name, node))
+            self.now += take(repetition, node)
+            yield node
+
+
+def test_times_are_medians_over_repetitions_and_then_over_nodes():
+    clock = FakeClock()
+    # Round 0 warms up; a slow one must not change a median. Node v takes v seconds, and once a hundred.
+    busy = clock.contender("busy", [1, 2, 3, 6], lambda r, v: 500 if r == 0 else 100 + v if r == 2 else v)
+    idle = clock.contender("idle", [1, 2, 3, 6], lambda r, v: 0.5)
+    found = interleaved([busy, idle], 3, clock=clock)
+    assert found["busy"].by_node == {1: 1, 2: 2, 3: 3, 6: 6}
+    assert found["busy"].median == 2.5
+    assert found["busy"].mean == 3
+    assert found["busy"].quartiles == (1.75, 3.75)
+    assert found["busy"].as_json()["repetitions"] == 3
+    assert found["busy"].as_json()["median_ms"] == 2500
+    assert ratio(found["busy"], found["idle"]) == Ratio(5.0, 6.0)
+
+
+def test_contenders_take_turns_node_by_node_after_a_warm_up():
+    clock = FakeClock()
+    one = clock.contender("one", [4, 5], lambda r, v: 1)
+    slow = clock.contender("slow", [4, 5], lambda r, v: 1, slow=True)
+    cold = clock.contender("cold", [4], lambda r, v: 1, slow=True, warm_up=False)
+    found = interleaved([one, slow, cold], 2, 1, clock=clock)
+    assert {name: len(timing.seconds[4]) for name, timing in found.items()} == {"one": 2, "slow": 1, "cold": 1}
+    turns = clock.log
+    assert sorted(turns[:2]) == [("one", 4), ("slow", 4)]  # the warm-up, which is one node for a slow one
+    assert turns[2] == ("one", 5)
+    assert sorted(turns[3:6]) == [("cold", 4), ("one", 4), ("slow", 4)]
+    assert sorted(turns[6:8]) == [("one", 5), ("slow", 5)]
+    assert turns[8:] == [("one", 4), ("one", 5)]
+
+
+def test_the_order_of_turns_changes():
+    clock = FakeClock()
+    both = [clock.contender(name, list(range(20)), lambda r, v: 1) for name in ("one", "two")]
+    interleaved(both, 1, clock=clock)
+    first = [name for name, _ in clock.log[::2]]
+    assert 5 < first.count("one") < 35
+
+
+def test_a_ratio_is_of_the_nodes_both_have():
+    above, below = Timing("above", {1: [8.0], 2: [3.0], 9: [1e9]}), Timing("below", {1: [2.0], 2: [1.0], 7: [1e-9]})
+    assert ratio(above, below) == Ratio(3.5, 11 / 3)
+    assert ratio(above, below, paired=False).value == 8.0
+    with pytest.raises(ValueError, match="no node in common"):
+        ratio(above, Timing("other", {5: [1.0]}))
+
+
+# Figures ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_bars():
+    assert list(BARS) == KEYS
+    assert BARS["kec_over_captum_saliency"].reached(1.5)
+    assert not BARS["kec_over_captum_saliency"].reached(1.51)
+    assert BARS["gnnexplainer_over_kec"].reached(60)
+    assert not BARS["gnnexplainer_over_kec"].reached(59)
+    assert [str(bar) for bar in BARS.values()] == [
+        "<= 1.5",
+        ">= 60",
+        ">= 1000",
+        ">= 30",
+        "<= 5",
+        "<= 0.35",
+        "<= 1.5",
+        "<= 1.3",
+        "<= 500",
+        "<= 0.1",
+        "<= 1.5",
+    ]
+    assert list(in_order({"million_peak_mb": 3.0})) == KEYS
+    assert in_order({"million_peak_mb": 3.0})["million_peak_mb"] == 3.0
+    assert in_order({})["kec_over_captum_saliency"] is None
+    with pytest.raises(ValueError, match="no bar"):
+        in_order({"speed": 1.0})
+
+
+def test_figures_are_made_of_the_right_contenders():
+    seconds = {
+        "kec": 2.0,
+        "anchored-kec": 3.0,
+        who.CAPTUM_SALIENCY: 1.0,
+        who.GNN: 200.0,
+        who.GNN_WHOLE: 4000.0,
+        who.STRAIGHTFORWARD: 80.0,
+        who.KEC_MANY: 6.0,
+        who.KEC_FEATURES: 3.0,
+        who.STRAIGHTFORWARD_FEATURES: 60.0,
+    }
+    found = bench_run._figures_of({name: Timing(name, {0: [taken]}) for name, taken in seconds.items()})
+    assert {key: one.value for key, one in found.items()} == {
+        "gnnexplainer_over_kec": 100.0,
+        "gnnexplainer_whole_graph_over_kec": 2000.0,
+        "straightforward_over_kec": 40.0,
+        "kec1500_over_kec200": 3.0,
+        "features_over_straightforward": 0.05,
+        "anchored_over_kec": 1.5,
+    }
+
+
+def tiny(num_nodes, labels=True):
+    case = generated(num_nodes, spread(range(num_nodes), 3))
+    return case if labels else Case(case.name, case.model, case.data, case.nodes)
+
+
+@pytest.fixture(scope="module")
+def result():
+    sizes = {"cora": 200, "citeseer": 150, "ten-thousand": 100, "million": 300}
+    cases = {name: tiny(count, labels=name in ("million", "ten-thousand")) for name, count in sizes.items()}
+    return run(cases, TINY)
+
+
+def test_a_run_has_every_figure(result):
+    assert list(result["ratios"]) == KEYS
+    assert all(math.isfinite(value) and value > 0 for key, value in result["ratios"].items() if key != KEYS[8])
+    assert (result["ratios"]["million_peak_mb"] is None) == (peak_of(lambda: None) is None)
+    assert list(result["tables"]) == ["cora", "citeseer", "million"]
+    names = [row["method"] for row in result["tables"]["cora"]]
+    assert names[: len(ALL_METHODS)] == list(ALL_METHODS)
+    peers = {who.CAPTUM_SALIENCY, who.CAPTUM_IG, who.GNN, who.PG, who.STRAIGHTFORWARD}
+    assert peers | {who.GNN_WHOLE, who.KEC_MANY, who.KEC_FEATURES} <= set(names)
+    assert {row["method"] for row in result["tables"]["million"]} == set(ALL_METHODS) | peers
+    assert json.loads(json.dumps(result)) == result
+
+
+def test_the_ratios_of_a_run_are_those_of_its_tables(result):
+    rows = {row["method"]: row for row in result["tables"]["cora"]}
+    # Both are called alike there: by PyG's Explainer on the same computation graph.
+    assert result["ratios"]["kec_over_captum_saliency"] == result["computation_graph"]["ratio"]
+    assert rows["kec"]["over_captum_saliency"] != result["computation_graph"]["ratio"]
+    assert rows[who.GNN]["over_gnnexplainer"] == 1
+    assert rows["kec"]["nodes"] == 3
+    assert rows["kec"]["repetitions"] == 2
+    assert rows[who.GNN]["nodes"] == 2
+    assert rows[who.GNN_WHOLE]["nodes"] == 1
+    whole = result["whole_graph"]
+    assert whole["nodes"] == 200
+    assert whole["over_mean"] == result["ratios"]["whole_graph_over_one_node"]
+    assert whole["ms_a_node"] == pytest.approx(1e3 * whole["seconds"] / 200)
+
+
+def test_faithfulness_is_the_same_whichever_way_it_is_computed(result):
+    found = result["faithfulness"]
+    assert list(found) == ["fast", "straightforward", "whole_graph"]
+    assert found["fast"] > 0
+    assert found["straightforward"] == pytest.approx(found["fast"], rel=0.01)
+    assert found["whole_graph"] == pytest.approx(found["fast"], rel=0.01)
+
+
+def test_figures_that_were_not_asked_for_are_null():
+    found = run({"citeseer": tiny(150, labels=False)}, TINY)
+    assert set(found["ratios"].values()) == {None}
+    assert "faithfulness" not in found
+
+
+def test_rows_need_no_whole_graph():
+    timings = {name: Timing(name, {0: [1.0], 1: [3.0]}) for name in ("kec", who.CAPTUM_SALIENCY, who.GNN)}
+    assert [row["over_gnnexplainer"] for row in rows_of(timings)] == [1, 1, 1]
+
+
+@pytest.fixture
+def ways(monkeypatch):
+    """What ``together`` was, in every call of ``explain_nodes`` by the bench."""
+    given = []
+
+    def spied(*arguments, **options):
+        given.append((options["together"], arguments[3]))
+        return gf.explain_nodes(*arguments, **options)
+
+    monkeypatch.setattr("graphfaith_studies.bench.case.explain_nodes", spied)
+    return given
+
+
+def test_times_of_one_node_are_of_one_node(ways):
+    case = tiny(120)
+    made = [*who.contenders_on(case, TINY), *who.variants_on(case, TINY), who.kec_on(case, TINY, "other")]
+    for contender in made:
+        if contender.name in ALL_METHODS or contender.name in (who.KEC_MANY, who.KEC_FEATURES, "other"):
+            before = len(ways)
+            next(iter(contender.explanations(case.nodes)))
+            assert len(ways) == before + 1, contender.name
+    assert len(ways) >= 4
+    assert {together for together, _ in ways} == {False}
+
+
+def test_all_nodes_are_explained_together(ways):
+    contender = who.all_nodes(tiny(120), TINY, "all")
+    assert list(contender.explanations(contender.nodes)) == [120]
+    assert ways == [(None, None)]
+
+
+def test_the_faithfulness_of_nodes_together_is_of_nodes_together(ways):
+    found = bench_run._faithfulness(tiny(120), TINY, False)
+    assert list(found) == ["fast", "straightforward", "whole_graph"]
+    assert sorted(together for together, _ in ways) == [False, True]
+
+
+def test_all_nodes_are_explained_in_one_piece():
+    contender = who.all_nodes(tiny(120), TINY, "all")
+    assert list(contender.explanations(contender.nodes)) == [120]
+
+
+def test_a_profile_of_all_nodes_is_of_nodes_explained_together(monkeypatch):
+    asked, case = [], tiny(200)
+    usual = type(case).explanations
+
+    def spied(self, algorithm, nodes, **options):
+        asked.append((len(nodes), options))
+        return usual(self, algorithm, nodes, **options)
+
+    monkeypatch.setattr(type(case), "explanations", spied)
+    found = profile_of_all("some", case, TINY)
+    assert (found["dataset"], found["nodes"]) == ("all of some", 200)
+    assert asked[-1] == (200, {"together": True})
+    assert sum(found["ms"].values()) == pytest.approx(found["total_ms"])
+    assert min(found["ms"][stage] for stage in ("subgraph", "F", "features", "solve", "layout")) > 0
+
+
+def test_profile_says_where_the_time_goes():
+    (edges, features) = profiles({"some": tiny(200)}, TINY)
+    assert edges["neighborhood"] == "U(A,0.5)"
+    assert features["neighborhood"] == "U(X,0.2r)"
+    assert list(edges["ms"]) == [*STAGES, "other"]
+    assert sum(edges["ms"].values()) == pytest.approx(edges["total_ms"])
+    assert edges["ms"]["solve"] > 0
+
+
+def test_threads_do_not_change_the_result():
+    assert largest_difference(tiny(200), [0, 7]) < 1e-9
+    assert torch.get_num_threads() == 1
+
+
+def test_peak_memory():
+    if peak_of(lambda: None) is None:
+        pytest.skip("the kernel does not say")
+    assert peak_of(lambda: torch.ones(20_000_000)) == pytest.approx(80, abs=8)
+    assert peak_of(lambda: None) < 2
+
+
+# Graphs -----------------------------------------------------------------------------------------------------------
+
+
+def reach(data, nodes):
+    return [len(k_hop_subgraph(node, 2, data.edge_index, num_nodes=data.num_nodes)[0]) for node in nodes]
+
+
+def test_the_lattice_looks_the_same_whatever_its_size():
+    small, large = lattice(5_000), lattice(50_000)
+    degrees = [degree(data.edge_index[1], data.num_nodes) for data in (small, large)]
+    assert 3.5 < degrees[0].mean() < 4.5
+    for level in range(12):
+        a, b = ((one == level).double().mean() for one in degrees)
+        assert abs(a - b) < 0.02
+    mean_small, mean_large = (np.mean(reach(data, range(100, 4_900, 16))) for data in (small, large))
+    assert mean_small == pytest.approx(mean_large, rel=0.05)
+    # The last nodes see as much as the first: it is a ring.
+    assert np.mean(reach(large, range(49_900, 50_000))) == pytest.approx(mean_large, rel=0.1)
+
+
+def test_the_lattice_is_seeded_and_simple():
+    one, same, other = lattice(500, seed=3), lattice(500, seed=3), lattice(500, seed=4)
+    assert torch.equal(one.edge_index, same.edge_index)
+    assert torch.equal(one.x, same.x)
+    assert not torch.equal(one.x, other.x)
+    assert one.is_undirected()
+    assert not one.has_self_loops()
+    assert one.is_coalesced() or not one.coalesce().num_edges < same.num_edges
+    assert lattice(500, half_degree=6).num_edges > 2.5 * one.num_edges
+    assert not (one.train_mask & one.val_mask).any()
+
+
+def test_a_ring_too_small_for_its_edges_is_refused():
+    with pytest.raises(gf.InputError, match="too small"):
+        lattice(20)
+
+
+# Growth -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
+def test_the_exponent_of_a_power_law(power):
+    sizes = [10, 30, 100, 1000]
+    assert exponent(sizes, [7 * size**power for size in sizes]) == pytest.approx(power, abs=1e-6)
+
+
+def test_the_exponent_of_the_upper_half():
+    sizes, values = [1, 10, 100, 1000, 10000], [5.0, 5.0, 5.0, 50.0, 500.0]
+    assert exponent(sizes, values, upper_half=True) == pytest.approx(1.0)
+    assert 0.3 < exponent(sizes, values) < 0.6
+    assert exponent(sizes, [None, 0.0, None, 3.0, None]) is None
+    assert exponent(sizes, [None, 1.0, None, 100.0, None]) == pytest.approx(1.0)
+
+
+def test_curves_are_measured_and_drawn(tmp_path):
+    sizes = Sizes((20, 40), (1, 2), (4, 8), (2, 4), (300, 600), explained=2, repetitions=1)
+    curves = growth(sizes)
+    assert [curve.sizes for curve in curves][:3] == [[20, 40], [1, 2], [4, 8]]
+    assert curves[3].sizes[0] < curves[3].sizes[1]
+    assert curves[4].sizes == [300, 600]
+    assert all(seconds > 0 for curve in curves for seconds in curve.seconds)
+    unmeasured = Curve("nothing", [1, 2], [1.0, 2.0], [None, None])
+    draw([*curves, unmeasured], tmp_path / "growth.png")
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+
+
+# The command ------------------------------------------------------------------------------------------------------
+
+
+def command(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr(sys, "argv", ["graphfaith", "bench", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    captured = capsys.readouterr()
+    return stop.value.code, captured.out, " ".join(captured.err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--dataset", "pubmed"], "unknown dataset 'pubmed': known are ba-shapes, cora, citeseer, million"),
+        (["--json", "no/such/folder/bench.json"], "does not exist"),
+        (["--json", "bench.txt"], "end the name in .json"),
+        (["--figure", "growth.png"], "--growth"),
+        (["--growth", "--figure", "growth.txt"], "end the name in .png"),
+        (["--growth", "--dataset", "cora"], "leave out --dataset"),
+        (["--threads", "--profile"], "leave out --dataset and --profile"),
+    ],
+)
+def test_wrong_arguments_are_said_before_any_work(monkeypatch, capsys, tmp_path, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("graphfaith_studies.bench.command.cases_for", lambda *_: pytest.fail("work has begun"))
+    monkeypatch.setattr("graphfaith_studies.bench.command.sweep.growth", lambda *_, **__: pytest.fail("work has begun"))
+    code, out, err = command(monkeypatch, capsys, *arguments)
+    assert code == 2
+    assert said in err
+    assert not out
+    assert not list(tmp_path.iterdir())
+
+
+def test_data_that_cannot_be_read_are_said_before_any_work(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("GRAPHFAITH_DATA", str(tmp_path))
+    monkeypatch.setattr("graphfaith_studies.bench.command.cases_for", lambda *_: pytest.fail("work has begun"))
+    code, _, err = command(monkeypatch, capsys, "--quick")
+    assert code == 2
+    assert "cannot read" in err
+    assert "GRAPHFAITH_DATA" in err
+
+
+def test_a_missing_peer_is_said(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "captum", None)
+    code, _, err = command(monkeypatch, capsys, "--dataset", "ba-shapes")
+    assert code == 2
+    assert "pip install captum" in err
+
+
+def test_the_command_prints_and_writes_what_it_found(monkeypatch, capsys, tmp_path, result):
+    monkeypatch.setattr("graphfaith_studies.bench.command.load_dataset", lambda name: None)
+    monkeypatch.setattr("graphfaith_studies.bench.command.cases_for", lambda names, plan: dict.fromkeys(names))
+    given = []
+    monkeypatch.setattr(
+        "graphfaith_studies.bench.command.run", lambda cases, plan, show: given.append((cases, plan)) or result
+    )
+    code, out, _ = command(monkeypatch, capsys, "--quick", "--dataset", "cora", "--json", tmp_path / "bench.json")
+    assert code == 0
+    assert given == [({"cora": None}, QUICK)]
+    written = json.loads((tmp_path / "bench.json").read_text())
+    assert list(written["ratios"]) == KEYS
+    assert written["quick"] is True
+    assert written["machine"]["threads"] == 1
+    for bar in BARS.values():
+        assert bar.what in out
+    assert "straightforward KEC" in out
+    assert "Held-out Delta" in out
+
+
+@needs_data
+def test_cora_and_the_nodes_of_the_bars():
+    cases = bench_run.cases_for(["cora"], Plan())
+    assert list(cases["cora"].nodes) == list(range(0, 1000, 20))
+    assert cases["cora"].data.num_nodes == 2708

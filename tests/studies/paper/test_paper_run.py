@@ -1,0 +1,418 @@
+"""Running experiments: journals, workers, interruptions, time left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphfaith._base.errors import DataError, GraphfaithError, InputError, OutputError, RunError
+from graphfaith_studies.paper.experiment import FULL, QUICK, TOY, Unit
+from graphfaith_studies.paper.journal import Journal
+from graphfaith_studies.paper.markdown import number, published_number, with_error
+from graphfaith_studies.paper.pooling import pooled
+from graphfaith_studies.paper.progress import Clock
+from graphfaith_studies.paper.run import reproduce
+from paper_toys import Alone, Dying, Failing, Odd, Slow, Squares, Unwritable
+
+HEADER = {"experiment": "x", "size": {"name": "toy"}}
+
+
+def with_toys() -> dict[str, str]:
+    """The environment of a process that has to find paper_toys."""
+    places = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+
+
+def marks_of(path: Path) -> list[int]:
+    return [int(line.split()[0]) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+def marks(tmp_path, monkeypatch):
+    path = tmp_path / "marks"
+    monkeypatch.setenv("PAPER_TOY_MARKS", str(path))
+    return path
+
+
+# Journal ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_journal_gives_back_what_was_added(tmp_path):
+    with Journal(tmp_path / "j", HEADER).load() as journal:
+        journal.add("a", {"value": 1.5}, 0.25)
+        journal.add("b", [1, None], 0.5)
+    with Journal(tmp_path / "j", HEADER).load() as again:
+        assert again.found == {"a": {"value": 1.5}, "b": [1, None]}
+        assert again.seconds == {"a": 0.25, "b": 0.5}
+
+
+@pytest.mark.parametrize("cut", [1, 5, 20])
+def test_a_journal_loses_only_the_line_that_was_being_written(tmp_path, cut):
+    with Journal(tmp_path / "j", HEADER).load() as journal:
+        journal.add("a", 1, 0.0)
+        journal.add("b", 2, 0.0)
+    content = (tmp_path / "j").read_bytes()
+    (tmp_path / "j").write_bytes(content[:-cut])
+    with Journal(tmp_path / "j", HEADER).load() as again:
+        assert again.found == {"a": 1}
+        again.add("b", 3, 0.0)
+    with Journal(tmp_path / "j", HEADER).load() as last:
+        assert last.found == {"a": 1, "b": 3}
+
+
+def test_a_journal_cut_within_its_header_begins_anew(tmp_path):
+    (tmp_path / "j").write_bytes(b'{"experiment"')
+    with Journal(tmp_path / "j", HEADER).load() as journal:
+        assert journal.found == {}
+    assert json.loads((tmp_path / "j").read_text().splitlines()[0]) == HEADER
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"key": "a"}', '{"key": "a", "seconds": "x", "found": 1}', "\x00"])
+def test_a_damaged_line_is_an_error_that_names_it(tmp_path, line):
+    with Journal(tmp_path / "j", HEADER).load() as journal:
+        journal.add("a", 1, 0.0)
+    good = (tmp_path / "j").read_text()
+    (tmp_path / "j").write_text(good + line + "\n" + good.splitlines()[1] + "\n")
+    with Journal(tmp_path / "j", HEADER) as journal, pytest.raises(DataError, match=r"line 3 .*--restart"):
+        journal.load()
+    assert (tmp_path / "j").read_text().startswith(good)  # and nothing is lost
+
+
+def test_a_journal_of_other_settings_is_not_continued(tmp_path):
+    Journal(tmp_path / "j", HEADER).load().close()
+    other = {**HEADER, "size": {"name": "quick"}}
+    with Journal(tmp_path / "j", other) as journal:
+        with pytest.raises(InputError, match=r"begun otherwise .*size .*quick.*--restart"):
+            journal.load()
+        journal.load(restart=True).add("a", 1, 0.0)
+    with Journal(tmp_path / "j", HEADER) as journal, pytest.raises(InputError, match="begun otherwise"):
+        journal.load()
+
+
+def test_two_runs_do_not_write_to_one_journal(tmp_path):
+    with Journal(tmp_path / "j", HEADER).load() as journal:
+        journal.add("a", 1, 0.0)
+        with pytest.raises(InputError, match="another run is at work"):
+            Journal(tmp_path / "j", HEADER)
+    with Journal(tmp_path / "j", HEADER).load() as again:
+        assert again.found == {"a": 1}
+
+
+def test_a_journal_that_cannot_be_written(tmp_path):
+    with pytest.raises(OutputError, match="cannot write"):
+        Journal(tmp_path / "missing" / "j", HEADER)
+
+
+# Runs -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_leaves_rows_text_and_figures(tmp_path):
+    rows = reproduce([Squares()], TOY, tmp_path)["squares"]
+    assert [row["square"] for row in rows] == [n * n for n in range(12)]
+    assert json.loads((tmp_path / "squares.json").read_text()) == rows
+    assert (tmp_path / "squares.md").read_text().startswith("# Squares\n\n0, 1, 4")
+    assert (tmp_path / "squares-curve.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "squares-curve.pdf").read_bytes().startswith(b"%PDF")
+    about = json.loads((tmp_path / "squares.run.json").read_text())
+    assert about["units"] == 12
+    assert about["machine"]["torch"]
+
+
+def test_workers_find_the_same(tmp_path, marks):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    one = reproduce([Squares(), Alone()], TOY, tmp_path / "one", workers=1)
+    marks.unlink()
+    two = reproduce([Squares(), Alone()], TOY, tmp_path / "two", workers=2)
+    assert one == two
+    assert (tmp_path / "one" / "squares.json").read_bytes() == (tmp_path / "two" / "squares.json").read_bytes()
+    processes = [line.split()[1] for line in marks.read_text().splitlines()]
+    assert str(os.getpid()) not in processes[:12]  # the workers' share
+    assert set(processes[12:]) == {str(os.getpid())}  # what runs alone runs last, and nothing runs beside it
+
+
+def test_results_are_made_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("PAPER_TOY_ROWS", str(tmp_path / "rows"))
+    # Seen to so slowly, units are in the journal long before they are counted.
+    monkeypatch.setattr(Clock, "did", lambda *_: time.sleep(0.1))
+    reproduce([Squares(), Alone()], TOY, tmp_path, workers=2)
+    assert (tmp_path / "rows").read_text().split() == ["squares", "alone"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_failed_is_named_and_the_rest_is_kept(tmp_path, marks, workers):
+    with pytest.raises(InputError, match=r"failing, none/0/5/: five is not a number here"):
+        reproduce([Failing()], TOY, tmp_path, workers=workers)
+    done = [json.loads(line)["key"] for line in (tmp_path / "failing.journal.jsonl").read_text().splitlines()[1:]]
+    assert set(done) == {f"none/0/{n}/" for n in range(12) if n != 5}
+    assert not (tmp_path / "failing.json").exists()
+    before = len(marks_of(marks))
+    with pytest.raises(InputError, match="five"):
+        reproduce([Failing()], TOY, tmp_path, workers=1)
+    assert len(marks_of(marks)) == before  # nothing is measured twice
+
+
+@pytest.mark.parametrize(("broken", "workers"), [(Failing, 1), (Failing, 2), (Unwritable, 1), (Odd, 1)])
+def test_what_fails_does_not_keep_others_from_being_done(tmp_path, workers, broken):
+    for _ in range(2):
+        with pytest.raises(GraphfaithError if broken is not Unwritable else ZeroDivisionError):
+            reproduce([broken(), Squares(), Alone()], TOY, tmp_path, workers=workers)
+        for name in ("squares", "alone"):
+            assert (tmp_path / f"{name}.json").exists()
+            (tmp_path / f"{name}.json").unlink()
+
+
+def test_a_result_that_is_no_number_is_named(tmp_path):
+    with pytest.raises(RunError, match=r"odd, none/0/5/: ValueError: .*JSON"):
+        reproduce([Odd()], TOY, tmp_path)
+
+
+def test_a_dead_worker_is_reported(tmp_path):
+    with pytest.raises(RunError, match=r"a worker died while dying was at work, .*again to go on"):
+        reproduce([Dying()], TOY, tmp_path, workers=2)
+
+
+def test_a_finished_run_measures_nothing_again_unless_told_to(tmp_path, marks):
+    first = reproduce([Squares()], TOY, tmp_path)
+    assert reproduce([Squares()], TOY, tmp_path) == first
+    assert len(marks_of(marks)) == 12
+    reproduce([Squares()], TOY, tmp_path, restart=True)
+    assert len(marks_of(marks)) == 24
+
+
+def test_nothing_is_thrown_away_before_all_journals_are_held(tmp_path):
+    reproduce([Squares(), Alone()], TOY, tmp_path)
+    kept = (tmp_path / "squares.journal.jsonl").read_bytes()
+    with Journal(tmp_path / "alone.journal.jsonl", HEADER), pytest.raises(InputError, match="another run"):
+        reproduce([Squares(), Alone()], TOY, tmp_path, restart=True)
+    assert (tmp_path / "squares.journal.jsonl").read_bytes() == kept
+
+
+def test_results_without_a_journal_are_not_written_over(tmp_path, marks):
+    reproduce([Squares()], TOY, tmp_path)
+    (tmp_path / "squares.journal.jsonl").unlink()
+    kept = (tmp_path / "squares.json").read_bytes()
+    with pytest.raises(InputError, match=r"without their journal.*--restart"):
+        reproduce([Squares()], QUICK, tmp_path)
+    assert (tmp_path / "squares.json").read_bytes() == kept
+    assert len(marks_of(marks)) == 12
+    reproduce([Squares()], QUICK, tmp_path, restart=True)
+    assert json.loads((tmp_path / "squares.run.json").read_text())["size"] == "quick"
+
+
+def test_a_run_that_measures_nothing_does_not_claim_the_time(tmp_path):
+    reproduce([Squares()], TOY, tmp_path, workers=1)
+    before = (tmp_path / "squares.run.json").read_bytes()
+    reproduce([Squares()], TOY, tmp_path, workers=2)
+    assert (tmp_path / "squares.run.json").read_bytes() == before
+
+
+def test_a_full_disk_is_an_error_of_ours(tmp_path):
+    (tmp_path / "script.py").write_text(
+        "import resource, signal, sys\n"
+        "from pathlib import Path\n"
+        "from paper_toys import Squares\n"
+        "from graphfaith._base.errors import OutputError\n"
+        "from graphfaith_studies.paper.experiment import TOY\n"
+        "from graphfaith_studies.paper.run import reproduce\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))\n"
+        "try:\n    reproduce([Squares()], TOY, Path('.'))\n"
+        "except OutputError as error:\n    sys.exit(str(error))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, env=with_toys(), capture_output=True, text=True, check=False
+    )
+    assert "cannot write 'squares.journal.jsonl'" in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
+    kept = reproduce([Squares()], TOY, tmp_path)["squares"]
+    assert [row["square"] for row in kept] == [n * n for n in range(12)]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_kill_loses_only_the_units_in_work(tmp_path, marks, workers):
+    script = (
+        "from pathlib import Path\n"
+        "from paper_toys import Slow\n"
+        "from graphfaith_studies.paper.experiment import TOY\n"
+        "from graphfaith_studies.paper.run import reproduce\n"
+        f"if __name__ == '__main__':\n    reproduce([Slow()], TOY, Path({str(tmp_path)!r}), workers={workers})\n"
+    )
+    (tmp_path / "script.py").write_text(script)
+    process = subprocess.Popen([sys.executable, str(tmp_path / "script.py")], env=with_toys())
+    journal = tmp_path / "slow.journal.jsonl"
+    try:
+        until = time.monotonic() + 120
+        while (not journal.exists() or journal.read_bytes().count(b"\n") < 5) and time.monotonic() < until:
+            assert process.poll() is None
+            time.sleep(0.02)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    begun = marks.read_text().splitlines()
+    kept = [json.loads(line)["key"] for line in journal.read_text().splitlines()[1:]]
+    assert 4 <= len(kept) < 40
+    assert len(begun) - len(kept) <= workers
+    assert _gone(marks, 20)
+    assert len(marks_of(marks)) == len(begun)
+    slow = Slow()
+    slow.pause = 0.0
+    rows = reproduce([slow], TOY, tmp_path)["slow"]
+    assert [row["square"] for row in rows] == [n * n for n in range(40)]
+    assert len(marks_of(marks)) == len(begun) + 40 - len(kept)
+
+
+UNEVEN = """
+from paper_toys import Uneven
+from graphfaith import cli
+from graphfaith.paper import command
+command.EXPERIMENTS["propositions"] = Uneven()
+if __name__ == "__main__":
+    cli.main()
+"""
+
+
+@pytest.fixture
+def uneven(tmp_path, marks):
+    """A run of the command with a worker at work on a long unit and another that has nothing to do."""
+    (tmp_path / "script.py").write_text(UNEVEN)
+    process = subprocess.Popen(
+        [sys.executable, "script.py", "reproduce", "propositions", "--out", "found", "--workers", "2"],
+        cwd=tmp_path,
+        env=with_toys(),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # some shells have it ignored
+    )
+    until = time.monotonic() + 120
+    while len(marks_of(marks)) < 3 and time.monotonic() < until:
+        assert process.poll() is None
+        time.sleep(0.02)
+    time.sleep(0.5)  # for the other two to be over
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def _gone(marks: Path, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    workers = {int(line.split()[1]) for line in marks.read_text().splitlines()}
+    while any(map(_alive, workers)) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not any(map(_alive, workers))
+
+
+def test_an_interrupt_ends_all_workers_and_says_how_to_go_on(tmp_path, marks, uneven):
+    os.killpg(uneven.pid, signal.SIGINT)  # as a terminal does
+    _, said = uneven.communicate(timeout=30)
+    assert uneven.returncode == 130
+    assert "Traceback" not in said
+    assert "What was done is kept in found" in said
+    assert _gone(marks, 5)
+    assert len((tmp_path / "found" / "uneven.journal.jsonl").read_text().splitlines()) == 3
+
+
+def test_no_worker_outlives_a_kill(marks, uneven):
+    uneven.kill()
+    uneven.wait()
+    assert _gone(marks, 10)  # of a minute that the unit would take
+
+
+def _alive(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+# Time left --------------------------------------------------------------------------------------------------------
+
+
+def test_time_left_follows_what_units_have_taken():
+    fast, slow = [Unit("a", node=n, cost=1.0) for n in range(10)], [Unit("b", node=n, cost=1.0) for n in range(10)]
+    clock = Clock({"fast": (fast, False), "slow": (slow, True)}, 2, show=False)
+    assert clock.seconds_left() == pytest.approx(10 / 2 + 10)  # by the costs alone
+    for unit in fast[:5]:
+        clock.did("fast", unit, 0.1)
+    assert clock.seconds_left() == pytest.approx(5 * 0.1 / 2 + 10 * 0.1)  # the other is taken to be as much faster
+    clock.did("slow", slow[0], 3.0)
+    assert clock.seconds_left() == pytest.approx(5 * 0.1 / 2 + 9 * 3.0)
+
+
+def test_a_log_gets_a_line_when_an_experiment_ends(tmp_path, capsys):
+    reproduce([Squares()], TOY, tmp_path, show=True)
+    said = capsys.readouterr().err
+    assert "squares: 12 of 12" in said
+    assert "left" in said
+
+
+# Numbers ----------------------------------------------------------------------------------------------------------
+
+
+def test_pooled_error_of_nodes_alone_and_of_trainings_alone():
+    nodes = np.array([1.0, 2.0, 4.0, 9.0])
+    expected = nodes.std(ddof=1) / 2
+    assert pooled([nodes])[1] == pytest.approx(expected)
+    assert pooled([[3.0]]) == (3.0, None)
+    assert pooled([nodes, nodes, nodes]) == pytest.approx((4.0, expected))  # the same nodes again are no more of them
+    trainings = np.array([1.0, 2.0, 6.0])
+    assert pooled(np.repeat(trainings[:, None], 50, axis=1)) == pytest.approx((3.0, trainings.std(ddof=1) / np.sqrt(3)))
+
+
+def test_pooled_error_has_both_parts_and_the_rest_once():
+    nodes, trainings = np.array([1.0, 2.0, 4.0, 9.0]), np.array([0.0, 3.0, 5.0])
+    both = nodes.var(ddof=1) / 4 + trainings.var(ddof=1) / 3
+    assert pooled(nodes[None, :] + trainings[:, None])[1] == pytest.approx(both**0.5)
+    noise = np.random.default_rng(0).normal(size=(400, 6, 10))  # neither nodes nor trainings: 60 numbers, variance 1
+    squares = [pooled(table)[1] ** 2 for table in noise]
+    assert 1 / 60 < np.mean(squares) < 1.5 / 60  # never below the larger part, and so a little too much
+
+
+def test_pooled_error_covers_the_mean():
+    rng, hits, runs = np.random.default_rng(0), 0, 400
+    for _ in range(runs):
+        table = rng.normal(size=(8, 1)) + rng.normal(size=(1, 12)) + rng.normal(size=(8, 12))
+        mean, error = pooled(table)
+        hits += abs(mean) < 2 * error
+    assert 0.85 < hits / runs < 0.99
+
+
+@given(st.lists(st.lists(st.floats(0, 1e6), min_size=3, max_size=3), min_size=1, max_size=4))
+def test_pooled_is_never_negative_nor_nan(values):
+    mean, error = pooled(values)
+    assert np.isfinite([mean, error]).all()
+    assert error >= 0
+
+
+def test_numbers_as_text():
+    assert [number(one) for one in (1234.5, 12.0, 0.5, 0.0, -2e-5)] == ["1234", "12.0", "0.500", "0", "-2.00e-05"]
+    assert number(float("nan")) == number(None) == "–"
+    assert with_error(0.0219, 0.00312) == "0.0219 ± 0.0031"
+    assert with_error(0.0219, None) == with_error(0.0219, float("nan")) == "0.0219"
+    assert [published_number(one) for one in (7.26e-4, 64.4, 3.8e-4, 1.0e-3)] == [
+        "7.26e-04",
+        "64.4",
+        "3.8e-04",
+        "0.001",
+    ]
+
+
+def test_sizes_take_nodes_evenly():
+    assert len(FULL.nodes(range(0, 1000, 5))) == 200
+    assert len(QUICK.nodes(range(0, 1000, 5))) == 20
+    assert len(TOY.nodes(range(400, 700, 5))) == 2
+    assert list(QUICK.model_seeds(3)) == [0, 1, 2]
+    assert list(TOY.model_seeds(3)) == [0]
+    assert (FULL.samples(500), TOY.samples(500), TOY.samples(20)) == (500, 50, 8)

@@ -1,0 +1,366 @@
+"""The case study as a user runs it: one command, its numbers, its report, files of one's own, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, expect
+from typer.testing import CliRunner
+
+from browsing import serious, watched
+from graphfaith._base.errors import DataError, InputError, OutputError
+from graphfaith.cli import app
+from graphfaith_studies.swat import Schedule, load, simulate, write_csv
+from graphfaith_studies.swat.attacks import ATTACKS
+from graphfaith_studies.swat.causes import METHODS, NEIGHBORHOODS, Cause
+from graphfaith_studies.swat.report import Scene, Told, _alarm
+from graphfaith_studies.swat.run import _alone, find_files, find_truth, run
+from graphfaith_studies.swat.scoring import Event
+from graphfaith_studies.swat.series import Series
+from graphfaith_studies.swat.study import QUICK, Case, recorded, simulated, study
+from graphfaith_studies.swat.tags import TAGS, column
+from graphfaith_studies.swat.truth import read_truth, write_truth
+
+KEYS = {
+    "forecast_gain", "precision", "recall", "f1", "f1_oracle", "events", "events_detected", "accused_attacked",
+    "false_alarms_per_day", "unfaithfulness",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("swat")
+    command = [sys.executable, "-m", "graphfaith", "swat", "run", "--quick", "--out", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "report.html" in done.stdout
+    assert "epoch 5" in done.stderr
+    return path
+
+
+@pytest.fixture(scope="module")
+def results(folder: Path) -> dict:
+    return json.loads((folder / "results.json").read_text())
+
+
+class TestNumbers:
+    def test_all_that_was_asked_for(self, results: dict) -> None:
+        assert set(results) >= KEYS
+        assert results["source"] == "a SWaT-like simulation"
+        assert (results["events"], len(results["seeds"])) == (8, 1)
+        assert results["forecast_gain"] >= 0.15
+        assert results["f1"] >= 0.35
+        assert results["events_detected"] >= 4
+        assert results["accused_attacked"] >= 0.65
+        assert results["false_alarms_per_day"] <= 1 / 0.2  # one alarm in a fifth of a day would be five a day
+        assert results["f1_oracle"] >= results["f1"]
+        assert set(results["unfaithfulness"]) == set(METHODS)
+
+    def test_the_best_explainer_is_the_most_faithful(self, results: dict) -> None:
+        for name in NEIGHBORHOODS:
+            shares = {method: results["unfaithfulness"][method][name]["mean"] for method in METHODS}
+            assert min(shares, key=shares.__getitem__) == "anchored-kec"
+
+    def test_the_graph_deviation_network_is_judged_alike(self, results: dict) -> None:
+        assert results["deviation_network"]["events"] == 8
+        assert results["deviation_network"]["f1"] > 0
+
+    def test_the_two_attacks_on_one_flow_meter(self, results: dict) -> None:
+        assert set(results["flow_attacks"]) == set(METHODS)
+        assert all(one["edges"]["count"] == 1 for one in results["flow_attacks"].values())
+
+    def test_the_story_is_reported(self, results: dict, folder: Path) -> None:
+        place = results["story"][0]["P601_place"]
+        assert place > 1  # constant in training, and so never the first
+        assert f"<td>{place}</td>" in (folder / "report.html").read_text()
+
+    def test_the_attacked_tag_is_found_more_often_than_by_chance(self, results: dict) -> None:
+        one = results["causes"]["anchored-kec"]
+        assert one["top"]["mean"] > one["top_random"]["mean"]
+        assert one["top"]["mean"] >= results["causes"]["gnnexplainer-soft"]["top"]["mean"]
+
+
+class TestReport:
+    def test_a_section_an_alarm_and_a_page_each(self, folder: Path) -> None:
+        told = json.loads((folder / "seed-0" / "result.json").read_text())
+        text = (folder / "report.html").read_text()
+        assert text.count("<section class='alarm'>") == len(told["alarms"])
+        linked = re.findall(r"href='(alarm-\d\d\.html)'", text)
+        assert sorted(linked) == sorted(path.name for path in folder.glob("alarm-*.html"))
+        headings = re.findall(r"<h2>(Alarm \d+: [^<]*)</h2>", text)
+        for alarm, heading in zip(told["alarms"], headings, strict=True):
+            assert alarm["event"]["accused"] in heading
+            assert f"(attack {alarm['event']['attack']})" in heading
+        for number in (10, 40):
+            assert (folder / f"attack-{number}.png").read_bytes().startswith(b"\x89PNG")
+            assert (folder / f"attack-{number}.pdf").read_bytes().startswith(b"%PDF")
+
+    def test_in_a_browser(self, browser: Browser, folder: Path) -> None:
+        with watched(browser, offline=True) as one:
+            one.page.goto((folder / "report.html").as_uri())
+            expect(one.page.locator("h1")).to_have_text("Alarms of a SWaT-like simulation")
+            assert one.page.locator("img").evaluate_all("all => all.every((one) => one.naturalWidth > 300)")
+            assert one.complaints == []
+            assert [url for url in one.requests if not url.startswith(("file:", "data:"))] == []
+            one.page.get_by_role("link", name="All methods, to explore").first.click()
+            one.page.wait_for_selector(".panel")
+            expect(one.page.locator(".panel")).to_have_count(4)
+            expect(one.page.locator(".panel").first.locator(".node")).to_have_count(51)
+            assert one.page.locator(".panel").first.locator(".star").count() >= 1
+            expect(one.page.locator("#star-note")).to_have_text("Star: attacked.")
+            assert one.complaints == []
+
+    def test_axe_finds_nothing_serious(self, browser: Browser, folder: Path) -> None:
+        with watched(browser, bypass_csp=True) as one:
+            one.page.goto((folder / "report.html").as_uri())
+            assert serious(one.page) == []
+
+
+class TestWords:
+    def told(self, deviation: float, unusual: dict[str, float], score: float) -> str:
+        """A section, of an alarm at FIT401 with this gap."""
+        count = 200
+        values = np.full((count, len(TAGS)), 1.0)
+        given = Series(
+            np.datetime64("2024-01-01T00:00:00", "s") + 10 * np.arange(count), values, np.zeros(count, dtype=bool),
+            np.zeros((count, len(TAGS)), dtype=bool), np.zeros(count, dtype=np.int64), np.arange(count) > 0,
+        )  # fmt: skip
+        accused = column("FIT401")
+        forecast = np.full((count, len(TAGS)), 1.0 - deviation)
+        event = Event(10, 90, 120, (column("P501"),), 100, accused, deviation, 100)
+        share = dict.fromkeys(NEIGHBORHOODS, 0.012)
+        cause = Cause("anchored-kec", accused, np.zeros(len(TAGS)), np.zeros(158), share, share)
+        paths = {"anchored-kec": [{"tags": ["P501", "FIT401"], "score": score}]}
+        alarm = Told(1, event, (cause,), paths, abs(deviation), dict.fromkeys(TAGS, 0.0) | unusual)
+        return {
+            what: _alarm(alarm, Scene(given, np.arange(count), forecast, what)) for what in ("deviation", "forecast")
+        }
+
+    def test_too_high_and_too_low(self) -> None:
+        assert "FIT401 too high (attack 10)" in self.told(0.5, {}, 1.0)["deviation"]
+        low = self.told(-0.5, {}, 1.0)["deviation"]
+        assert "FIT401 too low" in low
+        assert "read <strong>1.00 m\u00b3/h</strong>; the model expected <strong>1.50 m\u00b3/h</strong>" in low
+
+    def test_a_jump_is_called_one(self) -> None:
+        assert "the reading itself jumped" in self.told(0.5, {"P402": 0.04, "FIT401": 0.4}, 1.0)["deviation"]
+
+    def test_what_widened_the_gap(self) -> None:
+        text = self.told(0.5, {"P402": 0.3, "UV401": -0.1}, 1.0)["deviation"]
+        assert "the unusual readings of P402 (pump, dechlorination) widened the gap" in text
+        assert "those" not in text
+        assert "UV401 (lamp, dechlorination) narrowed the gap" in text
+
+    def test_the_way(self) -> None:
+        assert "P501 \u2192 FIT401, widens the gap" in self.told(0.5, {}, 1.0)["deviation"]
+        assert "P501 \u2192 FIT401, narrows the gap" in self.told(0.5, {}, -1.0)["deviation"]
+        assert "P501 \u2192 FIT401, lowers the forecast" in self.told(0.5, {}, -1.0)["forecast"]
+
+    def test_the_record(self) -> None:
+        assert (
+            "P501 was attacked; accused: <span class='wrong'>another tag</span>" in self.told(0.5, {}, 1.0)["deviation"]
+        )
+
+
+class TestGoingOn:
+    def test_labels_count(self, folder: Path, tmp_path: Path) -> None:
+        shutil.copytree(folder / "seed-0", tmp_path / "seed-0")
+        case = simulated(0, QUICK)
+        case.attacked.labels[:50] = True
+        with pytest.raises(DataError, match="is of another study"):
+            study(case, 0, QUICK, tmp_path / "seed-0")
+
+    def test_one_run_at_a_time(self, tmp_path: Path) -> None:
+        with _alone(tmp_path), pytest.raises(OutputError, match="another run is at work"), _alone(tmp_path):
+            pass
+
+    def test_a_finished_run_is_read_again(self, folder: Path, results: dict, monkeypatch) -> None:
+        monkeypatch.setattr("graphfaith_studies.swat.study.causes", lambda *_, **__: pytest.fail("explained again"))
+        again, _ = run(folder, quick=True, seeds=(0,))
+        assert json.loads(json.dumps(again)) == results
+
+    def test_results_of_another_study_are_not_mixed(self, folder: Path) -> None:
+        with pytest.raises(DataError, match="is of another study: remove it, or use another folder"):
+            run(folder, quick=True, seeds=(0,), what="forecast")
+
+    def test_a_broken_result_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "result.json").write_text("{")
+        with pytest.raises(DataError, match="is no result of a study"):
+            study(simulated(0, QUICK), 0, QUICK, tmp_path)
+
+    @pytest.mark.parametrize("seeds", [(), (1, 1), (-1,)])
+    def test_seeds(self, tmp_path: Path, seeds: tuple[int, ...]) -> None:
+        with pytest.raises(InputError):
+            run(tmp_path, quick=True, seeds=seeds)
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("files")
+    write_csv(simulate(0.5, seed=8), path / "My_Normal.csv")
+    chosen = [attack for attack in ATTACKS if attack.number in (6, 10)]
+    write_csv(simulate(0.15, seed=9, attacks=Schedule.of(chosen, seed=1)), path / "My_Attack.csv")
+    return path
+
+
+class TestOwnFiles:
+    def test_they_are_studied_like_the_simulation(self, own: Path, tmp_path: Path) -> None:
+        results, paths = run(tmp_path, data=own, quick=True, seeds=(0,), compare=False)
+        assert (results["events"], results["accused_attacked"]) == (2, None)  # a file does not say which tags
+        assert results["events_detected"] == 2
+        assert "deviation_network" not in results
+        assert results["without_attack_28"] is None
+        assert not results["truth"]
+        text = paths[1].read_text()
+        assert "Which tags were attacked is not recorded." in text
+        assert "(stretch 1)" in text
+        assert "FIT401" not in (tmp_path / "results.md").read_text()
+
+    def test_with_the_truth_all_numbers_are_there(self, own: Path, tmp_path: Path) -> None:
+        data = tmp_path / "data"
+        shutil.copytree(own, data)
+        chosen = [attack for attack in ATTACKS if attack.number in (6, 10)]
+        write_truth(simulate(0.15, seed=9, attacks=Schedule.of(chosen, seed=1)), data / "truth.csv")
+        results, paths = run(tmp_path / "out", data=data, quick=True, seeds=(0,), compare=False)
+        assert results["accused_attacked"] == 1.0
+        assert [row["attacked"] for row in results["seeds"][0]["attacks"]] == [["AIT202"], ["FIT401"]]
+        assert "(attack 10)" in paths[1].read_text()
+
+    def test_swapped_or_without_attacks(self, own: Path) -> None:
+        normal, attack = (load(path) for path in find_files(own))
+        with pytest.raises(InputError, match="are the two files swapped"):
+            recorded(attack, normal)
+        with pytest.raises(InputError, match="should be normal operation"):
+            recorded(attack, attack)
+        assert isinstance(recorded(normal, attack), Case)
+
+    @pytest.mark.parametrize(
+        ("names", "words"),
+        [
+            ([], "'normal' in its name; it has none"),
+            (["a_normal.csv"], "'attack' in its name; it has none"),
+            (["a_normal.csv", "b_Normal.xlsx", "attack.csv"], "it has 'a_normal.csv', 'b_Normal.xlsx'"),
+            (["normal.txt", "attack.csv"], "'normal' in its name; it has none"),
+            (["~$normal.xlsx", "attack.csv"], "'normal' in its name; it has none"),
+        ],
+    )
+    def test_files_that_cannot_be_told(self, tmp_path: Path, names: list[str], words: str) -> None:
+        for name in names:
+            (tmp_path / name).touch()
+        with pytest.raises(DataError, match=re.escape(words)):
+            find_files(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("", "has no column 'attack'"),
+            ("attack,start,stop\n", "has no column 'tags'; it needs attack, start, stop, tags"),
+            ("attack,start,stop,tags\n", "names no attack"),
+            ("attack,start,stop,tags\nx,2024-01-01T00:00:00,2024-01-01T00:01:00,P101", "row 2, column attack: 'x'"),
+            ("attack,start,stop,tags\n1,soon,2024-01-01T00:01:00,P101", "row 2, column start: 'soon' is no time"),
+            ("attack,start,stop,tags\n1,2024-01-01T00:02:00,2024-01-01T00:01:00,P101", "column stop: it is before"),
+            (
+                "attack,start,stop,tags\n1,2024-01-01T00:00:00,2024-01-01T00:01:00,P999",
+                "column tags: unknown tag 'P999'",
+            ),
+            ("attack,start,stop,tags\n1,2024-01-01T00:00:00,2024-01-01T00:01:00,", "column tags: it names none"),
+            ("attack,start,stop,tags\n1,2031-01-01T00:00:00,2031-01-01T00:01:00,P101", "but the truth has none there"),
+        ],
+    )
+    def test_a_truth_that_is_wrong(self, own: Path, tmp_path: Path, text: str, words: str) -> None:
+        (tmp_path / "truth.csv").write_text(text)
+        normal, attack = (load(path) for path in find_files(own))
+        with pytest.raises(DataError, match=re.escape(words)):
+            recorded(normal, attack, read_truth(tmp_path / "truth.csv"))
+
+    def test_two_truths(self, tmp_path: Path) -> None:
+        for name in ("a_truth.csv", "b_truth.csv"):
+            (tmp_path / name).touch()
+        with pytest.raises(DataError, match=r"it has 'a_truth\.csv', 'b_truth\.csv'"):
+            find_truth(tmp_path)
+
+    def test_no_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="there is no folder"):
+            run(tmp_path / "out", data=tmp_path / "nowhere", quick=True)
+        assert not (tmp_path / "out").exists()
+
+
+class TestCommand:
+    def test_simulate_writes_what_load_reads(self, tmp_path: Path) -> None:
+        arguments = ["swat", "simulate", "--days", "0.05", "--attack-days", "0.1", "--out", str(tmp_path / "plant")]
+        found = CliRunner().invoke(app, arguments)
+        assert found.exit_code == 0, found.output
+        normal, attack = (load(path) for path in find_files(tmp_path / "plant"))
+        assert normal.readings.shape == (4320, len(TAGS))
+        assert np.allclose(normal.readings, simulate(0.05, seed=0).readings, rtol=1e-6)
+        assert attack.labels.any()
+        (known, *_) = read_truth(find_truth(tmp_path / "plant"))
+        assert (known.number, [TAGS[tag] for tag in known.tags]) == (1, ["MV101"])
+        inside = (attack.times >= known.start) & (attack.times <= known.stop)
+        assert attack.labels[inside].all()
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["run", "--out", "x", "--what", "soul"], "--what is one of deviation, forecast"),
+            (["run", "--out", "x", "--seeds", "0"], "--seeds"),
+            (["run", "--out", "x", "--workers", "0"], "workers"),
+            (["simulate", "--out", "x", "--days", "-1"], "--days must be above 0"),
+            (["simulate", "--out", "x", "--days", "nan"], "--days"),
+        ],
+    )
+    def test_mistakes(self, tmp_path: Path, monkeypatch, arguments: list[str], words: str) -> None:
+        monkeypatch.chdir(tmp_path)
+        found = CliRunner().invoke(app, ["swat", *arguments])
+        assert words in str(found.exception)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_help(self) -> None:
+        for command, words in ((["swat"], "simulate"), (["swat", "run", "--help"], "swat run --quick")):
+            assert words in CliRunner().invoke(app, command).output
+
+
+class TestWorkers:
+    def test_they_find_the_same_and_an_interrupt_ends_them(self, tmp_path: Path) -> None:
+        """Two seeds by two workers, stopped once with Ctrl-C and gone on with; each as if alone."""
+        folder = tmp_path / "both"
+        command = [sys.executable, "-m", "graphfaith", "swat", "run", "--quick", "--no-compare", "--seeds", "2"]
+        command += ["--workers", "2", "--out", str(folder)]
+
+        def listen_to_interrupts() -> None:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores them
+
+        first = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listen_to_interrupts
+        )
+        try:
+            until = time.monotonic() + 120
+            while not list(folder.glob("seed-*/forecaster.safetensors")) and time.monotonic() < until:
+                time.sleep(0.1)
+            first.send_signal(signal.SIGINT)
+            _, err = first.communicate(timeout=60)
+        finally:
+            first.kill()
+        assert first.returncode == 130
+        assert "Traceback" not in err
+        assert err.rstrip().endswith("stopped")
+        assert not list(folder.glob("**/*.tmp"))
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        alone = study(simulated(1, QUICK), 1, QUICK, _made(tmp_path / "alone"), compare=False)
+        assert json.loads((folder / "seed-1" / "result.json").read_text()) == json.loads(json.dumps(alone))
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder

@@ -1,0 +1,162 @@
+"""Rows e^T N(A^k) and their derivatives, against dense powers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphfaith.graph.computation_graph import ComputationGraph
+from graphfaith.graph.graph import Graph
+from graphfaith.surrogate.walks import Walks, khop_rows
+from reference import cases, make_case
+
+KINDS = ["symmetric", "row", "none"]
+HOPS = st.integers(1, 4)
+several = st.lists(st.integers(0, 8), min_size=1, max_size=4)
+
+
+def part_of(case, seeds, hops, whole=False):
+    graph = Graph.of(case.x, case.edge_index, case.edge_weight)
+    make = ComputationGraph.whole if whole else ComputationGraph.around
+    return make(graph, [seed % len(case.x) for seed in seeds], hops)
+
+
+def some_values(part, count, zeros, seed=0):
+    """Entries of A, [e, S]; perhaps all in-edges of a node weigh nothing."""
+    values = np.random.default_rng(seed).uniform(0.1, 2.0, size=(part.num_edges, count))
+    if zeros:
+        values[part.edge_index[1].numpy() == part.num_nodes - 1] = 0
+        values[np.random.default_rng(seed + 1).random(values.shape) < 0.4] = 0
+    return torch.from_numpy(values)
+
+
+def e_of(part):
+    e = np.zeros(part.num_nodes)
+    for seed, often in zip(part.seeds.tolist(), part.e.tolist(), strict=True):
+        e[seed] += often
+    return e
+
+
+def dense_rows(part, values, hops, kind):
+    """e^T N(A^k) of one set of values by powers of a matrix, [M, n]."""
+    matrix = np.zeros((part.num_nodes, part.num_nodes))
+    for (source, sink), value in zip(part.edge_index.T.tolist(), values.tolist(), strict=True):
+        matrix[sink, source] += value
+    rows = []
+    for k in range(1, hops + 1):
+        power = np.linalg.matrix_power(matrix, k)
+        total = power.sum(axis=1)
+        if kind == "symmetric":
+            scale = np.array([t**-0.5 if t > 0 else 0.0 for t in total])
+            power = scale[:, None] * power * scale
+        elif kind == "row":
+            power = np.array([1 / t if t > 0 else 0.0 for t in total])[:, None] * power
+        rows.append(e_of(part) @ power)
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(case=cases, seeds=several, hops=HOPS, zeros=st.booleans(), whole=st.booleans())
+def test_rows_are_those_of_dense_powers(kind, case, seeds, hops, zeros, whole):
+    part = part_of(case, seeds, hops, whole)
+    values = some_values(part, 3, zeros)
+    before = values.clone()
+    found = Walks.on(part).rows(values, hops, kind)
+    assert found.shape == (hops, part.num_nodes, 3)
+    for s in range(3):
+        np.testing.assert_allclose(found[:, :, s], dense_rows(part, values[:, s], hops, kind), rtol=1e-12, atol=1e-14)
+    assert torch.equal(values, before)
+    assert torch.equal(khop_rows(part, values.T, hops, kind), found.transpose(1, 2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("zeros", [False, True])
+def test_a_node_named_twice_counts_twice(kind, zeros):
+    case = make_case(seed=2, nodes=9, edges=40)
+    once, twice, both = (part_of(case, seeds, 3, whole=True) for seeds in ([4], [4, 4], [4, 7, 4]))
+    values = some_values(once, 2, zeros)
+    rows = [Walks.on(part).rows(values, 3, kind) for part in (once, twice, both)]
+    torch.testing.assert_close(rows[1], 2 * rows[0])
+    other = Walks.on(part_of(case, [7], 3, whole=True)).rows(values, 3, kind)
+    torch.testing.assert_close(rows[2], 2 * rows[0] + other)
+    assert not torch.allclose(rows[2], rows[0] + other)
+    y = np.random.default_rng(1).normal(size=(once.num_nodes, 3))
+    weight = values[:, 0].numpy()
+    gradients = [Walks.on(part).gradient(weight, y, kind) for part in (once, twice)]
+    np.testing.assert_allclose(gradients[1], 2 * gradients[0], rtol=1e-12, atol=1e-14)
+    assert np.abs(gradients[0]).max() > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data(), case=cases, hops=HOPS, zeros=st.booleans(), count=st.integers(1, 4))
+def test_graphs_side_by_side_are_as_each_alone(kind, data, case, hops, zeros, count):
+    nodes = st.integers(0, len(case.x) - 1)
+    named = data.draw(st.lists(nodes.map(lambda v: [v]) | nodes.map(lambda v: [v, v]), min_size=count, max_size=count))
+    parts = [part_of(case, seeds, hops) for seeds in named]
+    values = [some_values(part, 3, zeros, seed) for seed, part in enumerate(parts)]
+    together = Walks.beside(parts)
+    rows = together.rows(torch.cat(values), hops, kind)
+    ys = [np.random.default_rng(seed).normal(size=(part.num_nodes, hops)) for seed, part in enumerate(parts)]
+    gradient = together.gradient(torch.cat(values)[:, 0].numpy(), np.concatenate(ys), kind)
+    rows_of = torch.split(rows, [part.num_nodes for part in parts], dim=1)
+    gradient_of = np.split(gradient, np.cumsum([part.num_edges for part in parts])[:-1])
+    for part, own, y, some, derivative in zip(parts, values, ys, rows_of, gradient_of, strict=True):
+        alone = Walks.on(part)
+        torch.testing.assert_close(some, alone.rows(own, hops, kind), rtol=1e-13, atol=1e-14)
+        expected = alone.gradient(own[:, 0].numpy(), y, kind)
+        np.testing.assert_allclose(derivative, expected, rtol=1e-12, atol=1e-13)
+
+
+def by_autograd(part, weight, y, kind):
+    """The derivative of sum_k e^T N(A^k) y_k through dense powers."""
+    n, hops = y.shape
+    weight = torch.from_numpy(weight).requires_grad_()
+    source, sink = part.edge_index
+    matrix = torch.zeros(n * n, dtype=torch.float64).index_add(0, sink * n + source, weight).view(n, n)
+    power, p = torch.eye(n, dtype=torch.float64), torch.zeros((), dtype=torch.float64)
+    for k in range(hops):
+        power = power @ matrix
+        core = power
+        if kind == "symmetric":
+            scale = power.sum(dim=1).rsqrt()
+            core = scale[:, None] * power * scale
+        elif kind == "row":
+            core = power / power.sum(dim=1, keepdim=True)
+        p = p + torch.from_numpy(e_of(part)) @ core @ torch.from_numpy(y[:, k])
+    return torch.autograd.grad(p, weight)[0].numpy()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(case=cases, seeds=several, hops=HOPS, whole=st.booleans())
+def test_gradient_is_that_of_dense_powers(kind, case, seeds, hops, whole):
+    part = part_of(case, seeds, hops, whole)
+    weight = some_values(part, 1, zeros=False)[:, 0].numpy()
+    y = np.random.default_rng(3).normal(size=(part.num_nodes, hops))
+    expected = by_autograd(part, weight, y, kind)
+    found = Walks.on(part).gradient(weight, y, kind)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradient_by_small_steps(kind):
+    part = part_of(make_case(seed=3, nodes=9, edges=30), [1, 1, 5], 3)
+    weight = some_values(part, 1, zeros=False)[:, 0]
+    y = np.random.default_rng(4).normal(size=(part.num_nodes, 3))
+    found = Walks.on(part).gradient(weight.numpy(), y, kind)
+    step = 1e-6 * torch.eye(part.num_edges, dtype=torch.float64)
+    moved = [khop_rows(part, weight + sign * step, 3, kind) for sign in (1, -1)]  # [M, e, n]
+    p = [np.einsum("ken,nk->e", rows.numpy(), y) for rows in moved]
+    np.testing.assert_allclose(found, (p[0] - p[1]) / 2e-6, rtol=1e-6, atol=1e-7 * np.abs(found).max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_edges_there_are_loops(kind):
+    x, none = torch.ones(2, 1).double(), torch.empty(2, 0, dtype=torch.int64)
+    part = ComputationGraph.around(Graph.of(x, none), 1, 2)
+    found = Walks.on(part).rows(torch.full((part.num_edges, 1), 3.0, dtype=torch.float64), 2, kind)
+    assert found[:, 0, 0].tolist() == ([3.0, 9.0] if kind == "none" else pytest.approx([1.0, 1.0]))
+    nothing = Walks.on(part).rows(torch.zeros(part.num_edges, 1, dtype=torch.float64), 2, kind)
+    assert nothing.abs().max() == 0

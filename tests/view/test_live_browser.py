@@ -1,0 +1,225 @@
+"""The live view in a real browser: the reader picks, walks, compares and keeps; mistakes are told in words."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+from playwright.sync_api import Browser, Page, expect
+from torch_geometric.data import Data
+from torch_geometric.nn import GCN
+
+from browsing import Watched, serious, watched
+from graphfaith.subject import Subject
+from graphfaith.view.live.desk import Desk, Question
+from graphfaith.view.live.server import Server
+
+NAMES = ["hub", "pump", "<i>valve</i>", "tank", "tank too", "drain"]
+
+
+@pytest.fixture(scope="module")
+def desk() -> Desk:
+    torch.manual_seed(1)
+    path = torch.tensor([[0, 0, 1, 2, 3, 4], [1, 2, 3, 3, 4, 5]])
+    data = Data(x=torch.rand(6, 3), edge_index=torch.cat([path, path.flip(0)], dim=1), node_names=NAMES)
+    return Desk(Subject(GCN(3, 8, num_layers=2, out_channels=3).eval(), data), "plant", samples=20, test_samples=20)
+
+
+@pytest.fixture
+def server(desk: Desk) -> Iterator[Server]:
+    with Server(desk, desk.start(Question(0, ("kec", "saliency"), "U(A,0.5)"))) as one:
+        thread = threading.Thread(target=one.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield one
+        finally:
+            one.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def seen(browser: Browser, server: Server) -> Iterator[Watched]:
+    with watched(browser) as one:
+        one.page.goto(server.url)
+        one.page.wait_for_selector(".panel")
+        yield one
+        assert all(url.startswith((f"http://127.0.0.1:{server.port}/", "blob:")) for url in one.requests)
+        # The browser itself notes an answer that is an error; the page has told it in words.
+        assert [text for text in one.complaints if "Failed to load resource" not in text] == []
+
+
+@pytest.fixture
+def page(seen: Watched) -> Page:
+    return seen.page
+
+
+def explain(page: Page, node: str) -> None:
+    page.get_by_label("Node", exact=True).fill(node)
+    page.get_by_role("button", name="Explain", exact=True).click()
+
+
+def test_it_begins_with_an_explanation(page: Page) -> None:
+    expect(page.locator("h1")).to_contain_text("plant, node 0 (hub): class")
+    expect(page.locator(".panel h2")).to_have_text(["KEC", "Saliency"])
+    expect(page.locator("#bars dt:not(:empty)")).to_have_text(["KEC", "Saliency"])
+    expect(page.locator("#status")).to_contain_text("Explained in")
+
+
+@pytest.mark.parametrize(
+    ("text", "title"), [("3", "node 3 (tank)"), ("tank too", "node 4 (tank too)"), ("<i>valve</i>", "node 2")]
+)
+def test_a_node_by_id_or_label(page: Page, text: str, title: str) -> None:
+    explain(page, text)
+    expect(page.locator("h1")).to_contain_text(title)
+    assert page.locator("h1 i").count() == 0
+
+
+def test_a_neighbour_by_double_click(page: Page) -> None:
+    node = page.locator(".panel").first.locator(".node", has_text="pump").locator(".disc").bounding_box()
+    page.mouse.dblclick(node["x"] + node["width"] / 2, node["y"] + node["height"] / 2)
+    expect(page.locator("h1")).to_contain_text("node 1 (pump)")
+    assert page.get_by_label("Node", exact=True).input_value() == "pump"
+    page.go_back()
+    expect(page.locator("h1")).to_contain_text("node 0 (hub)")
+    page.go_forward()
+    expect(page.locator("h1")).to_contain_text("node 1 (pump)")
+
+
+def test_a_neighbour_by_key_and_by_button(page: Page) -> None:
+    page.get_by_label("Find a node").fill("tank")
+    page.get_by_label("Find a node").press("Enter")
+    page.get_by_role("button", name="Explain the chosen node").click()
+    expect(page.locator("h1")).to_contain_text("node 3 (tank)")
+    page.get_by_label("Find a node").fill("hub")
+    page.get_by_label("Find a node").press("Enter")
+    page.locator(".panel svg").nth(1).press("Enter")
+    expect(page.locator("h1")).to_contain_text("node 0 (hub)")
+    # The reader is still in the second panel, and can go on.
+    assert page.evaluate("document.activeElement === document.querySelectorAll('.panel svg')[1]")
+
+
+def test_a_walk_takes_what_is_ticked_and_leaves_the_slider(page: Page) -> None:
+    page.get_by_label("Edges shown").fill("50")
+    page.get_by_role("checkbox", name="KEC", exact=True).uncheck()
+    page.get_by_label("Find a node").fill("pump")
+    page.get_by_label("Find a node").press("Enter")
+    page.get_by_role("button", name="Explain the chosen node").click()
+    expect(page.locator("h1")).to_contain_text("node 1 (pump)")
+    expect(page.locator(".panel h2")).to_have_text(["Saliency"])
+    assert page.get_by_label("Edges shown").input_value() == "50"
+
+
+def test_an_error_stays_while_the_pointer_wanders(page: Page) -> None:
+    explain(page, "nobody")
+    expect(page.locator("#wrong")).to_contain_text("nobody")
+    page.locator(".panel .disc").first.hover(force=True)
+    expect(page.locator("#status")).not_to_have_text("")
+    expect(page.locator("#wrong")).to_contain_text("nobody")
+
+
+def test_other_methods_and_another_neighbourhood(page: Page) -> None:
+    page.get_by_role("checkbox", name="KEC", exact=True).uncheck()
+    page.get_by_role("checkbox", name="Linear").check()
+    page.get_by_role("checkbox", name="GNNExplainer (soft)").check()
+    page.get_by_label("Neighbourhood").fill("B(A,0.5)")
+    page.get_by_label("Neighbourhood").press("Enter")
+    expect(page.locator(".panel h2")).to_have_text(["Linear", "Saliency", "GNNExplainer (soft)"])
+    expect(page.locator("#bars")).to_contain_text("in B(A,0.5)")
+
+
+def test_an_address_can_be_kept(page: Page, seen: Watched) -> None:
+    explain(page, "5")
+    expect(page.locator("h1")).to_contain_text("node 5")
+    page.reload()
+    expect(page.locator("h1")).to_contain_text("node 5 (drain)")
+
+
+@pytest.mark.parametrize(
+    ("label", "text", "words"),
+    [
+        ("Node", "nobody", "'nobody' is not the id or the name of a node of plant"),
+        ("Node", "77", "node 77 is out of range: the graph has nodes 0 to 5"),
+        ("Neighbourhood", "U(Z,1)", "U(Z,1)"),
+    ],
+)
+def test_mistakes_in_words(page: Page, label: str, text: str, words: str) -> None:
+    page.get_by_label(label, exact=True).fill(text)
+    page.get_by_role("button", name="Explain", exact=True).click()
+    expect(page.locator("#wrong")).to_contain_text(words)
+    expect(page.locator(".panel")).to_have_count(2)  # what was there is there still
+    explain(page, "3") if label == "Node" else page.get_by_label(label).fill("U(A,0.2)")
+    page.get_by_role("button", name="Explain", exact=True).click()
+    expect(page.locator("#wrong")).to_have_text("")
+
+
+def test_no_method_is_a_mistake(page: Page) -> None:
+    for name in ("KEC", "Saliency"):
+        page.get_by_role("checkbox", name=name, exact=True).uncheck()
+    page.get_by_role("button", name="Explain", exact=True).click()
+    expect(page.locator("#wrong")).to_have_text("Choose at least one method.")
+
+
+def test_suggestions(page: Page) -> None:
+    page.get_by_label("Node", exact=True).fill("tan")
+    expect(page.locator("#found option")).to_have_count(2)
+    assert page.eval_on_selector_all("#found option", "all => all.map((one) => one.value)") == ["tank", "tank too"]
+
+
+def test_downloads(page: Page) -> None:
+    explain(page, "pump")
+    expect(page.locator("h1")).to_contain_text("node 1")
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Download JSON").click()
+    assert found.value.suggested_filename == "node-1.json"
+    with open(found.value.path()) as file:
+        assert [row["node"] for row in json.load(file)] == [1, 1]
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Download SVG").click()
+    assert found.value.suggested_filename == "node-1.svg"
+    with open(found.value.path()) as file:
+        assert "<svg" in file.read()
+
+
+def test_the_last_question_wins(page: Page, desk: Desk, monkeypatch) -> None:
+    slow, whole = threading.Event(), desk.page
+
+    def answer(question: Question, *more: object) -> bytes:
+        if question.index == 4:
+            slow.wait(10)
+        return whole(question, *more)
+
+    monkeypatch.setattr(desk, "page", answer)
+    explain(page, "4")
+    expect(page.locator("#status")).to_contain_text("Explaining node")
+    explain(page, "5")
+    expect(page.locator("h1")).to_contain_text("node 5")
+    slow.set()
+    page.wait_for_timeout(300)
+    expect(page.locator("h1")).to_contain_text("node 5")
+
+
+def test_a_server_that_is_gone_is_told(browser: Browser, desk: Desk) -> None:
+    with watched(browser) as one:
+        with Server(desk, desk.start(Question(0, ("saliency",), "U(A,0.5)"))) as server:
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+            thread.start()
+            one.page.goto(server.url)
+            one.page.wait_for_selector(".panel")
+            server.shutdown()
+            thread.join()
+        explain(one.page, "3")
+        expect(one.page.locator("#wrong")).to_contain_text("Is graphfaith view still running?")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser: Browser, server: Server, scheme: str) -> None:
+    with watched(browser, color_scheme=scheme, bypass_csp=True) as one:
+        one.page.goto(server.url)
+        one.page.wait_for_selector(".panel")
+        assert serious(one.page) == []
+        explain(one.page, "nobody")
+        expect(one.page.locator("#wrong")).to_contain_text("nobody")
+        assert serious(one.page) == []

@@ -1,0 +1,198 @@
+"""The page as a file: what it holds, what it forbids, and how large it gets."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch_geometric.explain import Explanation
+from torch_geometric.nn import GCN
+
+import graphfaith as gf
+from graphfaith._base.errors import InputError, OutputError
+from graphfaith.compare import explainer_for
+from graphfaith.view.page import MOST_EDGES, as_script, page_data
+
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+def small(**fields: object) -> Explanation:
+    default = {"edge_index": PATH, "edge_mask": torch.tensor([0.5, 0.5, -2.0, 0.0]), "index": 1}
+    return Explanation(**(default | fields))
+
+
+def data_of(text: str) -> dict:
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+class TestPolicy:
+    def test_names_the_style_and_the_script_that_are_there_and_nothing_else(self) -> None:
+        text = gf.page(small())
+        policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1])
+        rules = dict(part.split(" ", 1) for part in policy.split("; "))
+        for kind, inside in (
+            ("style-src", re.search(r"<style>(.*?)</style>", text, re.S)[1]),
+            ("script-src", re.findall(r"<script>(.*?)</script>", text, re.S)[0]),
+        ):
+            digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+            assert rules[kind] == f"'sha256-{digest}'"
+        assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+        assert "connect-src" not in rules
+        assert "unsafe" not in policy
+
+    def test_no_address_of_anything_else(self) -> None:
+        addresses = set(re.findall(r"https?://[^\s\"'<>)]+", gf.page(small())))
+        assert addresses == {"http://www.w3.org/2000/svg"}  # a name, which nothing fetches
+
+    @pytest.mark.parametrize("label", ["</script><script>alert(1)</script>", "<!--", "&amp;", "\u2028", "\ud800"])
+    def test_a_label_cannot_leave_the_data(self, label: str) -> None:
+        text = gf.page(small(node_names=[label, "b", "c"]), title=label)
+        assert len(re.findall("</script", text, re.I)) == 2
+        assert "<!--" not in text
+        text.encode()
+        assert data_of(text)["names"][1] == "b"
+
+    def test_json_survives_the_escapes(self) -> None:
+        value = {"a": "</script>&<!--", "b": [1.5, None]}
+        assert json.loads(as_script(value)) == value
+
+
+class TestData:
+    def test_scores_can_be_had_back(self) -> None:
+        one = small(node_mask=torch.tensor([[3.0], [0.0], [-1.5]]), self_loop_score=torch.tensor([0.0, 1.0, 0.0]))
+        data = data_of(gf.page(one))
+        panel = data["panels"][0]
+        assert data["edges"] == [[0, 1], [1, 2]]
+        assert [value * panel["edge_scale"] for value in panel["edges"]] == [1.0, -2.0]
+        assert [value * panel["node_scale"] for value in panel["nodes"]] == [3.0, 0.0, -1.5]
+        assert [value * panel["edge_scale"] for value in panel["loops"]] == [0.0, 1.0, 0.0]
+
+    def test_unfaithfulness_and_neighbourhood(self) -> None:
+        found = SimpleNamespace(relative=0.0763, relative_stderr=0.0091, neighborhood="U(A,0.5)")
+        panel = data_of(gf.page(small(unfaithfulness=found)))["panels"][0]
+        assert (panel["relative"], panel["relative_stderr"], panel["near"]) == (0.0763, 0.0091, "U(A,0.5)")
+        assert panel["share"] == "7.6 % ± 0.9 % unexplained"
+
+    def test_features_of_one_name_stay_apart(self) -> None:
+        one = small(x=torch.ones(3, 3), node_mask=torch.tensor([[1.0, -4.0, 2.0]]), feature_names=["a", "a", "b"])
+        features = data_of(gf.page([one, one]))["features"]
+        assert features == [
+            {"name": "a", "values": [-4.0, -4.0]},
+            {"name": "b", "values": [2.0, 2.0]},
+            {"name": "a", "values": [1.0, 1.0]},
+        ]
+
+    def test_a_method_of_edges_alone_scores_no_node(self) -> None:
+        torch.manual_seed(0)
+        model = GCN(2, 4, num_layers=2, out_channels=2).eval()
+        explainer = explainer_for(model, "pgexplainer", "U(A,0.5)")
+        explanation = explainer(torch.eye(3)[:, :2], PATH, index=1)
+        assert (explanation.node_mask == 1).any()  # which PyG asks for
+        data = data_of(gf.page(explanation))
+        assert data["panels"][0]["node_scale"] == 0
+        assert data["features"] == []
+
+    def test_titles(self) -> None:
+        assert data_of(gf.page(small()))["title"] == "What the model looked at for node 1"
+        assert data_of(gf.page(small(node_names=["a", "pump", "c"])))["title"] == "What the model looked at for pump"
+        data = data_of(gf.page([small(), small()], titles=["one", "two"], title="Mine"))
+        assert (data["title"], [panel["title"] for panel in data["panels"]]) == ("Mine", ["one", "two"])
+
+    def test_the_same_explanations_give_the_same_page(self) -> None:
+        assert gf.page(small()) == gf.page(small())
+
+
+class TestSize:
+    def test_a_dense_graph_keeps_its_strongest_edges(self) -> None:
+        count = 300
+        edge_index = torch.combinations(torch.arange(count)).T
+        scores = torch.randn(edge_index.size(1), generator=torch.Generator().manual_seed(0))
+        dense = Explanation(
+            edge_index=edge_index, edge_mask=scores, index=0, node_names=["n" * 60 for _ in range(count)]
+        )
+        text = gf.page([dense] * 4, titles=list("abcd"))
+        assert len(text.encode()) < 1_000_000
+        data = data_of(text)
+        assert len(data["edges"]) == MOST_EDGES
+        assert f"{MOST_EDGES} of {edge_index.size(1)} edges" in data["about"]
+        weakest = min(abs(value) for value in data["panels"][0]["edges"]) * data["panels"][0]["edge_scale"]
+        assert int((scores.abs() > weakest * 1.001).sum()) <= MOST_EDGES
+
+    def test_a_graph_of_100000_nodes_is_stored_as_far_as_it_is_shown(self) -> None:
+        torch.manual_seed(0)
+        # Later nodes hang on earlier ones, mostly on the first: a few of them see thousands of others.
+        ends = torch.stack([torch.arange(1, 100_000), (torch.arange(1, 100_000) * torch.rand(99_999) ** 3).long()])
+        edge_index = torch.cat([ends, ends.flip(0)], dim=1)
+        model = GCN(8, 8, num_layers=2, out_channels=3).eval()
+        explainer = explainer_for(model, "saliency", "U(A,0.5)")
+        explanations = [explainer(torch.rand(100_000, 8), edge_index, index=5) for _ in range(4)]
+        text = gf.page(explanations)
+        data = data_of(text)
+        assert len(text.encode()) < 1_000_000
+        assert len(data["names"]) == 300
+        assert re.search(r"300 of \d{4,} nodes", data["about"])
+
+    def test_long_names_of_wide_letters(self) -> None:
+        count = 300
+        ends = torch.stack([torch.arange(1, count), torch.zeros(count - 1, dtype=torch.long)])
+        draw = torch.Generator().manual_seed(0)
+        names = ["\U0001f6b0" * 190 + str(i) for i in range(count)]
+        four = [
+            Explanation(
+                edge_index=ends, edge_mask=torch.randn(count - 1, generator=draw), index=0, node_names=names,
+                x=torch.ones(count, count), node_mask=torch.randn(count, count, generator=draw), feature_names=names,
+            )
+            for _ in range(4)
+        ]  # fmt: skip
+        text = gf.page(four)
+        assert len(text.encode()) < 1_000_000
+        assert len(data_of(text)["features"]) == 100
+
+    def test_too_many_panels(self) -> None:
+        with pytest.raises(InputError, match="at most 12 panels, not 13"):
+            page_data([small()] * 13)
+
+
+class TestFile:
+    def test_is_what_is_returned(self, tmp_path) -> None:
+        text = gf.page(small(), tmp_path / "x.html")
+        assert (tmp_path / "x.html").read_bytes() == text.encode()
+        assert [path.name for path in tmp_path.iterdir()] == ["x.html"]
+
+    def test_only_html(self, tmp_path) -> None:
+        with pytest.raises(InputError, match=r"end the name in \.html"):
+            gf.page(small(), tmp_path / "x.pdf")
+
+    def test_a_folder_that_is_not_there(self, tmp_path) -> None:
+        with pytest.raises(OutputError, match="does not exist"):
+            gf.page(small(), tmp_path / "no" / "x.html")
+
+    def test_a_failure_leaves_the_old_file(self, tmp_path) -> None:
+        (tmp_path / "x.html").write_text("old")
+        with pytest.raises(InputError, match="NaN"):
+            gf.page(small(edge_mask=torch.full((4,), torch.nan)), tmp_path / "x.html")
+        assert (tmp_path / "x.html").read_text() == "old"
+
+
+class TestNotebook:
+    def test_a_frame_that_may_run_scripts_and_nothing_else(self) -> None:
+        shown = gf.page(small())._repr_html_()
+        assert re.findall(r'sandbox="([^"]*)"', shown) == ["allow-scripts"]
+        assert html.unescape(re.search(r'srcdoc="([^"]*)"', shown)[1]) == gf.page(small())
+        assert shown.count("<") == 2  # all of the page is within the attribute
+
+    def test_an_explanation_shows_itself(self) -> None:
+        one = gf.SignedExplanation(**small().to_dict())
+        assert one._repr_html_() == gf.page(one)._repr_html_()
+
+    def test_one_without_a_graph_is_shown_as_text(self) -> None:
+        assert gf.SignedExplanation()._repr_html_() is None
+
+    def test_its_text_is_short(self) -> None:
+        assert re.fullmatch(r"<a page of [\d,]+ bytes: .*>", repr(gf.page(small())))
