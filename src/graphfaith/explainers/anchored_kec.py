@@ -44,8 +44,8 @@ class AnchoredKEC(FaithfulExplainer):
     One in twelve samples is asked for F's gradient. From these come the mean gradient :math:`E \nabla F`, the
     columns U of X that F looks at, and the directions along which F bends
     (:class:`~graphfaith.surrogate.sensitivity.Sensitivity`). That leaves some thirty unknowns, whatever the graph: w_k,
-    v_kj of the in-weights c = N(A) 1, a_0, a_1 and the scales of the curvature q. They are fitted to F's values at the other
-    samples by ridge regression, whose penalty has the least leave-one-out error
+    v_kj of the in-weights c = N(A) 1, a_0, a_1 and the scales of the curvature q. They are fitted to F's values at
+    the other samples by ridge regression, whose penalty has the least leave-one-out error
     (:func:`~graphfaith.surrogate.solve.ridge`). If the gradient alone, or p = 0, has a smaller one, that is the p. The
     form of p is in :class:`~graphfaith.surrogate.difference.AnchoredModel`.
 

@@ -1,7 +1,7 @@
 """One process with two threads against two processes of one thread each, and whether threads change the result.
 
-``python -m graphfaith_studies.bench.threads DATASET NODES THREADS`` is one such process. It says when it is ready, waits for
-a line, explains its nodes a few times and prints when it began and ended.
+``python -m graphfaith_studies.bench.threads DATASET NODES THREADS`` is one such process. It says when it is ready,
+waits for a line, explains its nodes a few times and prints when it began and ended.
 """
 
 from __future__ import annotations
