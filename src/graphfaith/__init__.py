@@ -1,4 +1,8 @@
-"""Explanations of graph neural networks, with a number and an error bar that say how far to trust them."""
+"""Explanations of graph neural networks, with a number and an error bar that say how far to trust them.
+
+``explain`` and ``compare`` are the way in. Methods and neighbourhoods are arguments of theirs, or of PyG's own
+``torch_geometric.explain.Explainer``. Everything else lives in its room; ``docs/architecture.md`` leads through them.
+"""
 
 from ._base.errors import (
     DataError,
@@ -11,42 +15,51 @@ from ._base.errors import (
     UnsupportedError,
 )
 from ._base.version import __version__
-from .explainers import KEC, AnchoredKEC, GNNExplainer, IntegratedGradients, Linear, PGExplainer, Saliency, SubgraphX
-from .explainers.many import explain_nodes
+from .explainers import (
+    KEC,
+    AnchoredKEC,
+    FaithfulExplainer,
+    FittedExplainer,
+    GNNExplainer,
+    IntegratedGradients,
+    Linear,
+    PGExplainer,
+    Saliency,
+    SubgraphX,
+    explain_nodes,
+    register_method,
+)
 from .explanation.archive import load, save
 from .explanation.scores import node_scores
 from .explanation.signed import SignedExplanation, signed_subgraph, to_networkx, top_edges, top_features, top_nodes
-from .graph.computation_graph import ComputationGraph
-from .metric.unfaithfulness import general_unfaithfulness, subgraph_lower_bound, unfaithfulness_of
+from .facade import compare, explain, explainer_for
+from .metric.unfaithfulness import general_unfaithfulness, subgraph_lower_bound
 from .model.target import Target
-from .sampling.neighborhood import (
+from .sampling import (
     BernoulliEdges,
     Neighborhood,
     Perturbations,
     UniformEdges,
     UniformFeatures,
     parse_neighborhood,
+    register_neighborhood,
 )
-from .surrogate.difference import AnchoredModel, DifferenceModel, KHopModel, LinearModel, SubgraphModel
+from .surrogate.difference import DifferenceModel, LinearModel
 from .surrogate.estimate import Unfaithfulness
-from .testing import CheckFailure, CheckResult, check_explainer
 from .view import figure, page, show
 
 __all__ = [
     "KEC",
     "AnchoredKEC",
-    "AnchoredModel",
     "BernoulliEdges",
-    "CheckFailure",
-    "CheckResult",
-    "ComputationGraph",
     "DataError",
     "DifferenceModel",
+    "FaithfulExplainer",
+    "FittedExplainer",
     "GNNExplainer",
     "GraphfaithError",
     "InputError",
     "IntegratedGradients",
-    "KHopModel",
     "Linear",
     "LinearModel",
     "MemoryLimitError",
@@ -58,7 +71,6 @@ __all__ = [
     "ReachWarning",
     "Saliency",
     "SignedExplanation",
-    "SubgraphModel",
     "SubgraphX",
     "Target",
     "Unfaithfulness",
@@ -66,14 +78,18 @@ __all__ = [
     "UniformFeatures",
     "UnsupportedError",
     "__version__",
-    "check_explainer",
+    "compare",
+    "explain",
     "explain_nodes",
+    "explainer_for",
     "figure",
     "general_unfaithfulness",
     "load",
     "node_scores",
     "page",
     "parse_neighborhood",
+    "register_method",
+    "register_neighborhood",
     "save",
     "show",
     "signed_subgraph",
@@ -82,5 +98,4 @@ __all__ = [
     "top_edges",
     "top_features",
     "top_nodes",
-    "unfaithfulness_of",
 ]

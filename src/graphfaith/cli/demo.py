@@ -10,12 +10,11 @@ from rich.console import Console
 
 from .._base.errors import OutputError
 from .._base.files import check_output
-from ..compare import ALL_METHODS
+from ..facade import Subject
 from ..model.target import Target
-from ..subject import Subject
 from ..view import figure
 from ..view import page as write_page
-from ..view.report import print_rows, write_json
+from ..view.report import write_json
 from .arguments import check_numbers
 from .options import Json, Seed
 from .score import compare_methods
@@ -47,8 +46,8 @@ def demo(
     check_output(page_file, (".html",))
     fit = train("ba-shapes", 0)
     nodes, near = list(range(400, 700, 25)), ["U(A,0.5)", "B(A,0.5)"]
-    rows = compare_methods(fit, nodes, list(ALL_METHODS), near, seed=seed)
-    print_rows(Console(), rows)
+    rows = compare_methods(fit, nodes, ["all"], near, seed=seed)
+    Console().print(rows)
     for path in outputs:
         write_json(path, [row.as_json() for row in rows])
     # A hub's neighbourhood does not fit in a picture: draw the node with the smallest one.

@@ -11,13 +11,15 @@ from rich.console import Console
 from .._base.errors import InputError
 from .._base.files import check_output
 from ..data.graph_file import read_graph
+from ..explainers.methods import expand_methods
 from ..explanation import archive
+from ..facade import Options
+from ..model.call import check_edges
 from ..model.task import Task
-from ..subject import Options
 from ..view import figure
 from ..view import page as write_page
 from ..view.report import explanation_row, print_explanation, write_json
-from .arguments import check_numbers, free_path, methods_of, neighborhoods_of, samples_of, source_of
+from .arguments import check_numbers, free_path, neighborhoods_of, samples_of, source_of
 from .options import (
     AnyDataset,
     Edges,
@@ -71,9 +73,9 @@ def explain(
       graphfaith explain --dataset cora --node 42 --neighborhood "U(A,0.5)" --samples auto
       graphfaith explain --model mymodule:load --data graph.pt --node 10
     """
-    task, options = Task(mode, return_type, level), Options(num_hops, edges, max_memory)
+    task, options = Task(mode, return_type, level), Options(num_hops, check_edges(edges), max_memory)
     dataset = source_of(dataset, model, data, task, model_seed)
-    methods = methods_of(method)
+    methods = expand_methods(method)
     count = samples_of(samples, methods)
     check_numbers(test_samples, seed, model_seed)
     if top < 1:
@@ -96,7 +98,7 @@ def explain(
         methods = supported(subject, methods)
     for text in near:
         for name in methods:
-            explanation = subject.explain(node, name, text, count, test_samples, seed)
+            explanation = subject.explain(node, name, text, samples=count, test_samples=test_samples, seed=seed)
             explanations.append(explanation)
             print_explanation(console, explanation, dataset, top)
             how = {"method": name, "neighborhood": text, "seed": seed, "fit_samples": count}

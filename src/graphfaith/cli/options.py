@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from ..compare import METHODS
 from ..data import DATASETS
+from ..explainers.methods import method_names
 from ..model.task import RETURN_TYPES
 
 Dataset = Annotated[str, typer.Option(help=f"One of {', '.join(DATASETS)}.")]
 Methods = Annotated[
     list[str],
-    typer.Option("--method", help=f"Repeat, or 'all', which is every one but subgraphx: {', '.join(METHODS)}."),
+    typer.Option("--method", help=f"Repeat, or 'all', which is every one but subgraphx: {', '.join(method_names())}."),
 ]
 FewMethods = Annotated[list[str], typer.Option("--method", help="Where to begin; repeat, at most six.")]
 Neighborhoods = Annotated[

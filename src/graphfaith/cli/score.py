@@ -10,12 +10,14 @@ from rich.console import Console
 
 from .._base.files import check_output
 from .._base.progress import track
-from ..compare import Row, Samples, compare
 from ..data import MOTIF_DATASETS
 from ..data.models import Trained
-from ..sampling.neighborhood import parse_neighborhood
-from ..view.report import print_rows, write_json
-from .arguments import check_nodes, check_numbers, methods_of, neighborhoods_of, parse_nodes, samples_of
+from ..explainers.base import Samples
+from ..explainers.methods import expand_methods
+from ..facade import Comparison, compare
+from ..model.task import Task
+from ..view.report import write_json
+from .arguments import check_nodes, check_numbers, neighborhoods_of, parse_nodes, samples_of
 from .options import Dataset, FitSamples, Json, Methods, ModelSeed, Neighborhoods, Seed, TestSamples
 from .source import train
 
@@ -47,7 +49,7 @@ def score(
     Example:
       graphfaith score --dataset cora --nodes 0:1000:50 --method kec --method saliency --neighborhood all
     """
-    methods, near = methods_of(method), neighborhoods_of(neighborhood, dataset)
+    methods, near = expand_methods(method), neighborhoods_of(neighborhood, dataset)
     count = samples_of(samples, methods)
     check_numbers(test_samples, seed, model_seed)
     chosen = parse_nodes(PAPER_NODES[dataset] if nodes is None else nodes)
@@ -55,7 +57,7 @@ def score(
     check_nodes(dataset, chosen)
     fit = train(dataset, model_seed)
     rows = compare_methods(fit, chosen, methods, near, count, test_samples, seed)
-    print_rows(Console(), rows)
+    Console().print(rows)
     if path is not None:
         write_json(path, [row.as_json() for row in rows])
         typer.echo(f"\nRows: {json_file}")
@@ -69,18 +71,20 @@ def compare_methods(
     samples: Samples = 200,
     test_samples: int = 500,
     seed: int = 0,
-) -> list[Row]:
+) -> Comparison:
     """Compare methods on nodes of a data set, with a progress bar."""
     return compare(
         fit.model,
         fit.data,
         nodes,
-        methods,
-        [parse_neighborhood(text) for text in near],
-        dataset=fit.name,
-        fit_samples=samples,
-        num_samples=test_samples,
+        methods=methods,
+        neighborhoods=near,
+        samples=samples,
+        test_samples=test_samples,
         seed=seed,
+        mode=Task.mode,
+        return_type=Task.return_type,
+        dataset=fit.name,
         model_seed=fit.seed,
         train_jointly=fit.name in MOTIF_DATASETS,
         progress=lambda items: track(list(items), "explaining", "nodes", show=True),

@@ -12,9 +12,9 @@ from .._base.errors import UnsupportedError
 from ..data.graph_file import NAMES
 from ..data.models import Trained, trained
 from ..data.own_model import load_model
+from ..facade import Options, Subject
 from ..model.arguments import arguments_for, in_precision_of
 from ..model.task import Task
-from ..subject import Options, Subject
 from .arguments import check_nodes
 
 err = Console(stderr=True)

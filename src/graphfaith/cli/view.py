@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from ..data.graph_file import read_graph
+from ..facade import Options
+from ..model.call import check_edges
 from ..model.task import Task
-from ..subject import Options
 from ..view.live.desk import Desk, Question, check_methods
 from ..view.live.server import Server, check_loopback, check_port
 from .arguments import check_numbers, neighborhoods_of, samples_of, source_of
@@ -64,7 +65,7 @@ def view(
       graphfaith view --dataset cora --node 42
       graphfaith view --model mymodule:load --data graph.pt
     """
-    task, options = Task(mode, return_type, level), Options(num_hops, edges, max_memory)
+    task, options = Task(mode, return_type, level), Options(num_hops, check_edges(edges), max_memory)
     dataset = source_of(dataset, model, data, task, model_seed)
     methods = check_methods(method)
     count = samples_of(samples, methods)

@@ -2,11 +2,15 @@
 
 from .anchored_kec import AnchoredKEC
 from .base import FaithfulExplainer, FittedExplainer
+from .gnnexplainer import GNNExplainer
 from .integrated_gradients import IntegratedGradients
 from .kec import KEC
 from .linear import Linear
+from .many import explain_nodes
+from .methods import register_method
+from .pgexplainer import PGExplainer
 from .saliency import Saliency
-from .subgraph import GNNExplainer, PGExplainer, SubgraphExplainer
+from .subgraph import SubgraphExplainer
 from .subgraphx import SubgraphX
 
 __all__ = [
@@ -21,4 +25,6 @@ __all__ = [
     "Saliency",
     "SubgraphExplainer",
     "SubgraphX",
+    "explain_nodes",
+    "register_method",
 ]

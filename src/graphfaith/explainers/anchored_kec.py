@@ -10,18 +10,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._base.checks import check_count, check_real, check_seed
+from .._base.checks import check_count, check_real
 from .._base.errors import InputError, ModelError
 from .._base.stages import stage, timed
+from ..model.call import Edges
 from ..model.target import Target
-from ..sampling.neighborhood import Neighborhood, Perturbations, as_neighborhood
-from ..surrogate.difference import AnchoredModel, DifferenceModel, bending, carried, energy
+from ..sampling.neighborhood import Neighborhood
+from ..sampling.perturbations import Perturbations
+from ..surrogate.difference import AnchoredModel, DifferenceModel, bending, carry, energy
 from ..surrogate.estimate import estimated
 from ..surrogate.propagation import MOMENTS, Propagation
 from ..surrogate.sensitivity import Sensitivity, gradients_at
 from ..surrogate.solve import ridge
 from ..surrogate.walks import Float64, Normalization
-from .base import FaithfulExplainer
+from .base import FittedExplainer, Samples
 
 Block = Literal["khop", "degrees", "saliency", "mean", "energy", "curvature"]
 BLOCKS: tuple[Block, ...] = get_args(Block)
@@ -31,11 +33,10 @@ _EVERY = 12  # of so many samples one is asked for the gradient of F, and has no
 _FEWEST = 100  # samples that "auto" begins with
 _ROUNDING = 1e-11  # the share of a number by which it may differ from an equal one
 _FAINT = 1e-3  # the share of F's change that a forecast has to reach to be taken in its own units
-_SMALL = 64  # nodes; up to so many a second call of the model costs more than gradients that nobody asked for
 _FIRM = 100.0  # how much less what gradients foresee is shrunk than the rest
 
 
-class AnchoredKEC(FaithfulExplainer):
+class AnchoredKEC(FittedExplainer):
     r"""Explain F by a k-hop model, a linear model and a curvature that together follow F's change best.
 
     .. math:: p(X, A) = \sum_k e^\top N(A)^k X U w_k + \sum_{k, j} v_{kj}\, e^\top N(A)^k c^j
@@ -56,38 +57,35 @@ class AnchoredKEC(FaithfulExplainer):
         neighborhood: where p has to follow F, e.g. ``UniformEdges(0.5)`` or ``"U(A,0.5)"``.
         num_samples: how many perturbed graphs to draw. "auto" doubles 100 until the estimate of relative Delta moves
             by no more than ``tolerance``, and its standard error is no larger, or there are ``max_samples``.
-        num_hops: M, the reach of the model; counted from its message-passing layers if None.
         seed: names the samples.
         normalization: what N is: "symmetric", "row", "none", or "auto": "symmetric" for a network of ``GCNConv``, for
             others whichever of the three has the least leave-one-out error.
         tolerance: of "auto".
         max_samples: of "auto".
-        blocks: the terms of p; all of them unless one wants to see what each is good for.
-
-    ``edges`` and ``max_memory`` are those of every method here (:class:`FaithfulExplainer`).
+        blocks: the terms of p; all of them, unless one wants to see what each of them contributes.
+        num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
     """
 
     method = "AnchoredKEC"
-    proves = True
+    chooses_samples = True
 
     def __init__(
         self,
         neighborhood: Neighborhood | str,
-        num_samples: int | Literal["auto"] = 200,
-        num_hops: int | None = None,
-        seed: int = 0,
         *,
+        num_samples: Samples = 200,
+        seed: int = 0,
         normalization: Normalization | Literal["auto"] = "auto",
         tolerance: float = 0.01,
         max_samples: int = 3200,
         blocks: Block | Sequence[Block] = BLOCKS,
-        **options: Any,
+        num_hops: int | None = None,
+        edges: Edges = "auto",
+        max_memory: int | str | None = None,
     ) -> None:
-        super().__init__(num_hops, **options)
-        self.neighborhood, self.seed = as_neighborhood(neighborhood), check_seed(seed)
-        if isinstance(num_samples, str) and num_samples != "auto":
-            raise InputError(f"num_samples must be a whole number of at least 1, or 'auto' (got {num_samples!r})")
-        self.num_samples = num_samples if num_samples == "auto" else check_count(num_samples, "num_samples")
+        super().__init__(
+            neighborhood, num_samples=num_samples, seed=seed, num_hops=num_hops, edges=edges, max_memory=max_memory
+        )
         self.tolerance = check_real(tolerance, "tolerance", above=0.0)
         self.max_samples = check_count(max_samples, "max_samples")
         if normalization not in (*get_args(Normalization), "auto"):
@@ -102,7 +100,7 @@ class AnchoredKEC(FaithfulExplainer):
         self.blocks: tuple[Block, ...] = (blocks,) if isinstance(blocks, str) else tuple(blocks)
 
     def fit(self, target: Target) -> AnchoredModel:
-        """The p with the least leave-one-out error."""
+        """Return the p with the least leave-one-out error."""
         if self.num_samples != "auto":
             return self._fit(target, self.num_samples)
         count = min(_FEWEST, self.max_samples)
@@ -119,41 +117,17 @@ class AnchoredKEC(FaithfulExplainer):
     def _fit(self, target: Target, count: int) -> AnchoredModel:
         samples = np.arange(count)
         asked, rest = samples[::_EVERY], np.delete(samples, samples[::_EVERY]) if count > 1 else samples
-        graph, near, kinds = target.computation_graph, self.neighborhood, self._kinds(target)
-        size = self._chunk_size(target, count)
-        if size >= count and not near.perturbs_features and graph.num_nodes <= _SMALL and target.call.may_batch:
-            terms = self._at_once(target, asked, rest, kinds)
-        else:
-            with stage("sampling"):
-                first = near.numbered(graph, asked, self.seed)
-            with stage("sensitivity"):
-                value, gradients = gradients_at(target, first)
-                terms = _Terms(target, value, Sensitivity.of(target, gradients, first), kinds, drops=near.drops_edges)
-                del gradients, first  # they are as large as a chunk
-            for chunk in timed(self._chunks(target, rest, size), "sampling"):
-                terms.add(chunk)
+        graph, near, size = target.computation_graph, self.neighborhood, self._chunk_size(target, count)
+        with stage("sampling"):
+            first = near.numbered(graph, asked, self.seed)
+        with stage("sensitivity"):
+            sensitivity = Sensitivity.of(target, gradients_at(target, first), first)
+            terms = _Terms(target, sensitivity, self._kinds(target), drops=near.drops_edges)
+            del first  # it is as large as a chunk
+        for chunk in timed(self._chunks_of(target, rest, size), "sampling"):
+            terms.add(chunk)
         with stage("solve"):
             return self._solve(terms, count)
-
-    def _at_once(self, target: Target, asked: np.ndarray, rest: np.ndarray, kinds: Sequence[Normalization]) -> _Terms:
-        """With edges alone perturbed, F's values and its gradients come from one call."""
-        graph, near, count = target.computation_graph, self.neighborhood, len(rest)
-        with stage("sampling"):
-            drawn = near.numbered(graph, np.concatenate([rest, asked]), self.seed)
-            others, first = drawn[:count], drawn[count:]
-            assert first.weight is not None
-            weight = others.weight_with_own
-        with stage("F"):
-            points = torch.cat([weight.to(graph.weight.dtype), first.weight.to(graph.weight.dtype)])
-            at = torch.cat([torch.zeros(1, dtype=torch.int64), torch.arange(count + 1, len(points))])
-            values, dx, da = target.gradients(weight=points, at=at)
-            target.prove()
-            value = float(values[0])
-            change = value - values[1 : count + 1].double()
-        with stage("sensitivity"):
-            terms = _Terms(target, value, Sensitivity.of(target, (dx, da), first), kinds, drops=near.drops_edges)
-        terms.add(others, weight, change)
-        return terms
 
     def _kinds(self, target: Target) -> tuple[Normalization, ...]:
         if self.normalization != "auto":
@@ -166,11 +140,10 @@ class AnchoredKEC(FaithfulExplainer):
         room = target.room(8 * (64 * count + 4 * graph.x.numel()), per_sample, f"{self.method} on {count} samples")
         return max(1, room // per_sample)
 
-    def _chunks(self, target: Target, samples: np.ndarray, size: int) -> Iterator[Perturbations]:
-        """The samples a chunk at a time, whose features are gone when the next one comes."""
+    def _chunks_of(self, target: Target, samples: np.ndarray, size: int) -> Iterator[Perturbations]:
+        """Yield the samples of these numbers, a chunk at a time."""
         for start in range(0, len(samples), size):
-            chosen = samples[start : start + size]
-            yield self.neighborhood.numbered(target.computation_graph, chosen, self.seed, passing=True)
+            yield self.neighborhood.numbered(target.computation_graph, samples[start : start + size], self.seed)
 
     def _solve(self, terms: _Terms, count: int) -> AnchoredModel:
         change = terms.numbers("change")
@@ -194,44 +167,32 @@ class AnchoredKEC(FaithfulExplainer):
         return p
 
     def details(self, p: DifferenceModel) -> dict[str, Any]:
-        """What the fit says of itself."""
-        names = ("in_sample_error", "normalization", "estimate", "fit_samples", "chosen")
-        return {"neighborhood": str(self.neighborhood), **{name: getattr(p, name, None) for name in names}}
+        """Return what the fit says of itself."""
+        names = ("normalization", "estimate", "fit_samples", "chosen")
+        return {**super().details(p), **{name: getattr(p, name, None) for name in names}}
 
 
 class _Terms:
     """The terms of p at the samples, for each N that is tried, and F's change there."""
 
     def __init__(
-        self,
-        target: Target,
-        value: float,
-        sensitivity: Sensitivity,
-        kinds: Sequence[Normalization],
-        *,
-        drops: bool,
+        self, target: Target, sensitivity: Sensitivity, kinds: Sequence[Normalization], *, drops: bool
     ) -> None:
         self.target, self.graph, self.sensitivity, self.kinds = target, target.computation_graph, sensitivity, kinds
-        self._value, self._drops = value, drops
+        self._drops = drops
         self._propagation = Propagation(self.graph, target.num_hops)
         self._columns = self.graph.x.double() @ sensitivity.columns  # [n, u]
-        self._own = self.graph.weight.double()
-        self._found: dict[str, list[Tensor]] = {}
+        self._parts: dict[str, list[Tensor]] = {}  # the terms by name, a part for each chunk
         self._moves = False, False  # X, A
         self._rows: dict[Normalization, Tensor] = {}
-        self._rounding: dict[str, float] = {}  # what a difference of two equal numbers may be
+        self._rounding: dict[str, float] = {}  # how far the difference of two equal numbers may be from 0
 
-    def add(self, chunk: Perturbations, weight: Tensor | None = None, change: Tensor | None = None) -> None:
-        """Take a chunk of samples, whose features are written over.
-
-        ``weight`` [S + 1, e] has the entries of A as they are and at the samples, and ``change`` F's, if known.
-        """
+    def add(self, chunk: Perturbations) -> None:
+        """Compute the terms at a chunk of samples."""
         eps, self._moves = chunk.features, (chunk.features is not None, chunk.edges is not None)
         with stage("features"):
-            if weight is None:
-                weight = chunk.weight_with_own
             for kind in self.kinds:
-                self._propagate(kind, weight, chunk)
+                self._propagate(kind, chunk.weight_with_own, chunk)
             foreseen = self.sensitivity.foreseen(chunk)
             energies = [energy(part).unsqueeze(1) for part in (eps, chunk.edges) if part is not None]
             self._keep("saliency", foreseen[:, :1])
@@ -239,36 +200,27 @@ class _Terms:
             self._keep("energy", energies[0] if len(energies) == 1 else torch.cat(energies, dim=1))
             self._keep("curvature", bending(foreseen[:, 2:], self.sensitivity.bend).unsqueeze(1))
         with stage("F"):
-            self._keep("change", self._change(weight, chunk) if change is None else change)
-
-    def _change(self, weight: Tensor, chunk: Perturbations) -> Tensor:
-        eps = chunk.features
-        if eps is None:
-            value, outputs = self.target.with_own(weight)
-        else:
-            value, moved = self._value, torch.sub(self.graph.x, eps, out=eps)
-            outputs = self.target.evaluate(moved, None if chunk.edges is None else weight[1:])
-        return value - outputs.double()
+            self._keep("change", self.target.changes(chunk))
 
     def _keep(self, name: str, part: Tensor) -> None:
-        self._found.setdefault(name, []).append(part)
+        self._parts.setdefault(name, []).append(part)
 
     def _propagate(self, kind: Normalization, weight: Tensor, chunk: Perturbations) -> None:
-        found = self._propagation.of(weight.T, kind)
+        walks = self._propagation.of(weight.T, kind)
         if kind not in self._rows:
-            self._rows[kind] = found.rows[..., 0].clone()
+            self._rows[kind] = walks.rows[..., 0].clone()
             size = float(torch.linalg.vector_norm(self._rows[kind] @ self._columns))
             self._rounding[f"khop {kind}"] = _ROUNDING * size if chunk.features is None else 0.0
-            self._rounding[f"degrees {kind}"] = _ROUNDING * float(found.moments[..., 0].abs().max())
+            self._rounding[f"degrees {kind}"] = _ROUNDING * float(walks.moments[..., 0].abs().max())
         parts: Tensor | None = None
         if chunk.edges is not None:
-            lost = found.change()
+            lost = walks.change()
             self._keep(f"degrees {kind}", lost.moments.flatten(0, 1).T)
             # The features of a node at the end of a walk, in the columns that matter: [S, M, u].
             parts = torch.matmul(lost.rows.transpose(1, 2), self._columns).transpose(0, 1)
         if chunk.features is not None:
-            after = found.rows if chunk.edges is None else found.rows[..., 1:]
-            moved = carried(self._propagation, after, chunk.features)
+            after = walks.rows if chunk.edges is None else walks.rows[..., 1:]
+            moved = carry(self._propagation, after, chunk.features)
             moved = (moved @ self.sensitivity.columns.to(moved.dtype)).double()
             if parts is not None:
                 moved[:, 1:] += parts
@@ -277,23 +229,23 @@ class _Terms:
         self._keep(f"khop {kind}", parts.flatten(1))
 
     def numbers(self, name: str) -> Tensor:
-        """A term, or F's change, at all samples."""
-        found = self._found[name]
-        return found[0] if len(found) == 1 else torch.cat(found)
+        """Return a term, or F's change, at all samples."""
+        parts = self._parts[name]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def blocks(self, kind: Normalization, wanted: Sequence[Block]) -> dict[Block, tuple[Tensor, float]]:
-        """The terms that are wanted and that the neighbourhood moves, [S, .] each, and what is rounding in them."""
-        found: dict[Block, tuple[Tensor, float]] = {}
+        """Return the wanted terms that the neighbourhood moves, [S, .] each, with the size of their rounding."""
+        terms: dict[Block, tuple[Tensor, float]] = {}
         for name in wanted:
             key = f"{name} {kind}" if name in ("khop", "degrees") else name
-            if key in self._found:
-                found[name] = self.numbers(key), self._rounding.get(key, 0.0)
-        return found
+            if key in self._parts:
+                terms[name] = self.numbers(key), self._rounding.get(key, 0.0)
+        return terms
 
     def model(self, fit: _Fit, kind: Normalization) -> AnchoredModel:
-        """The p with the weights of ``fit``."""
+        """Return the p with the weights of ``fit``."""
         known, hops = self.sensitivity, self.target.num_hops
-        first = 0 if self._moves[0] else 1  # of X as it is, e^T X does not change
+        first = 0 if self._moves[0] else 1  # e^T X does not change unless features move
         solved = np.zeros((hops + 1, known.columns.size(1)))
         solved[first:] = fit.weights("khop", (hops + 1 - first, known.columns.size(1)))
         local, mean, curvature = (float(fit.weights(name, (1,))[0]) for name in ("saliency", "mean", "curvature"))
@@ -301,8 +253,8 @@ class _Terms:
         stiffness[[*self._moves]] = fit.weights("energy", (sum(self._moves),))
         phi_x, phi_a = known.gradient(local, mean)
         if self._drops:
-            # Of an entry that goes, eps^2 = A eps. So it is linear, and the scores can tell of it.
-            phi_a = phi_a.double() + float(stiffness[1]) * self._own * self.graph.felt
+            # An entry is dropped as a whole, so that eps^2 = A eps. The term is linear, and belongs to the scores.
+            phi_a = phi_a.double() + float(stiffness[1]) * self.graph.weight.double() * self.graph.felt
             stiffness[1] = 0
         p = AnchoredModel(
             self.graph,
@@ -319,7 +271,7 @@ class _Terms:
         return p
 
     def simple(self, chosen: Chosen, kind: Normalization) -> AnchoredModel:
-        """The gradient alone, or nothing."""
+        """Return the p that is the gradient alone, or 0."""
         hops, part = self.target.num_hops, self.graph
         phi = torch.zeros_like(part.x), torch.zeros_like(part.weight)
         if chosen == "saliency":
@@ -345,25 +297,25 @@ class _Fit:
         size, stop = squares.copy(), 0
         for name, (block, rounding) in blocks.items():
             own = slice(stop, stop := stop + block.size(1))
-            # The columns of a k-hop model share a scale, as they do in its norm; other numbers have one each.
+            # The columns of a k-hop model share one scale, as in its norm. Other terms have a scale each.
             if name == "khop":
                 size[own] = squares[own].sum()
             elif name == "degrees":
                 size[own] *= block.size(1)
             else:
-                # What foresees next to nothing of the change is not blown up until it does.
+                # A forecast that is tiny beside the change must not be scaled up until it is as large.
                 least = 0.0 if name == "energy" else _FAINT**2 * typical
                 size[own] = np.maximum(squares[own], least) / _FIRM
-            size[own][size[own] <= rounding**2] = np.inf  # nothing moves here but by rounding
+            size[own][size[own] <= rounding**2] = np.inf  # this term moves by rounding alone
             self._places[name] = own
         self._scale = 1 / np.sqrt(size)
         self.solution = ridge(torch.from_numpy(terms * self._scale), change)
         self.error = self.solution.left_out
 
     def weights(self, name: Block, shape: tuple[int, ...]) -> Float64:
-        """Those of a block, or zeros if it is not there."""
+        """Return the weights of a block, or zeros if the fit does not have it."""
         if name not in self._places:
             return np.zeros(shape)
         own = self._places[name]
-        found: Float64 = self.solution.weights.numpy()[own] * self._scale[own]
-        return found.reshape(shape)
+        weights: Float64 = self.solution.weights.numpy()[own] * self._scale[own]
+        return weights.reshape(shape)

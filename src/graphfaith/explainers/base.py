@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -13,25 +14,31 @@ from torch_geometric.explain import Explanation
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import ExplainerConfig, ModelConfig
 
-from .._base.checks import check_count, check_real, check_seed
-from .._base.errors import UnprovenError, UnsupportedError
+from .._base.checks import check_count, check_seed
+from .._base.errors import InputError, UnsupportedError
 from .._base.memory import parse_memory
 from .._base.stages import stage
 from .._base.threads import one_thread
+from .._base.version import __version__
 from ..explanation.masks import Explained, explain, make_target
 from ..model.call import Edges, check_edges
-from ..model.layers import evaluating, heterogeneous_part
+from ..model.layers import heterogeneous_part
+from ..model.record import evaluating
 from ..model.target import Target
-from ..sampling.neighborhood import Neighborhood, Perturbations, as_neighborhood
+from ..sampling.neighborhood import Neighborhood, as_neighborhood
+from ..sampling.perturbations import Perturbations
 from ..surrogate.difference import DifferenceModel
+
+Samples = int | Literal["auto"]
 
 _LOG = logging.getLogger(__name__)
 
 
 class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not typed
-    """A method whose explanation is a local difference model p; to add one, write :meth:`fit`.
+    """A method whose explanation is a local difference model p; a new method overrides :meth:`fit`.
 
-    Use it as any of PyG's: ``torch_geometric.explain.Explainer(model, algorithm=..., ...)``.
+    Use it as any of PyG's: ``torch_geometric.explain.Explainer(model, algorithm=..., ...)``. A subclass keeps each
+    argument of its constructor as an attribute of the same name, so that ``repr`` and explanations can show it.
 
     Args:
         num_hops: M, the reach of the model; counted from its message-passing layers if None.
@@ -42,10 +49,9 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
 
     method: ClassVar[str]
     learns_mask: ClassVar[bool] = False  # whether scores are masks on the graph rather than derivatives of p
-    proves: ClassVar[bool] = False  # whether fit calls Target.prove, so that it can be left to it
 
     def __init__(
-        self, num_hops: int | None = None, *, edges: Edges = "auto", max_memory: int | str | None = None
+        self, *, num_hops: int | None = None, edges: Edges = "auto", max_memory: int | str | None = None
     ) -> None:
         super().__init__()
         self.num_hops = None if num_hops is None else check_count(num_hops, "num_hops")
@@ -53,15 +59,27 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
 
     @abstractmethod
     def fit(self, target: Target) -> DifferenceModel:
-        """The p of this method for ``target``."""
+        """Return the p of this method for ``target``."""
 
     def scores(self, p: DifferenceModel) -> tuple[Tensor | None, Tensor]:
-        """Scores of features [n, d] and of entries of A [e]: the gradient of p."""
+        """Return the scores of features [n, d] and of entries of A [e]: the gradient of p."""
         return p.gradient()
 
     def details(self, p: DifferenceModel) -> dict[str, Any]:  # noqa: ARG002
-        """What else to put on the explanation."""
+        """Return further fields of the explanation."""
         return {}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that this method was made with, as plain values."""
+        values = {name: getattr(self, name) for name in _arguments(type(self)) if hasattr(self, name)}
+        return {name: str(value) if isinstance(value, Neighborhood) else value for name, value in values.items()}
+
+    def __repr__(self) -> str:
+        """Return the call that makes this method again, without the arguments that have their default."""
+        defaults = _arguments(type(self))
+        shown = {name: value for name, value in self.settings.items() if value != defaults.get(name)}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def forward(
         self,
@@ -77,35 +95,17 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         reason = self.unsupported(model, x, edge_index)
         if reason is not None:
             raise UnsupportedError(f"{type(self).__name__} {reason}")
-        # Scores are derivatives, and in inference mode there are none.
+        # Scores are derivatives, and inference mode has none.
         with torch.inference_mode(False), evaluating(model):
-            try:
-                return self._explained(model, x, edge_index, index, target, kwargs, later=self.proves)
-            except UnprovenError:
-                return self._explained(model, x, edge_index, index, target, kwargs, later=False)
-
-    def _explained(
-        self,
-        model: Any,
-        x: Tensor,
-        edge_index: Tensor,
-        index: int | Tensor | None,
-        labels: Tensor,
-        kwargs: dict[str, Any],
-        *,
-        later: bool,
-    ) -> Explanation:
-        with stage("subgraph"):
-            explained = self.target(model, x, edge_index, index, labels, kwargs, prove_later=later)
-        with one_thread(explained.call.is_small):
-            p = self.fit(explained)
-            explained.prove()
-            return self.explanation(explained, p)
+            with stage("subgraph"):
+                explained = self.target(model, x, edge_index, index, target, kwargs)
+            with one_thread(explained.call.is_small):
+                return self.explanation(explained, self.fit(explained))
 
     def explanation(
         self, explained: Explained, p: DifferenceModel, scores: tuple[Tensor | None, Tensor] | None = None
     ) -> Explanation:
-        """The scores of ``p``, in PyG's masks; ``scores`` are :meth:`scores` if they have been computed already."""
+        """Return the scores of ``p`` in PyG's masks; ``scores`` are :meth:`scores` if they are known already."""
         with stage("gradient"):
             node_score, edge_score = self.scores(p) if scores is None else scores
         with stage("layout"):
@@ -118,6 +118,8 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
                 node_mask_type=self.explainer_config.node_mask_type,
                 edge_mask_type=self.explainer_config.edge_mask_type,
                 method=self.method,
+                settings=self.settings,
+                made_by=f"graphfaith {__version__}",
                 **self.details(p),
             )
 
@@ -129,14 +131,13 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         index: int | Tensor | None,
         labels: Tensor | None,
         kwargs: dict[str, Any],
-        **options: Any,
     ) -> Target:
-        """The F(X, A) that this method would explain; ``labels`` is PyG's target, the class of every row."""
-        options |= {"num_hops": self.num_hops, "edges": self.edges, "max_memory": self.max_memory}
+        """Return the F(X, A) that this method would explain; ``labels`` is PyG's target, the class of every row."""
+        options = {"num_hops": self.num_hops, "edges": self.edges, "max_memory": self.max_memory}
         return make_target(model, x, edge_index, index, labels, self.model_config, kwargs, **options)
 
     def unsupported(self, model: torch.nn.Module | None = None, x: Any = None, edge_index: Any = None) -> str | None:
-        """Why the connected settings, or this model and graph, cannot be used; None if they can."""
+        """Return why the connected settings, or this model and graph, cannot be used; None if they can."""
         part = None if model is None else heterogeneous_part(model)
         if part is not None:
             return f"explains homogeneous models; this one has several node or edge types ({part})"
@@ -145,7 +146,7 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         return None
 
     def supports(self, model: torch.nn.Module | None = None, x: Any = None, edge_index: Any = None) -> bool:
-        """Whether the connected settings, and a model and graph if given, can be used; logs the reason if not."""
+        """Return whether the connected settings, and a model and graph if given, can be used; log the reason if not."""
         reason = self.unsupported(model, x, edge_index)
         if reason is not None:
             _LOG.error("%s %s", type(self).__name__, reason)
@@ -161,49 +162,59 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
 
 
 class FittedExplainer(FaithfulExplainer):
-    """A method whose p is the least-squares optimum on samples of a neighbourhood.
+    """A method whose p is fitted to samples of a neighbourhood.
 
     Args:
         neighborhood: where p has to follow F, e.g. ``UniformEdges(0.5)`` or ``"U(A,0.5)"``.
-        num_samples: how many perturbed graphs to fit on.
-        num_hops: M, the reach of the model; counted from its message-passing layers if None.
-        threshold: singular values below it are left out.
+        num_samples: how many perturbed graphs to fit on; "auto" if the method can tell when it has enough.
         seed: names the samples.
-        relative: whether ``threshold`` is a share of the largest singular value.
 
-    ``edges`` and ``max_memory`` are those of every method here (:class:`FaithfulExplainer`).
+    ``num_hops``, ``edges`` and ``max_memory`` are those of every method here (:class:`FaithfulExplainer`).
     """
+
+    chooses_samples: ClassVar[bool] = False  # whether num_samples may be "auto"
 
     def __init__(
         self,
         neighborhood: Neighborhood | str,
-        num_samples: int = 200,
-        num_hops: int | None = None,
-        threshold: float = 1e-4,
-        seed: int = 0,
         *,
-        relative: bool = False,
+        num_samples: Samples = 200,
+        seed: int = 0,
+        num_hops: int | None = None,
         edges: Edges = "auto",
         max_memory: int | str | None = None,
     ) -> None:
-        super().__init__(num_hops, edges=edges, max_memory=max_memory)
-        self.neighborhood = as_neighborhood(neighborhood)
-        self.num_samples, self.seed = check_count(num_samples, "num_samples"), check_seed(seed)
-        self.threshold, self.relative = check_real(threshold, "threshold", least=0.0), relative
+        super().__init__(num_hops=num_hops, edges=edges, max_memory=max_memory)
+        self.neighborhood, self.seed = as_neighborhood(neighborhood), check_seed(seed)
+        if isinstance(num_samples, str):
+            if num_samples != "auto" or not self.chooses_samples:
+                auto = ", or 'auto'" if self.chooses_samples else ""
+                raise InputError(f"num_samples must be a whole number of at least 1{auto} (got {num_samples!r})")
+            self.num_samples: Samples = "auto"
+        else:
+            self.num_samples = check_count(num_samples, "num_samples")
+
+    def count_samples(self) -> int:
+        """Return ``num_samples`` of a method that does not choose it."""
+        assert isinstance(self.num_samples, int)
+        return self.num_samples
 
     def chunks(self, target: Target, fixed: int) -> Iterator[Perturbations]:
-        """The samples of the fit, a chunk at a time, if they fit in memory beside ``fixed`` bytes.
-
-        The features of a chunk are gone when the next one comes.
-        """
-        graph, near, width = target.computation_graph, self.neighborhood, target.unit_width()
-        what = f"{self.method} on {self.num_samples} samples"
-        room = target.room(fixed, near.sample_bytes(graph, width), what)
-        return near.chunks(graph, self.num_samples, self.seed, width=width, room=room, passing=True)
+        """Yield the samples of the fit, a chunk at a time, if a chunk fits in memory beside ``fixed`` bytes."""
+        graph, near, count = target.computation_graph, self.neighborhood, self.count_samples()
+        width = target.unit_width()
+        room = target.room(fixed, near.sample_bytes(graph, width), f"{self.method} on {count} samples")
+        return near.chunks(graph, count, self.seed, width=width, room=room)
 
     def details(self, p: DifferenceModel) -> dict[str, Any]:
-        """The neighbourhood, and the error on the samples of the fit."""
+        """Return the neighbourhood, and the error on the samples of the fit."""
         return {
             "neighborhood": str(self.neighborhood),
             "in_sample_error": getattr(p, "in_sample_error", None),
         }
+
+
+def _arguments(method: type[FaithfulExplainer]) -> dict[str, Any]:
+    """Return the arguments that a method's constructor names, with their defaults."""
+    given = list(inspect.signature(method.__init__).parameters.values())[1:]
+    return {one.name: one.default for one in given if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .._base.checks import check_count, check_seed
 from .._base.errors import InputError
+from ..model.call import Edges
 from ..model.target import Target
 from ..sampling.draw import keys, uniform
 from ..sampling.neighborhood import edge_keys
@@ -30,17 +31,25 @@ class IntegratedGradients(FaithfulExplainer):
     - ``"zero"``: X_0 = 0 while A stays, and A_0 = 0 while X stays;
     - ``"random"``: the same two lines from X_0 uniform between min(X) and max(X) and A_0 uniform between 0 and A;
     - ``"full"``: one line, from (0, 0) to (X, A).
+
+    Args:
+        steps: how many points of the line are taken.
+        baseline: where the line starts.
+        seed: of the random baseline.
+        num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
     """
 
     def __init__(
         self,
+        *,
         steps: int = 50,
         baseline: Baseline = "zero",
-        num_hops: int | None = None,
         seed: int = 0,
-        **options: Any,
+        num_hops: int | None = None,
+        edges: Edges = "auto",
+        max_memory: int | str | None = None,
     ) -> None:
-        super().__init__(num_hops, **options)
+        super().__init__(num_hops=num_hops, edges=edges, max_memory=max_memory)
         if baseline not in get_args(Baseline):
             raise InputError(f"baseline must be one of {', '.join(get_args(Baseline))} (got {baseline!r})")
         self.steps, self.baseline, self.seed = check_count(steps, "steps"), baseline, check_seed(seed)
@@ -51,7 +60,7 @@ class IntegratedGradients(FaithfulExplainer):
         return f"IG ({self.baseline})"
 
     def fit(self, target: Target) -> LinearModel:
-        """The mean gradients on the lines."""
+        """Return the linear model of the mean gradients on the lines."""
         graph = target.computation_graph
         x, weight = graph.x, graph.weight.double()
         x0, weight0 = self.baselines(target)
@@ -62,11 +71,11 @@ class IntegratedGradients(FaithfulExplainer):
         return LinearModel(graph, phi_x, phi_a)
 
     def baselines(self, target: Target) -> tuple[Tensor, Tensor]:
-        """(X_0, A_0) on the computation graph."""
+        """Return (X_0, A_0) on the computation graph."""
         graph = target.computation_graph
         weight = graph.weight.double()
         if self.baseline != "random":
-            # F does not read the implied loops of a model that has none, so they stay as they are.
+            # F does not read the implied loops of a model that adds none, so they keep their weight.
             return torch.zeros_like(graph.x), torch.where(graph.felt, 0.0, weight)
         lowest = float(target.graph.x.detach().min())
         share = torch.from_numpy(uniform(keys(self.seed, "base-a"), edge_keys(graph, self.seed)))[0]

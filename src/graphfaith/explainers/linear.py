@@ -9,10 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._base.checks import check_real
 from .._base.memory import CHUNK_BYTES
 from ..graph.computation_graph import ComputationGraph
-from ..metric.unfaithfulness import change_of
+from ..model.call import Edges
 from ..model.target import Target
+from ..sampling.neighborhood import Neighborhood
 from ..surrogate.difference import LinearModel
 from ..surrogate.solve import truncated_svd, truncated_svd_dual
 from .base import FittedExplainer
@@ -23,21 +25,46 @@ class Linear(FittedExplainer):
 
     .. math:: \Phi^* = (E[\epsilon\epsilon^\top])^{-1} E[\epsilon\,(F(X, A) - F(X - \epsilon_X, A - \epsilon_A))]
 
-    over what the neighbourhood perturbs; the rest has no score. Solved by a truncated SVD, as in the paper. With
-    fewer samples than entries it fits its own samples exactly and others badly: mind ``num_samples``.
+    over what the neighbourhood perturbs; the rest has no score. It is solved by a truncated SVD, as in the paper. With
+    fewer samples than unknowns it fits its own samples exactly and others badly, so choose ``num_samples`` with care.
+
+    Args:
+        neighborhood: where p has to follow F, e.g. ``UniformEdges(0.5)`` or ``"U(A,0.5)"``.
+        num_samples: how many perturbed graphs to fit on.
+        seed: names the samples.
+        threshold: singular values below it are left out.
+        relative: whether ``threshold`` is a share of the largest singular value.
+        num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
     """
 
     method = "Linear"
 
+    def __init__(
+        self,
+        neighborhood: Neighborhood | str,
+        *,
+        num_samples: int = 200,
+        seed: int = 0,
+        threshold: float = 1e-4,
+        relative: bool = False,
+        num_hops: int | None = None,
+        edges: Edges = "auto",
+        max_memory: int | str | None = None,
+    ) -> None:
+        super().__init__(
+            neighborhood, num_samples=num_samples, seed=seed, num_hops=num_hops, edges=edges, max_memory=max_memory
+        )
+        self.threshold, self.relative = check_real(threshold, "threshold", least=0.0), relative
+
     def fit(self, target: Target) -> LinearModel:
-        """Definition 2.4's optimum on ``num_samples`` samples."""
+        """Return Definition 2.4's optimum on ``num_samples`` samples."""
         graph, near = target.computation_graph, self.neighborhood
-        changes, edges = [], []
-        # Some copies of eps_A are made on the way to its decomposition; of eps_X a block at a time is held.
-        fixed = 8 * self.num_samples * (5 * graph.num_edges + 3 * self.num_samples)
+        changes, edges, count = [], [], self.count_samples()
+        # The decomposition makes some copies of eps_A; of eps_X only a block at a time is held.
+        fixed = 8 * count * (5 * graph.num_edges + 3 * count)
         fixed += 2 * CHUNK_BYTES + 16 * graph.x.numel() if near.perturbs_features else 0
         for chunk in self.chunks(target, fixed):
-            changes.append(change_of(target, chunk))
+            changes.append(target.changes(chunk))
             if chunk.edges is not None:
                 edges.append(chunk.edges)
         delta, epsilon = torch.cat(changes), torch.cat(edges) if edges else None
@@ -48,9 +75,9 @@ class Linear(FittedExplainer):
         return LinearModel(graph, None, solution.weights, solution.error)
 
     def _fit_features(self, graph: ComputationGraph, epsilon: Tensor | None, delta: Tensor) -> LinearModel:
-        """With features there are more unknowns than memory: solve for one number a sample, Phi = eps^T alpha.
+        """Solve for one number a sample, Phi = eps^T alpha, because there are too many features for memory.
 
-        The draws of a block of nodes can be made again at will, so eps is never held whole.
+        The draws of a block of nodes can be repeated at any time, so eps is never held whole.
         """
         gram = torch.zeros(len(delta), len(delta), dtype=torch.float64)
         if epsilon is not None:
@@ -65,8 +92,9 @@ class Linear(FittedExplainer):
         return LinearModel(graph, phi_x, None if epsilon is None else epsilon.T @ alpha, solution.error)
 
     def _blocks(self, graph: ComputationGraph) -> Iterator[tuple[slice, Tensor]]:
-        samples = np.arange(self.num_samples)
-        step = max(1, CHUNK_BYTES // (8 * self.num_samples * graph.x.size(1)))
+        """Yield eps_X of all samples, a block of nodes at a time."""
+        samples = np.arange(self.count_samples())
+        step = max(1, CHUNK_BYTES // (8 * len(samples) * graph.x.size(1)))
         for start in range(0, graph.num_visible, step):
             nodes = slice(start, min(start + step, graph.num_visible))
             part = replace(graph, nodes=graph.nodes[nodes], x=graph.x[nodes], num_visible=nodes.stop - nodes.start)

@@ -36,8 +36,8 @@ def explain_nodes(
     bar on standard error; None shows it on a terminal.
 
     Nodes can be explained ``together``, from one set of perturbed graphs (:mod:`graphfaith.explainers.sweep`), which is
-    several times faster, but the first ones wait for others. That needs KEC in a neighbourhood of edges, and a model that
-    does not look at the whole graph. None does so where it can be, for 16 nodes or more.
+    several times faster, but the first ones wait for others. That needs KEC in a neighbourhood of edges, and a model
+    that does not look at the whole graph. None does so where it is possible, from 16 nodes on.
 
     >>> import torch, graphfaith as gf
     >>> from torch_geometric.nn import GCN

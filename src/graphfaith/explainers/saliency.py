@@ -13,8 +13,8 @@ class Saliency(FaithfulExplainer):
     method = "Saliency"
 
     def fit(self, target: Target) -> LinearModel:
-        """The gradient of F at (X, A)."""
+        """Return the linear model whose coefficients are the gradient of F at (X, A)."""
         graph = target.computation_graph
-        # What a layer computes is kept for the gradient: a few numbers an edge and unit.
+        # For the gradient torch keeps a few numbers for every edge and unit of a layer.
         target.room(16 * graph.x.numel(), 8 * 8 * graph.num_edges * target.width(), self.method)
         return LinearModel(graph, *target.gradient())

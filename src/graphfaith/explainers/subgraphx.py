@@ -13,13 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.explain.config import ModelTaskLevel
 
-from .._base.checks import check_count, check_real, check_seed
+from .._base.checks import check_count, check_real
 from .._base.errors import InputError, UnsupportedError
 from ..model.call import Edges
 from ..model.target import Target
 from ..sampling.draw import keys, uniform
 from ..surrogate.difference import DifferenceModel, SubgraphModel
-from .base import FaithfulExplainer
 from .subgraph import Silent, SubgraphExplainer
 
 Order = Literal["low2high", "high2low"]
@@ -93,6 +92,7 @@ class SubgraphX(SubgraphExplainer):
 
     def __init__(
         self,
+        *,
         max_nodes: int = 5,
         num_samples: int = 100,
         rollouts: int = 20,
@@ -100,20 +100,20 @@ class SubgraphX(SubgraphExplainer):
         exploration: float = 10.0,
         order: Order = "low2high",
         max_evaluations: int = 20_000,
-        num_hops: int | None = None,
         seed: int = 0,
         silent: Silent = "drop",
-        *,
+        num_hops: int | None = None,
         edges: Edges = "auto",
         max_memory: int | str | None = None,
     ) -> None:
-        # Nothing is learnt, so there are no epochs for the base class to check.
-        FaithfulExplainer.__init__(self, num_hops, edges=edges, max_memory=max_memory)
-        self.silent, self.order = _one_of(silent, "silent", Silent), _one_of(order, "order", Order)
+        super().__init__(seed=seed, silent=silent, num_hops=num_hops, edges=edges, max_memory=max_memory)
+        if order not in get_args(Order):
+            raise InputError(f"order must be one of {', '.join(get_args(Order))} (got {order!r})")
+        self.order = order
         self.max_nodes, self.num_samples = check_count(max_nodes, "max_nodes"), check_count(num_samples, "num_samples")
         self.rollouts, self.children = check_count(rollouts, "rollouts"), check_count(children, "children")
         self.exploration = check_real(exploration, "exploration", least=0.0)
-        self.max_evaluations, self.seed = check_count(max_evaluations, "max_evaluations"), check_seed(seed)
+        self.max_evaluations = check_count(max_evaluations, "max_evaluations")
         if self.max_evaluations < 2:
             raise InputError("max_evaluations must be at least 2: a reward is a difference of two")
 
@@ -355,9 +355,3 @@ class Search:
                 self.states[name] = State(new[name], reward)
                 self.lowest = min(self.lowest, reward)
         return [self.states[name] for name in dict.fromkeys(names)]
-
-
-def _one_of(value: Any, name: str, known: Any) -> Any:
-    if value not in get_args(known):
-        raise InputError(f"{name} must be one of {', '.join(get_args(known))} (got {value!r})")
-    return value

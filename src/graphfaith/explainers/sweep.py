@@ -1,12 +1,12 @@
 """Many nodes explained together: one set of perturbed graphs serves them all.
 
-A perturbation is a function of (seed, sample, edge), so two nodes that see an edge see it perturbed alike. One forward
-of the model on a perturbed graph therefore gives F there for *every* node of it, and the walks of several nodes are
-summed in one go. What is left for each node alone is a small system of equations and its scores. The answers are those
-of one node at a time, up to the rounding of the model's own arithmetic.
+A perturbation is a function of (seed, sample, edge), so all nodes see an edge perturbed in the same way. One forward of
+the model on a perturbed graph therefore gives F for *every* node of it, and the walks of several nodes are summed at
+once. Each node still has a small system of equations and scores of its own. The answers are those of one node at a
+time, up to the rounding of the model's arithmetic.
 
-Nodes are taken in blocks whose joint computation graph, perturbed ``num_samples`` times, fits in memory; on a graph as
-small as Cora there is one block, and the joint graph is the whole one.
+Nodes are taken in blocks whose joint computation graph, perturbed ``num_samples`` times, fits in memory. On a graph as
+small as Cora there is one block, and its joint graph is the whole one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
 import torch
 from torch import Tensor
 from torch_geometric.explain import Explanation
@@ -27,27 +26,25 @@ from .._base.stages import stage, timed
 from .._base.threads import one_thread
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Int64
-from ..model.call import Call, Route
-from ..model.layers import evaluating
+from ..model.call import Call
 from ..model.readout import Readout
+from ..model.record import Route, evaluating
 from ..model.target import Target
 from ..surrogate.coordinates import Coordinates
 from ..surrogate.difference import KHopModel
-from ..surrogate.walks import Float64, Normalization, Walks
+from ..surrogate.walks import Normalization, Walks
 from . import KEC
 
-AT_LEAST = 16  # nodes: what the first ones wait for should be worth it
-_SPARSE = 0.1  # the share of features that are not 0, up to which products of all nodes with all are worth it
-_TOGETHER = 2000  # entries of A whose walks are summed in one go: with 200 samples they fit in a processor's cache
+AT_LEAST = 16  # nodes; for fewer nodes the work they share is not worth the wait for the first one
+_TOGETHER = 2000  # entries of A whose walks are summed at once; with 200 samples they fit in a processor's cache
 
 
 def why_not(algorithm: Any, level: str) -> str | None:
-    """Why ``algorithm`` has to explain nodes one at a time; None if it can explain them together."""
+    """Return why ``algorithm`` has to explain nodes one at a time; None if it can explain them together."""
     own = ("fit", "solve", "scores", "chunks", "target", "kinds", "explanation", "details", "forward")
     if not isinstance(algorithm, KEC) or any(getattr(type(algorithm), name) is not getattr(KEC, name) for name in own):
         return f"{type(algorithm).__name__} is fitted to one node at a time"
     if algorithm.neighborhood.perturbs_features:
-        # S perturbed copies of all features would have to be held, and the unknowns of a node are not fewer for it.
         return f"{algorithm.neighborhood} moves features, of which perturbed copies would have to be held for all nodes"
     if level != "node":
         return f"rows of the output are {level}s, not nodes"
@@ -55,7 +52,7 @@ def why_not(algorithm: Any, level: str) -> str | None:
 
 
 class Own(NamedTuple):
-    """What an explanation has to know of the target it is of: that of one node of many."""
+    """What an explanation has to know of its target, for one node of many."""
 
     computation_graph: ComputationGraph
     route: Route
@@ -63,7 +60,7 @@ class Own(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """A node's optimum, and its scores if they were found together with others'."""
+    """A node's optimum, and its scores if they were computed together with those of other nodes."""
 
     part: ComputationGraph
     p: KHopModel
@@ -90,21 +87,21 @@ class Sweep:
         self._arguments = x, edge_index, labels, kwargs
 
     def explanations(self, nodes: Sequence[int]) -> Iterator[Explanation | None]:
-        """The explanation of each of ``nodes``, without what PyG adds to it.
+        """Yield the explanation of each of ``nodes``, without the fields that PyG adds.
 
-        It is None for a node at which the model does not give on its computation graph what it gives on the whole
-        graph: that has to be looked into for the node alone.
+        It is None for a node at which the model does not give on the node's computation graph what it gives on the
+        whole graph: the caller must explain such a node alone.
         """
         size = self._block_size(nodes)
         for start in range(0, len(nodes), size):
             yield from self._of_block(nodes[start : start + size])
 
     def _block_size(self, nodes: Sequence[int]) -> int:
-        """How many nodes to take together, so that the values of all entries of A in all samples fit in memory."""
+        """Return how many nodes to take together so that the entries of A in all samples fit in memory."""
         graph, room = self.first.graph, CHUNK_BYTES
         if self.algorithm.max_memory is not None:
             room = min(room, self.algorithm.max_memory // 4)
-        entries = room // (8 * (self.algorithm.num_samples + 1))
+        entries = room // (8 * (self.algorithm.count_samples() + 1))
         if graph.num_nodes + graph.num_edges <= entries:
             return len(nodes)
         some = nodes[:: max(1, len(nodes) // 16)]
@@ -133,7 +130,7 @@ class Sweep:
             yield from self._of_block(nodes[half:])
             return
         if block.joint.call.degrees not in (None, self.first.call.degrees):
-            yield from (None for _ in nodes)  # it was cut out otherwise than nodes alone are
+            yield from (None for _ in nodes)  # the joint graph was cut out in another way than those of single nodes
             return
         batch: list[ComputationGraph] = []
         for place, node in enumerate(nodes):
@@ -142,14 +139,14 @@ class Sweep:
             if sum(part.num_edges for part in batch) >= _TOGETHER or place == len(nodes) - 1:
                 first = place + 1 - len(batch)
                 with torch.inference_mode(False), evaluating(self.first.model), one_thread():
-                    found = self._fitted(block, dict(enumerate(batch, first)), nodes)
-                yield from found
+                    explanations = self._explain(block, dict(enumerate(batch, first)), nodes)
+                yield from explanations
                 batch = []
 
-    def _fitted(
+    def _explain(
         self, block: Block, parts: dict[int, ComputationGraph], nodes: Sequence[int]
     ) -> list[Explanation | None]:
-        """Explanations of some nodes of a block, given their computation graphs by their place in it."""
+        """Return explanations of some nodes of a block, given their computation graphs by their place in it."""
         with stage("subgraph"), torch.no_grad():
             rows = self._rows_of(parts, nodes)
             proven = {place: parts[place] for place, row in rows.items() if block.joint.is_right_at(place, row)}
@@ -157,15 +154,15 @@ class Sweep:
         return [self._explanation(fits[place]) if place in fits else None for place in parts]
 
     def _rows_of(self, parts: dict[int, ComputationGraph], nodes: Sequence[int]) -> dict[int, Tensor]:
-        """The model's output at each node on its own computation graph, where it can be run there."""
-        like, found = self.first, {}
+        """Return the model's output at each node on its own computation graph, where it can be run there."""
+        like, rows = self.first, {}
         kwargs = like.readout.kwargs
         if (
             like.route == "weight"
             and like.call.loop_weight is not None
             and not any(map(torch.is_tensor, kwargs.values()))
         ):
-            # Side by side, not connected, they are one graph.
+            # The parts, side by side and not connected, form one graph.
             walks = Walks.beside(list(parts.values()))
             ends = torch.from_numpy(np.stack([walks.source, walks.sink]))
             x, weight = (torch.cat([getattr(part, name) for part in parts.values()]) for name in ("x", "weight"))
@@ -177,9 +174,9 @@ class Sweep:
             own = torch.tensor([nodes[place]])
             readout = Readout(like.task, like.graph, kwargs, like.graph.num_nodes, nodes[place], own)
             with suppress(Exception):
-                call = Call(like.model, like.task, readout, part, like.call.loop_weight, like.route)
-                found[place] = call.output[call.rows]
-        return found
+                call = Call(like.model, like.record, like.task, readout, part, like.call.loop_weight, like.route)
+                rows[place] = call.output[call.rows]
+        return rows
 
     def _target(self, nodes: Sequence[int]) -> Target:
         x, edge_index, labels, kwargs = self._arguments
@@ -199,10 +196,10 @@ class Block:
 
     def __init__(self, algorithm: KEC, joint: Target, nodes: Sequence[int]) -> None:
         self.algorithm, self.joint, self.num_hops, part = algorithm, joint, joint.num_hops, joint.computation_graph
-        count, near = algorithm.num_samples, algorithm.neighborhood
+        count, near = algorithm.count_samples(), algorithm.neighborhood
         held = 8 * (count + 1) * (part.num_edges + 1 + len(nodes))
         room = joint.room(held, near.sample_bytes(part, joint.unit_width()), f"{algorithm.method} on {count} samples")
-        # One column for the graph as it is, one for each sample; one row of ones for the loops that F does not read.
+        # One column for the unperturbed graph, one for each sample; a row of ones for the loops that F does not read.
         self.values = torch.ones(part.num_edges + 1, count + 1, dtype=torch.float64)
         self.values[:-1, 0] = part.weight.double()
         changes, stop = [], 1
@@ -212,55 +209,43 @@ class Block:
             start, stop = stop, stop + len(chunk)
             self.values[:-1, start:stop] = weight.T
             with stage("F"):
-                own, found = joint.each(weight)
-                changes.append(own.double() - found.double())
+                changes.append(joint.changes_by_row(chunk))
         self.changes = torch.cat(changes).T.contiguous()  # [nodes, S]
-        room = CHUNK_BYTES if joint.max_memory is None else min(CHUNK_BYTES, joint.max_memory // 4)
-        self._gram = _products(part.x, 2 * room)
         self._plain = part.edge_id[: part.num_plain].numpy()
         self._order = np.argsort(part.nodes.numpy())
         self._nodes = part.nodes.numpy()[self._order]
 
     def fit(self, of: Mapping[int, ComputationGraph]) -> list[Fit]:
-        """The optimum for each of some nodes, given their computation graphs by their place in the block."""
+        """Return the optimum for some nodes, given their computation graphs by their place in the block."""
         parts = list(of.values())
         with stage("features"):
             walks = Walks.beside(parts)
             values = self.values.index_select(0, torch.from_numpy(np.concatenate([*map(self._places, parts)])))
             rows = {kind: walks.rows(values, self.num_hops, kind) for kind in self.algorithm.kinds}  # [M, nodes, S + 1]
             moved = {kind: row[..., :1] - row[..., 1:] for kind, row in rows.items()}
-        found, frames, at = [], [], 0
+        models, at = [], 0
         for place, part in of.items():
             own = slice(at, at + part.num_nodes)
             with stage("features"):
-                frame = Coordinates(part, self.num_hops, moved=False, gram=self._products(part))
+                frame = Coordinates(part, self.num_hops, moved=False)
                 features = {kind: frame.of_rows(row[:, own]) for kind, row in moved.items()}
             with stage("solve"):
                 before = {kind: row[:, own, :1].transpose(1, 2).clone() for kind, row in rows.items()}
-                found.append(self.algorithm.solve(frame, before, features, self.changes[place]))
-            frames.append(frame)
+                models.append(self.algorithm.solve(frame, before, features, self.changes[place]))
             at += part.num_nodes
         if len(self.algorithm.kinds) > 1:
-            return [Fit(part, p, None) for part, p in zip(parts, found, strict=True)]
+            return [Fit(part, p, None) for part, p in zip(parts, models, strict=True)]
         with stage("gradient"):
-            own_values = torch.cat([frame.own for frame in frames])
-            scores = list(_scores(walks, parts, found, own_values, self.algorithm.kinds[0]))
-        return [Fit(*fit) for fit in zip(parts, found, scores, strict=True)]
-
-    def _products(self, part: ComputationGraph) -> Tensor | None:
-        """X X^T of a node's computation graph, if it is there for the joint one."""
-        if self._gram is None:
-            return None
-        nodes = self._at(part)
-        return torch.from_numpy(self._gram[np.ix_(nodes, nodes)])
+            scores = list(_find_scores(walks, parts, models, self.algorithm.kinds[0]))
+        return [Fit(*fit) for fit in zip(parts, models, scores, strict=True)]
 
     def _at(self, part: ComputationGraph) -> Int64:
-        """Places of a node's computation graph's nodes in the joint one; the outermost may not be there."""
-        found: Int64 = self._order[np.searchsorted(self._nodes, part.nodes.numpy()).clip(max=len(self._order) - 1)]
-        return found
+        """Return the places of a part's nodes in the joint graph, which may lack the outermost node."""
+        places: Int64 = self._order[np.searchsorted(self._nodes, part.nodes.numpy()).clip(max=len(self._order) - 1)]
+        return places
 
     def _places(self, part: ComputationGraph) -> Int64:
-        """Where the entries of A of a node's computation graph are in the values of the joint one."""
+        """Return the rows of the joint graph's values that hold the entries of A of a part."""
         edges = np.searchsorted(self._plain, part.edge_id.numpy()[: part.num_plain])
         nodes = self._at(part)
         felt = part.felt.numpy()[part.num_plain :]
@@ -268,21 +253,13 @@ class Block:
         return np.concatenate([edges, loops])
 
 
-def _products(x: Tensor, room: int) -> Float64 | None:
-    """X X^T for all nodes, if X is sparse enough for that to cost little and the result has room."""
-    if 8 * len(x) ** 2 > room or int(x.count_nonzero()) > _SPARSE * x.numel():
-        return None
-    own = scipy.sparse.csr_array(x.double().numpy())
-    found: Float64 = (own @ own.T).toarray()
-    return found
-
-
-def _scores(
-    walks: Walks, parts: Sequence[ComputationGraph], models: Sequence[KHopModel], y: Tensor, kind: Normalization
+def _find_scores(
+    walks: Walks, parts: Sequence[ComputationGraph], models: Sequence[KHopModel], kind: Normalization
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The gradient of each model, that with respect to A found for all of them at once; ``y`` has all their X w_k."""
+    """Yield the gradient of each model; those with respect to A are found for all models at once."""
     weight = torch.cat([part.weight.double() for part in parts]).numpy()
-    da = torch.from_numpy(walks.gradient(weight, y.numpy(), kind))
+    products = torch.cat([p.products for p in models])
+    da = torch.from_numpy(walks.gradient(weight, products.numpy(), kind))
     da[~torch.cat([part.felt for part in parts])] = 0
     for p, own in zip(models, torch.split(da, [part.num_edges for part in parts]), strict=True):
         yield p.rows[:, 0].T @ p.weights, own

@@ -16,7 +16,7 @@ from torch_geometric.explain.config import MaskType
 
 from .._base.errors import InputError, UnsupportedError
 from ..graph.computation_graph import ComputationGraph
-from ..model.call import Route
+from ..model.record import Route
 from ..model.target import Target
 from ..surrogate.difference import DifferenceModel
 from .digest import digest_of

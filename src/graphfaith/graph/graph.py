@@ -47,8 +47,6 @@ class Graph:
         ends: Int64 = edge_index.detach().cpu().numpy()
         self.source, self.sink = (ends[0], ends[1]) if flow == "source_to_target" else (ends[1], ends[0])
         self._index_edges()
-        # What a model computed on this graph as a whole; see Whole.remembered.
-        self.memory: weakref.WeakKeyDictionary[torch.nn.Module, dict[str, Any]] = weakref.WeakKeyDictionary()
 
     def _index_edges(self) -> None:
         loops = np.flatnonzero(self.source == self.sink)

@@ -20,7 +20,8 @@ from .._base.threads import one_thread
 from ..explanation.digest import scores_digest
 from ..explanation.masks import target_of
 from ..model.target import Target
-from ..sampling.neighborhood import Neighborhood, Perturbations, as_neighborhood
+from ..sampling.neighborhood import Neighborhood, as_neighborhood
+from ..sampling.perturbations import Perturbations
 from ..surrogate.difference import DifferenceModel, LinearModel, SubgraphModel
 from ..surrogate.estimate import Unfaithfulness, estimated
 
@@ -105,7 +106,7 @@ def _chunks(target: Target, near: Neighborhood, num_samples: int, seed: int) -> 
 
 def change_of(target: Target, perturbations: Perturbations) -> Tensor:
     """F(X, A) - F(X - eps_X, A - eps_A), [S], in double precision."""
-    return target.value - target.evaluate(perturbations.x, perturbations.weight).double()
+    return target.changes(perturbations)
 
 
 def subgraph_lower_bound(

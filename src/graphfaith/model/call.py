@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -19,17 +18,14 @@ from ..graph.computation_graph import ComputationGraph
 from .layers import Degrees, message_passing_layers, takes_edge_weight, unmasked_afterwards
 from .products import Products, convolutions
 from .readout import Readout
+from .record import Record, Route
 from .task import Task
 
-Route = Literal["weight", "mask"]
 Edges = Literal["auto", "weight", "mask"]
-
-# How a model takes A does not change from node to node, so it is found out once a model.
-_ROUTES: weakref.WeakKeyDictionary[torch.nn.Module, Route] = weakref.WeakKeyDictionary()
 
 
 def check_edges(edges: str) -> Edges:
-    """``edges`` if it is a way to take A."""
+    """Return ``edges`` if it names a way to take A."""
     if edges not in get_args(Edges):
         raise InputError(f"edges must be one of {', '.join(get_args(Edges))} (got {edges!r})")
     return edges  # type: ignore[return-value]
@@ -39,12 +35,13 @@ class Call:
     """The model's output as a function of X and A on ``part``.
 
     ``loop_weight`` is the weight of the self-loops that the model's layers add, None if they add none. ``rows`` are
-    the explained rows of the output there.
+    the explained rows of the output there. ``record`` is what is known of the model.
     """
 
     def __init__(
         self,
         model: torch.nn.Module,
+        record: Record,
         task: Task,
         readout: Readout,
         part: ComputationGraph,
@@ -52,30 +49,30 @@ class Call:
         edges: Edges,
     ) -> None:
         self.model, self.task, self.readout, self.part, self.loop_weight = model, task, readout, part, loop_weight
-        # Layers that add loops get every loop, last and in node order: PyG misplaces a mask otherwise. Others get
-        # those that are there.
+        # Layers that add self-loops are given every loop, last and in node order, because PyG would misplace a mask
+        # otherwise. Other layers are given the loops that the graph has.
         self._read = None if loop_weight is not None else part.felt.nonzero().view(-1)
         places = torch.arange(part.num_edges) if self._read is None else self._read
         self._edge_index = self.edges_at(places)
         self._kwargs, self.rows = self.arguments_at(places)
         self.products: Products | None = None
-        self.degrees: Degrees | None = None  # those that the part was cut out for; None if nothing was left out
-        self.route: Route = self._find_route(edges)
+        self.degrees: Degrees | None = None  # the degrees that the part was cut out for; None if nothing was cut off
+        self.route: Route = self._find_route(edges, record)
         if self.route == "weight" and self._read is None:  # every self-loop is given
             layers = convolutions(model)
             if layers:
-                self.products = Products(layers, self._edge_index, part.num_nodes, _near(part))
+                self.products = Products(layers, self._edge_index, part.num_nodes, _count_near(part))
 
     @cached_property
     def output(self) -> Tensor:
-        """The model's output on the part as it is."""
+        """The model's output on the unperturbed part."""
         with torch.no_grad(), one_thread(self.is_small):
             return self(self.part.x, self.part.weight)
 
     def sees(self, test: Callable[[Tensor, dict[str, Any]], bool]) -> bool:
-        """``test`` of the ``edge_index`` and the keyword arguments that the model is called with on the part.
+        """Return ``test`` of the ``edge_index`` and the keyword arguments that the model is called with on the part.
 
-        With masks there are no weights to pass: the part as it is has messages of weight 1.
+        With masks there are no weights to pass: in the unperturbed part every message has weight 1.
         """
         weight = self.part.weight if self._read is None else self.part.weight[self._read]
         own = {"edge_weight": weight} if self.route == "weight" else {}
@@ -88,7 +85,7 @@ class Call:
 
     @contextmanager
     def first_order(self) -> Iterator[None]:
-        """Let derivatives be found in closed form, where there is one: quicker, but they cannot be derived again."""
+        """Allow derivatives in closed form, which are quicker but cannot be differentiated again."""
         if self.products is None:
             yield
             return
@@ -117,10 +114,10 @@ class Call:
         )
 
     def batch(self, x: Tensor, weight: Tensor, *, trimmed: bool) -> Tensor:
-        """The output on S graphs, [S, n, ...], by one call with a leading dimension on what differs.
+        """Return the output on S graphs, [S, n, ...], by one call with a leading dimension on what differs.
 
-        The model's forward was not written for that, so whether it does has to be tried. ``trimmed`` computes no more
-        than the explained rows need, and gives them alone, [S, rows, ...].
+        The model's forward was not written for that, so the caller must verify the result. ``trimmed`` computes no more
+        than the explained rows need, and returns those alone, [S, rows, ...].
         """
         assert self.products is not None
         with self.products.batch(weight, trimmed=trimmed):
@@ -128,9 +125,9 @@ class Call:
             return out
 
     def __call__(self, x: Tensor, weight: Tensor, matrix: Tensor | None = None, *, plain: bool = False) -> Tensor:
-        """The model's output with features ``x`` [n, d] and A's entries ``weight`` [e].
+        """Return the model's output with features ``x`` [n, d] and A's entries ``weight`` [e].
 
-        ``matrix`` is N(A) of ``weight``, if that has been computed already. ``plain`` leaves all to PyG's layers.
+        ``matrix`` is N(A) of ``weight``, if it has been computed already. ``plain`` uses PyG's layers unchanged.
         """
         if self._read is not None:
             weight = weight[self._read]
@@ -146,37 +143,31 @@ class Call:
             except AssertionError as error:
                 if str(error):
                     raise
-                # PyG says nothing when a mask has not as many entries as there are messages.
+                # PyG's assertion has no text when a mask has another number of entries than there are messages.
                 raise UnsupportedError(
                     f"a layer of {type(self.model).__name__} does not pass one message for each edge it was given "
-                    "(it drops, splits or adds edges), so they cannot be masked: let forward take edge_weight"
+                    "(it drops, splits or adds edges), so its messages cannot be masked: let forward take edge_weight"
                 ) from error
 
     def edges_at(self, places: Tensor) -> Tensor:
-        """The ``edge_index`` that holds the entries of A at ``places``, in the direction the model reads it."""
+        """Return the ``edge_index`` of the entries of A at ``places``, in the direction in which the model reads it."""
         edges = self.part.edge_index[:, places]
         return edges if self.readout.graph.flow == "source_to_target" else edges.flip(0)
 
     def arguments_at(self, places: Tensor) -> tuple[dict[str, Any], Tensor]:
-        """The model's keyword arguments if it is given the edges at ``places``, and its explained rows then."""
+        """Return the model's keyword arguments for the edges at ``places``, and the explained rows of its output."""
         arguments = self.readout.arguments(self.part, places, self.loop_weight)
         return arguments, self.readout.rows_on(self.part, places)
 
-    def _find_route(self, forced: Edges) -> Route:
+    def _find_route(self, forced: Edges, record: Record) -> Route:
         name, layers = type(self.model).__name__, message_passing_layers(self.model)
-        route: Route = "mask" if forced == "mask" else _ROUTES.get(self.model, "mask")
-        if forced != "mask" and self.model not in _ROUTES and takes_edge_weight(self.model):
-            self.route = "weight"
-            with torch.enable_grad():
-                weight = self.part.weight.detach().clone().requires_grad_()
-                try:
-                    out = self(self.part.x, weight)
-                except TypeError:  # forward takes any keyword, but what it hands them on to does not
-                    out = torch.zeros(())
-                read = out.requires_grad and torch.autograd.grad(out.sum(), weight, allow_unused=True)[0] is not None
-            route = "weight" if read else "mask"
+        route: Route = "mask"
+        if forced != "mask":
+            if record.route is None:
+                record.route = "weight" if takes_edge_weight(self.model) and self._reads_weight() else "mask"
+            route = record.route
         if forced == "weight" and route == "mask":
-            raise ModelError(f'{name} takes no edge_weight or ignores it: use edges="mask", or "auto"')
+            raise ModelError(f'{name} takes no edge_weight or ignores it: use edges="mask" or edges="auto"')
         if route == "mask" and self.readout.graph.edge_weight is not None:
             raise ModelError(f"{name} ignores the edge_weight it is given")
         if route == "mask" and not layers:
@@ -184,13 +175,24 @@ class Call:
         for layer in layers if route == "mask" else ():
             if layer.explain is False:
                 raise ModelError(f"{layer} has explain=False, so its messages cannot be masked: set it to None")
-        if forced != "mask":
-            _ROUTES[self.model] = route
         return route
 
+    def _reads_weight(self) -> bool:
+        """Return whether the output depends on ``edge_weight``, according to autograd."""
+        self.route = "weight"
+        with torch.enable_grad():
+            weight = self.part.weight.detach().clone().requires_grad_()
+            try:
+                out = self(self.part.x, weight)
+            except TypeError:  # forward takes any keyword, but the function that it calls does not
+                return False
+            if not out.requires_grad:
+                return False
+            return torch.autograd.grad(out.sum(), weight, allow_unused=True)[0] is not None
 
-def _near(part: ComputationGraph) -> list[int] | None:
-    """How many nodes there are within 0, 1, ..., M hops of the explained ones, if those come first."""
+
+def _count_near(part: ComputationGraph) -> list[int] | None:
+    """Return how many nodes there are within 0, 1, ..., M hops of the explained ones, if nodes are in that order."""
     hop = part.hop.numpy()
     if bool((hop[1:] < hop[:-1]).any()):
         return None
@@ -199,7 +201,7 @@ def _near(part: ComputationGraph) -> list[int] | None:
 
 
 def as_rows(out: Tensor, task: Task) -> Tensor:
-    """The output with a row for each thing it says something of; a graph's may come without one."""
+    """Return the output with a row for each node, edge or graph; that of a single graph may come without one."""
     wanted = 2 if task.mode == "multiclass_classification" else 1
     if task.level == "graph" and out.dim() < wanted:
         out = out.unsqueeze(0)

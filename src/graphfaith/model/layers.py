@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import operator
-import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch_geometric import nn
 from torch_geometric.explain.algorithm.utils import clear_masks
@@ -44,47 +40,9 @@ _LINEAR = (torch.nn.Linear, nn.Linear)
 Degrees = Literal["none", "in", "out"]
 
 
-_WALKED: weakref.WeakKeyDictionary[torch.nn.Module, list[torch.nn.Module]] = weakref.WeakKeyDictionary()
-
-
-def modules_of(model: torch.nn.Module) -> list[torch.nn.Module]:
-    """``list(model.modules())``, in the same order, without the names that are made on the way there.
-
-    Models are walked through a dozen times an explanation, so the list is kept while :func:`evaluating` lasts, and no
-    longer: it would miss a module that was replaced.
-    """
-    kept = _WALKED.get(model)
-    if kept is not None:
-        return kept
-    found: list[torch.nn.Module] = []
-    seen: set[torch.nn.Module] = set()
-    ahead: list[torch.nn.Module | None] = [model]
-    while ahead:
-        module = ahead.pop()
-        if module is None or module in seen:
-            continue
-        seen.add(module)
-        found.append(module)
-        if module._modules:
-            ahead.extend(reversed(list(module._modules.values())))
-    return found
-
-
 def message_passing_layers(model: torch.nn.Module) -> list[MessagePassing]:
     """The layers of ``model`` that pass messages, in the order in which they are registered."""
-    return [module for module in modules_of(model) if isinstance(module, MessagePassing)]
-
-
-def state_of(model: torch.nn.Module) -> list[Tensor]:
-    """Parameters and buffers of ``model``."""
-    return [
-        tensor
-        for module in modules_of(model)
-        for place in (module._parameters, module._buffers)
-        if place
-        for tensor in place.values()
-        if tensor is not None
-    ]
+    return [module for module in model.modules() if isinstance(module, MessagePassing)]
 
 
 def counted_hops(model: torch.nn.Module) -> int:
@@ -129,7 +87,7 @@ def heterogeneous_part(model: torch.nn.Module) -> str | None:
     >>> heterogeneous_part(GCN(2, 4, num_layers=2)) is None
     True
     """
-    for module in modules_of(model):
+    for module in model.modules():
         if isinstance(module, _HETEROGENEOUS):
             return type(module).__name__
         # to_hetero keeps a layer for each edge type in a dictionary whose keys are the types.
@@ -154,7 +112,7 @@ def widest_layer(model: torch.nn.Module) -> int:
     A linear layer is as wide as its output: of its input there is one copy, not one for every edge.
     """
     width = 16
-    for module in modules_of(model):
+    for module in model.modules():
         if not module._parameters:
             continue
         linear = isinstance(module, _LINEAR)
@@ -162,60 +120,6 @@ def widest_layer(model: torch.nn.Module) -> int:
             if parameter is not None and not is_lazy(parameter):
                 width = max((width, *(parameter.shape[:1] if linear else parameter.shape)))
     return width
-
-
-# A model is changed while it is called (its mode, its masks), so one thread at a time may do so.
-_LOCKS: weakref.WeakKeyDictionary[torch.nn.Module, threading.RLock] = weakref.WeakKeyDictionary()
-_LOCKS_LOCK = threading.Lock()
-
-
-@contextmanager
-def evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """Put ``model`` in eval mode and leave every module as it was found, by one thread at a time.
-
-    A tensor that a forward has left on a module is taken away again: it may be of a batch of samples, and no tensor
-    outside of that.
-    """
-    with _LOCKS_LOCK:
-        lock = _LOCKS.setdefault(model, threading.RLock())
-    with lock:
-        if model in _WALKED:  # by this thread, further out
-            yield
-            return
-        modules = _WALKED[model] = modules_of(model)
-        found = [(module, module.training, (dict(vars(module)), dict(module._buffers))) for module in modules]
-        # A model may do more in its own train(), so it is spared only if there is none and nothing to be done.
-        if any(module.training or _switches_modes_itself(module) for module in modules):
-            model.eval()
-        try:
-            yield
-        finally:
-            _WALKED.pop(model, None)
-            for module, training, (attributes, buffers) in found:
-                if module.training is not training:
-                    module.training = training
-                _put_back(vars(module), attributes)
-                _put_back(module._buffers, buffers)
-
-
-def _put_back(place: dict[str, Any], before: dict[str, Any]) -> None:
-    """Undo what a forward may have overwritten by a tensor: attributes that were tensors or nothing, and buffers."""
-    # Nearly always nothing was; as tensors have no plain equality, values are compared by identity.
-    if (
-        len(place) == len(before)
-        and all(map(operator.is_, place, before))
-        and all(map(operator.is_, place.values(), before.values()))
-    ):
-        return
-    for name in [name for name, value in place.items() if isinstance(value, Tensor)]:
-        if place[name] is not before.get(name):
-            del place[name]
-    place.update({name: value for name, value in before.items() if value is None or isinstance(value, Tensor)})
-
-
-def _switches_modes_itself(module: torch.nn.Module) -> bool:
-    own = (getattr(module.train, "__func__", None), getattr(module.eval, "__func__", None))
-    return own != (torch.nn.Module.train, torch.nn.Module.eval)
 
 
 @contextmanager

@@ -1,9 +1,8 @@
-"""Where F is computed: the smallest part of the graph on which the model gives what it gives on all of it."""
+"""Where F is computed: the smallest part of the graph on which the model gives what it gives on the whole graph."""
 
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,32 +11,27 @@ from torch import Tensor
 
 from .._base.errors import GraphfaithError, ModelError, ReachWarning, said
 from ..graph.computation_graph import ComputationGraph
-from .batching import batching_of
 from .call import Call, Edges
 from .layers import Degrees, degrees_read, message_passing_layers
 from .readout import Readout, is_pairs
-from .whole import Whole
+from .whole import Whole, largest
 
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}
-_SEARCHED = 16  # hops that are tried beyond a reach that is too short, to say which would be right
+_SEARCHED = 16  # hops that are tried beyond a reach that is too short, to tell the user which reach would be right
 _PROBES = 4
-_SMOOTH = ("add", "sum", "mean")  # aggregations through which every neighbour is felt
-
-# The reach of a model is tried with other features once, and a reach that is too long is said once.
-_PROBED: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
-_WARNED: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
+_SMOOTH = ("add", "sum", "mean")  # aggregations through which every neighbour has an effect
 
 
 class Placement:
     """The search for the part of the graph that F is computed on.
 
-    F there has to be F on the whole graph, for the features as they are and, once a model, for random ones: with
-    constant features a reach that is too short shows in derivatives alone.
+    On that part the model has to give what it gives on the whole graph: with the features of the graph and, once for
+    each model, with random features, because with constant features a reach that is too short shows in derivatives
+    alone.
 
-    On a ``large`` graph, on which to run the model would take more memory than an explanation, a part two hops wider
-    stands for the whole graph, and one proof for a model and a graph has to do. ``check_size`` is asked before the
-    model is run on so many nodes and edges, and may refuse. ``later`` leaves the proof to who runs the model on the
-    part anyway (``proven`` is then False), if it has succeeded for another node.
+    On a ``large`` graph, where running the model would take more memory than an explanation, a part two hops wider
+    stands for the whole graph, and one proof serves all nodes. ``check_size`` is called before the model is run on so
+    many nodes and edges, and may refuse.
     """
 
     def __init__(
@@ -50,41 +44,21 @@ class Placement:
         *,
         large: bool,
         check_size: Callable[[int, int], None],
-        later: bool = False,
     ) -> None:
         self.whole, self.readout, self.num_hops, self.edges, self.name = whole, readout, num_hops, edges, name
-        self.large, self.later, self._check_size = large, later and not large, check_size
-        self.proven = True
-        self.model, self.graph = whole.model, whole.graph
+        self.large, self._check_size = large, check_size
+        self.model, self.record, self.graph = whole.model, whole.record, whole.graph
         self._probe: tuple[Tensor, Tensor] | None = None
         self._failure: Exception | None = None
-        self._remember()
-
-    def _remember(self) -> None:
-        # What has been found out about the model on this graph, while neither is written to.
-        self.facts: dict[str, Any] = self.whole.remembered("facts", dict)
-        self._output: Tensor | None = None
-
-    @property
-    def expected(self) -> Tensor:
-        """The model's output on the whole graph."""
-        if self._output is None:
-            self._output = self.whole.output()
-        return self._output
 
     def scale(self, call: Call) -> float:
-        """The largest output there is: on the whole graph, or if that is too large on the part of ``call``."""
-        if self.large:
-            return largest(call.output)
-        if "scale" not in self.facts:
-            self.facts["scale"] = largest(self.expected)
-        scale: float = self.facts["scale"]
-        return scale
+        """Return the largest magnitude of the output on the whole graph, or on the part if the graph is large."""
+        return largest(call.output) if self.large else self.whole.scale()
 
     def find(self) -> Call:
-        """The model's call on the computation graph, or on the whole graph if it looks at all of it."""
-        if not (self.readout.reads_whole_graph or self.facts.get("looks at all")):
-            call = self._local()
+        """Return the model's call on the computation graph, or on the whole graph if it looks at all of it."""
+        if not (self.readout.reads_whole_graph or self.whole.facts.looks_at_all):
+            call = self._find_local()
             if call is not None:
                 return call
         if self.large:
@@ -96,7 +70,7 @@ class Placement:
             if call is not None and self._fits(call):
                 return call
         if self.edges == "auto" and not self.whole.weighted:
-            # Some models do otherwise without weights than with weights of 1.
+            # Some models compute something else without weights than with weights of 1.
             self.edges = "mask"
             return self.find()
         if self._failure is not None:
@@ -106,7 +80,7 @@ class Placement:
             "it cannot be explained"
         )
 
-    def _local(self) -> Call | None:
+    def _find_local(self) -> Call | None:
         call = self._try(self.num_hops)
         if call is None and self.large:
             self._check_size(self.graph.num_nodes, self.graph.num_edges)
@@ -114,13 +88,12 @@ class Placement:
             call = self._try(self.num_hops)
         if call is None:
             self.whole.forget()
-            self._remember()
             self._probe = None
             call = self._try(self.num_hops)
         if call is not None:
             return call
         if self._looks_at_all():
-            self.facts["looks at all"] = True  # for the next node
+            self.whole.facts.looks_at_all = True  # for the next node
             return None
         for hops in range(self.num_hops + 1, self.num_hops + 1 + _SEARCHED):
             for call in self._calls(hops):
@@ -132,17 +105,17 @@ class Placement:
         return None
 
     def _looks_at_all(self) -> bool:
-        """Whether the output depends on what no message can bring: a copy of the graph beside it, not connected."""
+        """Return whether the output depends on what no message can bring, such as an unconnected copy of the graph."""
         if self.whole.task.level == "graph":
             return True
         (x, edge_index), kwargs = self.whole.arguments()
-        expected = self.expected
-        return self._sees_copy(x, edge_index, kwargs, self.readout.rows, expected[self.readout.rows], largest(expected))
+        rows, expected = self.readout.rows, self.whole.output()
+        return self._sees_copy(x, edge_index, kwargs, rows, expected[rows], largest(expected))
 
     def _sees_copy(
         self, x: Tensor, edge_index: Tensor, kwargs: dict[str, Any], rows: Tensor, expected: Tensor, scale: float
     ) -> bool:
-        """Whether rows of the output on some graph are other ones if there is a copy of it with random features."""
+        """Return whether rows of the output change if a copy of the graph with random features stands beside it."""
         other = torch.randn(x.shape, generator=torch.Generator().manual_seed(1)).to(x.dtype)
         sizes = (len(x), edge_index.size(1))
         twice = {
@@ -153,32 +126,31 @@ class Placement:
         }
         try:
             edges = torch.cat([edge_index, edge_index + len(x)], dim=1)
-            found = self.model(torch.cat([x, other]), edges, **twice)[rows]
-        except Exception:  # a model that has something for every node cannot be given more of them
+            output = self.model(torch.cat([x, other]), edges, **twice)[rows]
+        except Exception:  # a model that has a parameter for every node cannot be given more of them
             return True
-        return not _close(found, expected, scale)
+        return not is_close(output, expected, scale)
 
     def _try(self, num_hops: int) -> Call | None:
         for call in self._calls(num_hops):
             how = (num_hops, self.edges, call.degrees, call.loop_weight)
-            if (self.large and self.facts.get("proved") == how) or self._puts_off(call):
-                self.proven = self.large
+            if self.large and self.whole.facts.proved == how:
                 return call
             if not self._fits(call):
                 continue
-            # Where nothing is outside, nothing has been shown of what is.
-            if self._outside(call) == 0:
+            # If the part holds every node, the comparison says nothing of nodes outside.
+            if self._count_outside(call) == 0:
                 return call
-            if _PROBED.get(self.model) != num_hops:
+            if self.record.probed != num_hops:
                 if not self._fits_with_other_features(call):
                     continue
-                _PROBED[self.model] = num_hops
-            self.facts["proved"] = how
+                self.record.probed = num_hops
+            self.whole.facts.proved = how
             return call
         return None
 
     def _calls(self, num_hops: int) -> Iterator[Call]:
-        """The model on computation graphs of so many hops, the most likely first."""
+        """Yield the model's calls on computation graphs of so many hops, the most likely one first."""
         own = degrees_read(self.model)
         options: tuple[Degrees, ...] = (own,) if own == "out" else (own, "out")
         for degrees in options:
@@ -198,49 +170,34 @@ class Placement:
     def _loop_weights(self) -> tuple[float | None, ...]:
         layers = message_passing_layers(self.model)
         added = [getattr(layer, "add_self_loops", False) for layer in layers]
-        # GCNConv(improved=True) gives its loops a 2, but without weights a 1 as to any other edge.
+        # GCNConv(improved=True) gives its loops a weight of 2, but a weight of 1 if it is called without weights.
         improved = self.whole.weighted and any(getattr(layer, "improved", False) for layer in layers)
         # A model whose layers disagree about self-loops is explained without implied ones.
         return (2.0 if improved else 1.0, None) if added and all(added) else (None,)
 
-    def _puts_off(self, call: Call) -> bool:
-        """Whether the proof is left to who runs the model: another has succeeded, or the part is all there is."""
-        if not self.later or call.degrees is None or batching_of(call) == "vmap":
-            return False
-        how = (call.part.num_hops, self.edges, call.degrees, call.loop_weight)
-        return self.facts.get("proved") == how or call.part.num_nodes == self.graph.num_nodes
-
     def _call(self, part: ComputationGraph, loop_weight: float | None, degrees: Degrees | None = None) -> Call | None:
-        """The model on ``part``; None if it cannot be run there, as when it has a parameter for every node."""
+        """Return the model's call on ``part``, or None if it fails there because it has a parameter for every node."""
         self._check_size(part.num_nodes, part.num_edges)
         try:
-            call = Call(self.model, self.whole.task, self.readout, part, loop_weight, self.edges)
+            call = Call(self.model, self.record, self.whole.task, self.readout, part, loop_weight, self.edges)
             call.degrees = degrees
-            if not self._puts_off(call):
-                _ = call.output  # which may fail
+            _ = call.output  # runs the model, which may fail
             return call
         except GraphfaithError:
             raise
-        except Exception as error:  # whatever the user's own forward may raise
+        except Exception as error:  # the user's own forward may raise anything
             self._failure = error
             return None
 
     def _fits(self, call: Call) -> bool:
-        """Whether the model gives on a part what it gives on the whole graph."""
+        """Return whether the model gives on a part what it gives on the whole graph."""
         if self.large:
             return self._same_as_wider(call, call.part.x, call.output)
-        return self._same(call.output, self.expected, call)
+        expected = self.whole.output()[self.readout.rows]
+        return is_close(call.output[call.rows], expected, self.whole.scale())
 
-    def same(self, found: Tensor, expected: Tensor, scale: float) -> bool:
-        """Whether two outputs differ by no more than rounding, if the largest there is has this scale."""
-        return _close(found, expected, scale)
-
-    def _same(self, found: Tensor, expected: Tensor, call: Call) -> bool:
-        scale = self.scale(call) if expected is self._output else largest(expected)
-        return _close(found[call.rows], expected[self.readout.rows], scale)
-
-    def _outside(self, call: Call) -> int:
-        """How many nodes there are in what the part is compared with that are not in the part."""
+    def _count_outside(self, call: Call) -> int:
+        """Return how many nodes the part lacks of those in the graph that it is compared with."""
         if not self.large:
             return self.graph.num_nodes - call.part.num_nodes
         return self._wider(call).num_visible - call.part.num_visible
@@ -249,8 +206,8 @@ class Placement:
         seeds, hops = self.readout.seeds, call.part.num_hops + 2
         return ComputationGraph.around(self.graph, seeds, hops, out_degrees=True, loop_weight=call.loop_weight)
 
-    def _same_as_wider(self, call: Call, x: Tensor, found: Tensor) -> bool:
-        """The same for a part of two hops more, on which other nodes than those of the part have random features."""
+    def _same_as_wider(self, call: Call, x: Tensor, output: Tensor) -> bool:
+        """Return whether ``output`` is that of a part two hops wider, whose additional nodes have random features."""
         wider = self._wider(call)
         beyond = self._call(wider, call.loop_weight)
         if beyond is None:
@@ -263,15 +220,15 @@ class Placement:
         own[places] = x
         expected = beyond(own, wider.weight)
         scale = largest(expected)
-        if not _close(found[call.rows], expected[beyond.rows], scale):
+        if not is_close(output[call.rows], expected[beyond.rows], scale):
             return False
-        # What is read from all nodes alike is not seen from a part of them.
+        # A part of the nodes does not show what a model reads from all nodes alike.
         return x is not call.part.x or not beyond.sees(
             lambda edges, kwargs: self._sees_copy(own, edges, kwargs, beyond.rows, expected[beyond.rows], scale)
         )
 
     def _fits_with_other_features(self, call: Call) -> bool:
-        """The same with random features; a model that has no use for those is taken at its word."""
+        """Return whether :meth:`_fits` also holds for random features; a model that fails on those is trusted."""
         generator = torch.Generator().manual_seed(0)
         try:
             if self.large:
@@ -282,43 +239,45 @@ class Placement:
                 drawn = torch.randn(x.shape, generator=generator, dtype=torch.float32).to(x.dtype)
                 self._probe = drawn, self.whole.output_with(drawn)
             drawn, expected = self._probe
-            found = call(drawn[call.part.nodes], call.part.weight)
-        except Exception:  # features that are ids of something, for one
+            output = call(drawn[call.part.nodes], call.part.weight)
+        except Exception:  # features may be ids that the model looks up, for example
             return True
-        return not bool(torch.isfinite(expected).all()) or self._same(found, expected, call)
+        if not bool(torch.isfinite(expected).all()):
+            return True
+        return is_close(output[call.rows], expected[self.readout.rows], largest(expected))
 
     def check_reach(self, call: Call) -> None:
-        """Warn, once a model, if features of the outermost hop cannot matter: the reach is shorter than thought."""
+        """Warn, once for each model, if features of the outermost hop cannot matter: the reach is too long."""
         part, model = call.part, self.model
-        if _WARNED.get(model) == self.num_hops:
+        if self.record.warned == self.num_hops:
             return
         ring = part.hop[: part.num_visible]
-        # A layer may divide what a node sends by its in-degree, and so by nothing if none goes in.
+        # A layer may divide what a node sends by its in-degree, and so by zero if no edge leads to the node.
         heard = torch.zeros(part.num_nodes, dtype=torch.bool)
         heard[part.edge_index[1][part.felt]] = True
         outermost = (ring == self.num_hops) & (heard[: part.num_visible] | (degrees_read(model) == "none"))
         smooth = all(getattr(layer, "aggr", "") in _SMOOTH for layer in message_passing_layers(model))
         if not smooth or not bool(outermost.any()):
             return
-        _WARNED[model] = self.num_hops
+        self.record.warned = self.num_hops
         generator = torch.Generator().manual_seed(0)
         felt = 0
-        for _ in range(_PROBES):  # a feature that is 0 or a unit that is dead may hide a path; random ones do not
+        for _ in range(_PROBES):  # a feature that is 0 or a dead unit may hide a path; random features do not
             try:
-                felt = max(felt, _reach(call, ring, generator))
-            except Exception:  # features that are ids of something, for one
+                felt = max(felt, _measure_reach(call, ring, generator))
+            except Exception:  # features may be ids that the model looks up, for example
                 return
         if 0 < felt < self.num_hops:
             warnings.warn(
                 f"messages of {type(model).__name__} seem to go {felt} hops, not {self.num_hops}: pass "
                 f"num_hops={felt} for a smaller computation graph and a better fit",
                 ReachWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
 
-def _reach(call: Call, ring: Tensor, generator: torch.Generator) -> int:
-    """The furthest hop whose features the explained rows depend on, at random features."""
+def _measure_reach(call: Call, ring: Tensor, generator: torch.Generator) -> int:
+    """Return the furthest hop whose features the explained rows depend on, at random features."""
     part = call.part
     with torch.enable_grad():
         x = torch.randn(part.x.shape, generator=generator).to(part.x.dtype).requires_grad_()
@@ -331,14 +290,9 @@ def _reach(call: Call, ring: Tensor, generator: torch.Generator) -> int:
     return int(max([0, *ring[seen].tolist()]))
 
 
-def _close(found: Tensor, expected: Tensor, scale: float) -> bool:
-    """Whether two outputs differ by no more than rounding, if the largest output there is has this scale."""
-    tolerance = _TOLERANCE.get(found.dtype, 1e-2)
-    if found.shape == expected.shape and bool(((found - expected).abs() <= tolerance * scale).all()):
-        return True  # as nearly always; the rest takes several times as long
-    return torch.allclose(found, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
-
-
-def largest(values: Tensor) -> float:
-    """The largest finite magnitude."""
-    return float(values.detach().nan_to_num(0.0, 0.0, 0.0).abs().max())
+def is_close(output: Tensor, expected: Tensor, scale: float) -> bool:
+    """Return whether two outputs differ by no more than rounding, if the largest output there is has this scale."""
+    tolerance = _TOLERANCE.get(output.dtype, 1e-2)
+    if output.shape == expected.shape and bool(((output - expected).abs() <= tolerance * scale).all()):
+        return True  # nearly always; allclose takes several times as long
+    return torch.allclose(output, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True)

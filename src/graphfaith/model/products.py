@@ -1,9 +1,9 @@
 """Graph convolutions as products with a matrix, for many graphs at once.
 
-A layer that gathers, multiplies and scatters does so for every sample, edge and unit. The matrix D^-1/2 A D^-1/2 is the
-same for every layer. On a computation graph of a few dozen nodes it is small, and one batched product with it is
-several times faster than PyG's messages; on a larger one the matrices of all samples make one sparse matrix. The
-numbers are the same up to rounding.
+PyG's layers gather, multiply and scatter a number for every sample, edge and unit. The matrix N(A) = D^-1/2 A D^-1/2 is
+the same for every layer. On a computation graph of a few dozen nodes it is small, and one batched product with it is
+several times faster than PyG's messages. On a larger graph the matrices of all samples form one sparse matrix. Both
+give PyG's numbers up to rounding.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from torch.autograd.function import once_differentiable
 from torch_geometric.nn import GCNConv, Linear, SumAggregation
 
 from ..graph.graph import Int64
-from .layers import modules_of
 
 LARGEST = 128  # nodes; beyond it a dense matrix has more zeros than a sparse one has detours
 
@@ -30,7 +29,7 @@ Multiply = Callable[[Tensor, Any], Tensor]  # from (X, the layer's W as a module
 
 def convolutions(model: torch.nn.Module) -> list[Any]:
     """The layers of ``model`` that are products with N(A) if all self-loops are given."""
-    return [layer for layer in modules_of(model) if _is_plain(layer)]
+    return [layer for layer in model.modules() if _is_plain(layer)]
 
 
 _HOOKS = tuple(name for name in vars(GCNConv(1, 1)) if name.endswith("hooks"))

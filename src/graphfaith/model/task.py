@@ -119,6 +119,13 @@ class Task:
         total = (out.reshape(-1) * sign).sum()
         return total + (labels == 0).sum() if self.return_type == "probs" else total
 
+    def value_of_each(self, outs: Tensor, labels: Tensor | None) -> Tensor:
+        """Return :meth:`value` for each of S outputs ``outs`` [S, r, ...], [S]."""
+        if labels is None or self.mode != "multiclass_classification":
+            return torch.stack([self.value(out, labels) for out in outs])
+        labels = labels.expand(len(outs), *labels.shape)
+        return outs.gather(-1, labels.unsqueeze(-1)).flatten(1).sum(dim=1)
+
     def values(self, out: Tensor, labels: Tensor | None) -> Tensor:
         """:meth:`value` of each of the rows by itself, [r]."""
         if labels is None:

@@ -1,8 +1,13 @@
-"""Neighbourhoods B(X, D_X) and B(A, D_A): distributions of perturbations, seeded so that nothing else matters.
+"""Neighbourhoods B(X, D_X) and B(A, D_A): distributions of perturbations whose samples depend on the seed alone.
 
 A sample is a pair (eps_X, eps_A); the perturbed graph is (X - eps_X, A - eps_A). The perturbation of an edge is a
-function of (seed, sample, edge) and that of a feature of (seed, sample, node, column), edges and nodes counted in
-the whole graph and self-loops by their node (see :mod:`graphfaith.sampling.draw`).
+function of (seed, sample, edge) and that of a feature of (seed, sample, node, column). Edges and nodes are counted in
+the whole graph, and self-loops by their node (see :mod:`graphfaith.sampling.draw`). So one node explained alone and the
+same node in a run over the whole graph see the same samples.
+
+A new neighbourhood is one class: a frozen dataclass with a ``notation``, registered by :func:`register_neighborhood`,
+that overrides :meth:`Neighborhood.edges` or :meth:`Neighborhood.features`. It gets its random numbers from
+:func:`draw_edges` and :func:`draw_features`.
 """
 
 from __future__ import annotations
@@ -10,8 +15,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -20,48 +25,9 @@ from torch import Tensor
 from .._base import memory
 from .._base.checks import check_count, check_seed
 from .._base.errors import InputError
-from .._base.scratch import lending, lent
 from ..graph.computation_graph import ComputationGraph
-from .draw import UInt64, below, joined_keys, keys, remembered_keys, symmetric, symmetric32
-
-
-@dataclass(frozen=True)
-class Perturbations:
-    """S samples of (eps_X, eps_A) on a computation graph; None stands for a part that is not perturbed."""
-
-    graph: ComputationGraph
-    features: Tensor | None  # [S, n, d]
-    edges: Tensor | None  # [S, e], in double precision
-
-    def __len__(self) -> int:
-        """How many samples there are."""
-        part = self.edges if self.edges is not None else self.features
-        return 0 if part is None else len(part)
-
-    def __getitem__(self, samples: slice | Tensor) -> Perturbations:
-        """Some of the samples."""
-        features = None if self.features is None else self.features[samples]
-        return Perturbations(self.graph, features, None if self.edges is None else self.edges[samples])
-
-    @property
-    def x(self) -> Tensor | None:
-        """X - eps_X, [S, n, d]; None if features stay as they are."""
-        return None if self.features is None else self.graph.x - self.features
-
-    @property
-    def weight(self) -> Tensor | None:
-        """A - eps_A, [S, e], in double precision; None if edges stay as they are."""
-        return None if self.edges is None else self.graph.weight.double() - self.edges
-
-    @property
-    def weight_with_own(self) -> Tensor:
-        """A as it is and A - eps_A, [S + 1, e] (A alone if edges stay), laid out entry after entry, as gathered."""
-        own, eps = self.graph.weight.double(), self.edges
-        both = torch.empty(len(own), 1 if eps is None else len(eps) + 1, dtype=own.dtype)
-        both[:, 0] = own
-        if eps is not None:
-            torch.sub(own.unsqueeze(1), eps.T, out=both[:, 1:])
-        return both.T
+from .draw import UInt64, below, joined_keys, keys, symmetric, symmetric32, uniform
+from .perturbations import Perturbations
 
 
 class Neighborhood:
@@ -74,45 +40,35 @@ class Neighborhood:
     True
     """
 
+    notation: ClassVar[str]  # the text form, with the names of fields in braces: "U(A,{sigma})"
     perturbs_features = False
     perturbs_edges = False
-    drops_edges = False  # whether an entry of A either stays as it is or goes
+    drops_edges = False  # whether an entry of A is either unchanged or removed
 
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor | None:  # noqa: ARG002
-        """eps_A of the given samples (their numbers), [S, e]."""
+        """Return eps_A of the samples of these numbers, [S, e], in double precision."""
         return None
 
     def features(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor | None:  # noqa: ARG002
-        """eps_X of the given samples (their numbers), [S, n, d]."""
+        """Return eps_X of the samples of these numbers, [S, n, d], in the precision of X."""
         return None
 
     def check(self, graph: ComputationGraph) -> None:
         """Raise an :class:`InputError` if this neighbourhood means nothing on ``graph``."""
 
-    def sample(
-        self, graph: ComputationGraph, num_samples: int, seed: int = 0, start: int = 0, *, passing: bool = False
-    ) -> Perturbations:
-        """Samples ``start`` to ``start + num_samples`` of the stream that ``seed`` names.
+    def sample(self, graph: ComputationGraph, num_samples: int, seed: int = 0, start: int = 0) -> Perturbations:
+        """Draw samples ``start`` to ``start + num_samples`` of the stream that ``seed`` names."""
+        return self.numbered(graph, np.arange(start, start + check_count(num_samples, "num_samples")), seed)
 
-        ``passing`` samples of features are in memory that the next ones will be written to.
-        """
-        return self.numbered(
-            graph, np.arange(start, start + check_count(num_samples, "num_samples")), seed, passing=passing
-        )
-
-    def numbered(
-        self, graph: ComputationGraph, samples: np.ndarray, seed: int = 0, *, passing: bool = False
-    ) -> Perturbations:
-        """Samples of these numbers of the stream that ``seed`` names."""
+    def numbered(self, graph: ComputationGraph, samples: np.ndarray, seed: int = 0) -> Perturbations:
+        """Draw the samples of these numbers of the stream that ``seed`` names."""
         check_seed(seed)
         self.check(graph)
-        with lending() if passing else nullcontext():
-            features = self.features(graph, samples, seed)
-        return Perturbations(graph, features, self.edges(graph, samples, seed))
+        return Perturbations(graph, self.features(graph, samples, seed), self.edges(graph, samples, seed))
 
     def sample_bytes(self, graph: ComputationGraph, width: int) -> int:
-        """What drawing a sample and evaluating F and p on it takes, about."""
-        # Messages of a layer are edges x width numbers, with a few copies under way at once.
+        """Estimate what it takes to draw a sample and to evaluate F and p on it."""
+        # The messages of a layer are edges x width numbers, of which a few copies exist at once.
         numbers = 4 * graph.num_edges * width + 6 * graph.num_edges + 6 * graph.num_nodes
         return 8 * (numbers + (3 * graph.x.numel() if self.perturbs_features else 0))
 
@@ -125,12 +81,10 @@ class Neighborhood:
         width: int = 16,
         room: int | None = None,
         size: int | None = None,
-        passing: bool = False,
     ) -> Iterator[Perturbations]:
-        """The same samples a chunk at a time, so that they fit in ``room`` bytes (64 MB if None).
+        """Draw the same samples a chunk at a time, so that a chunk fits in ``room`` bytes (64 MB if None).
 
-        ``width`` is that of the model's widest layer; ``size`` forces the number of samples in a chunk. ``passing``
-        is for who does not look at a chunk any more when the next one comes.
+        ``width`` is that of the model's widest layer; ``size`` forces the number of samples in a chunk.
         """
         check_count(num_samples, "num_samples")
         if size is None:
@@ -139,20 +93,77 @@ class Neighborhood:
         if size < 1:
             raise InputError(f"size must be at least 1 (got {size!r})")
         for start in range(0, num_samples, size):
-            yield self.sample(graph, min(size, num_samples - start), seed, start, passing=passing)
+            yield self.sample(graph, min(size, num_samples - start), seed, start)
 
     def __mul__(self, other: Neighborhood) -> Neighborhood:
-        """The product of a neighbourhood of features and one of edges."""
+        """Return the product of a neighbourhood of features and one of edges."""
         if not isinstance(other, Neighborhood):
             return NotImplemented
         return Product(self, other)
 
+    def __str__(self) -> str:
+        """Return the text form, which :func:`parse_neighborhood` reads."""
+        return self.notation.format(**{name: _format_number(getattr(self, name)) for name in _parameters(type(self))})
 
+
+def draw_edges(graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
+    """Draw a number in (0, 1) for every sample and entry of A, [S, e]: a function of (seed, sample, edge) alone."""
+    return torch.from_numpy(uniform(*_edge_keys(graph, samples, seed)))
+
+
+def draw_features(graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
+    """Draw a number in (0, 1) for every sample and feature, [S, n, d]: a function of (seed, sample, node, column)."""
+    rows, columns = _feature_keys(graph, samples, seed)
+    return torch.from_numpy(uniform(rows, columns)).view(len(samples), *graph.x.shape)
+
+
+# Text forms by their pattern, in the order in which they were registered.
+_NOTATIONS: dict[re.Pattern[str], type[Neighborhood]] = {}
+_NUMBER = r"[0-9.eE+-]+"
+
+N = TypeVar("N", bound=type[Neighborhood])
+
+
+def register_neighborhood(kind: N) -> N:
+    """Let :func:`parse_neighborhood`, the command line and the page read the ``notation`` of a class; a decorator.
+
+    >>> @register_neighborhood
+    ... @dataclass(frozen=True)
+    ... class HalvedEdges(Neighborhood):
+    ...     share: float
+    ...     notation = "H(A,{share})"
+    ...     perturbs_edges = True
+    ...     def edges(self, graph, samples, seed):
+    ...         return 0.5 * graph.weight.double() * (draw_edges(graph, samples, seed) < self.share)
+    >>> parse_neighborhood("H(A, 0.3)")
+    HalvedEdges(share=0.3)
+    """
+    names = _parameters(kind)
+    pattern = re.escape(kind.notation)
+    for name in names:
+        pattern = pattern.replace(re.escape(f"{{{name}}}"), f"(?P<{name}>{_NUMBER})")
+    if not names or re.compile(pattern).groups != len(names) or "x" in re.sub(r"\{[^}]*\}", "", kind.notation):
+        raise InputError(
+            f"the notation of {kind.__name__} must name each of its fields in braces and hold no 'x', which joins "
+            f"products (got {kind.notation!r})"
+        )
+    for known in [known for known, other in _NOTATIONS.items() if other.notation == kind.notation]:
+        del _NOTATIONS[known]  # the class was defined again, in a notebook for example
+    _NOTATIONS[re.compile(pattern)] = kind
+    return kind
+
+
+def _parameters(kind: type[Neighborhood]) -> list[str]:
+    return [field.name for field in fields(kind) if field.init] if is_dataclass(kind) else []
+
+
+@register_neighborhood
 @dataclass(frozen=True)
 class UniformEdges(Neighborhood):
     """U(A, sigma): each weight, self-loops included, moves by U[-sigma, sigma], clipped so that it stays >= 0."""
 
     sigma: float
+    notation = "U(A,{sigma})"
     perturbs_edges = True
 
     def __post_init__(self) -> None:
@@ -160,21 +171,19 @@ class UniformEdges(Neighborhood):
         _check_sigma(self.sigma, math.inf, "UniformEdges")
 
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
-        """eps = min(sigma (2 u - 1), A), so that A - eps >= 0."""
-        moved = torch.from_numpy(symmetric(*_edge_draws(graph, samples, seed), float(self.sigma)))
+        """Return eps = min(sigma (2 u - 1), A), so that A - eps >= 0."""
+        moved = torch.from_numpy(symmetric(*_edge_keys(graph, samples, seed), float(self.sigma)))
         moved = torch.minimum(moved, graph.weight.double())
         return moved if bool(graph.felt.all()) else moved.mul_(graph.felt)
 
-    def __str__(self) -> str:
-        """The paper's notation."""
-        return f"U(A,{_text(self.sigma)})"
 
-
+@register_neighborhood
 @dataclass(frozen=True)
 class BernoulliEdges(Neighborhood):
     """B(A, sigma): each edge, self-loops included, is dropped with probability sigma."""
 
     sigma: float
+    notation = "B(A,{sigma})"
     perturbs_edges = True
     drops_edges = True
 
@@ -183,20 +192,18 @@ class BernoulliEdges(Neighborhood):
         _check_sigma(self.sigma, 1.0, "BernoulliEdges")
 
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
-        """eps = A where u < sigma, 0 elsewhere."""
-        dropped = below(*_edge_draws(graph, samples, seed), float(self.sigma))
+        """Return eps = A where u < sigma, 0 elsewhere."""
+        dropped = below(*_edge_keys(graph, samples, seed), float(self.sigma))
         return torch.from_numpy(dropped) * (graph.weight.double() * graph.felt)
 
-    def __str__(self) -> str:
-        """The paper's notation."""
-        return f"B(A,{_text(self.sigma)})"
 
-
+@register_neighborhood
 @dataclass(frozen=True)
 class UniformFeatures(Neighborhood):
     """U(X, sigma r): each feature moves by U[-sigma r, sigma r], r = max(X) - min(X) over the whole graph."""
 
     sigma: float
+    notation = "U(X,{sigma}r)"
     perturbs_features = True
 
     def __post_init__(self) -> None:
@@ -214,24 +221,16 @@ class UniformFeatures(Neighborhood):
             )
 
     def features(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
-        """eps = sigma r (2 u - 1) for the nodes whose features F can see, 0 for the outermost one."""
-        nodes, columns = graph.x.shape
-        rows = keys(seed, "feature", samples[:, None], graph.nodes.numpy()[None, :]).reshape(-1)
-        names = remembered_keys(seed, "column", np.arange(columns))
-        held = lent("features", len(rows), columns)
-        out = None if held is None else held.numpy()
-        # The outermost node is drawn too, and put back: leaving a gap for it costs more.
+        """Return eps = sigma r (2 u - 1) for the nodes whose features F can see, 0 for the outermost one."""
+        rows, columns = _feature_keys(graph, samples, seed)
         scale, wide = self.sigma * graph.feature_range, graph.x.dtype == torch.float64
-        drawn = torch.from_numpy(symmetric32(rows, names, 1.0 if wide else scale, out)).to(graph.x.dtype)
-        if wide:  # the range may be one that single precision has not
+        drawn = torch.from_numpy(symmetric32(rows, columns, 1.0 if wide else scale)).to(graph.x.dtype)
+        if wide:  # single precision may be too narrow for the range
             drawn.mul_(scale)
-        drawn = drawn.view(len(samples), nodes, columns)
+        drawn = drawn.view(len(samples), *graph.x.shape)
+        # The outermost node is drawn too and then reset, which is quicker than drawing around it.
         drawn[:, graph.num_visible :] = 0
         return drawn
-
-    def __str__(self) -> str:
-        """The paper's notation."""
-        return f"U(X,{_text(self.sigma)}r)"
 
 
 @dataclass(frozen=True)
@@ -278,38 +277,41 @@ class Product(Neighborhood):
         return f"{self.first}x{self.second}"
 
 
-_FACTOR = re.compile(r"(?P<kind>[UB])\((?P<what>[XA]),(?P<sigma>[0-9.eE+-]+)(?P<r>r?)\)")
-_KNOWN = "U(A,0.5), B(A,0.5), U(X,0.2r) and products such as U(X,0.2r)xU(A,0.2)"
-
-
 def parse_neighborhood(text: str) -> Neighborhood:
-    """The neighbourhood that ``text`` writes in the paper's notation; the inverse of ``str``.
+    """Return the neighbourhood that ``text`` writes in the paper's notation; the inverse of ``str``.
 
     >>> parse_neighborhood("B(A, 0.5)")
     BernoulliEdges(sigma=0.5)
     """
     if not isinstance(text, str):
-        raise InputError(f"a neighbourhood is written as text, e.g. {_KNOWN} (got {text!r})")
+        raise InputError(f"a neighbourhood is written as text, e.g. {_list_notations()} (got {text!r})")
     plain = re.sub(r"(?<![0-9.eE+-])\s+|\s+(?![0-9.eE+-])", "", text).replace("×", "x").replace("*", "x")
     factors = [_parse_factor(factor, text) for factor in plain.split("x")]
     if len(factors) == 1:
         return factors[0]
     if len(factors) == 2:
         return factors[0] * factors[1]
-    raise InputError(f"cannot read the neighbourhood {text!r}: known are {_KNOWN}")
+    raise InputError(f"cannot read the neighbourhood {text!r}: known are {_list_notations()}")
 
 
 def _parse_factor(factor: str, text: str) -> Neighborhood:
-    match = _FACTOR.fullmatch(factor)
-    kinds = {("U", "A", ""): UniformEdges, ("B", "A", ""): BernoulliEdges, ("U", "X", "r"): UniformFeatures}
-    kind = kinds.get((match["kind"], match["what"], match["r"])) if match else None
-    if match is None or kind is None:
-        raise InputError(f"cannot read the neighbourhood {text!r}: known are {_KNOWN}")
+    for pattern, kind in _NOTATIONS.items():
+        match = pattern.fullmatch(factor)
+        if match is not None:
+            return kind(**{name: _parse_number(number, text) for name, number in match.groupdict().items()})
+    raise InputError(f"cannot read the neighbourhood {text!r}: known are {_list_notations()}")
+
+
+def _parse_number(number: str, text: str) -> float:
     try:
-        sigma = float(match["sigma"])
+        return float(number)
     except ValueError:
-        raise InputError(f"cannot read {match['sigma']!r} in the neighbourhood {text!r} as a number") from None
-    return kind(sigma)
+        raise InputError(f"cannot read {number!r} in the neighbourhood {text!r} as a number") from None
+
+
+def _list_notations() -> str:
+    known = [re.sub(r"\{[^}]*\}", "0.5", kind.notation) for kind in _NOTATIONS.values()]
+    return f"{', '.join(known)} and products such as U(X,0.2r)xU(A,0.2)"
 
 
 def as_neighborhood(neighborhood: Neighborhood | str) -> Neighborhood:
@@ -327,15 +329,21 @@ def _check_sigma(sigma: float, largest: float, name: str) -> None:
 
 
 def edge_keys(graph: ComputationGraph, seed: int) -> UInt64:
-    """Names of the entries of A for draws, [e]: edges by their place in the whole graph, self-loops by their node."""
+    """Return keys of the entries of A, [e]: edges by their place in the whole graph, self-loops by their node."""
     return joined_keys(seed, edge=graph.edge_id[: graph.num_plain].numpy(), loop=graph.nodes.numpy())
 
 
-def _edge_draws(graph: ComputationGraph, samples: np.ndarray, seed: int) -> tuple[UInt64, UInt64]:
-    """Keys of the samples and of the entries of A, whose pairs name the draws."""
-    return remembered_keys(seed, "sample", samples), edge_keys(graph, seed)
+def _edge_keys(graph: ComputationGraph, samples: np.ndarray, seed: int) -> tuple[UInt64, UInt64]:
+    """Return keys of the samples and of the entries of A; a pair of them names a draw."""
+    return keys(seed, "sample", samples), edge_keys(graph, seed)
 
 
-def _text(sigma: float) -> str:
+def _feature_keys(graph: ComputationGraph, samples: np.ndarray, seed: int) -> tuple[UInt64, UInt64]:
+    """Return keys of the pairs of a sample and a node, and of the columns; a pair of them names a draw."""
+    rows = keys(seed, "feature", samples[:, None], graph.nodes.numpy()[None, :]).reshape(-1)
+    return rows, keys(seed, "column", np.arange(graph.x.size(1)))
+
+
+def _format_number(sigma: float) -> str:
     short = f"{sigma:g}"
     return short if float(short) == sigma else repr(float(sigma))

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..graph.computation_graph import ComputationGraph
 from ..model.target import Target
-from ..sampling.neighborhood import Perturbations
+from ..sampling.perturbations import Perturbations
 from .estimate import Unfaithfulness
 from .propagation import Propagation
 from .walks import Normalization, Walks, khop_rows
@@ -130,9 +130,14 @@ class KHopModel:
         """e^T N(A^k), [M, 1, n]."""
         return khop_rows(self.graph, self.graph.weight.double().unsqueeze(0), len(self.weights), self.normalization)
 
-    def remember(self, rows: Tensor, own: Tensor) -> None:
-        """Take e^T N(A^k), [M, 1, n], from who has fitted the model, and X w_k, [n, M], for the next gradient."""
-        self.rows, self._own = rows, own
+    @cached_property
+    def products(self) -> Tensor:
+        """X w_k, [n, M]."""
+        return self.graph.x.double() @ self.weights.T
+
+    def remember(self, rows: Tensor, products: Tensor) -> None:
+        """Take over what the fit has computed already: e^T N(A^k), [M, 1, n], and X w_k, [n, M]."""
+        self.rows, self.products = rows, products
 
     def change(self, perturbations: Perturbations) -> Tensor:
         """The sum over k of tau_k . w_k, tau_k = e^T [N(A^k) X - N((A - eps_A)^k)(X - eps_X)]."""
@@ -140,20 +145,16 @@ class KHopModel:
         rows = self.rows
         if weight is not None:
             rows = khop_rows(self.graph, weight, len(self.weights), self.normalization)
-        own = self.graph.x.double() @ self.weights.T  # [n, M]
         if x is None:
-            return torch.einsum("ksn,nk->s", self.rows - rows, own)
+            return torch.einsum("ksn,nk->s", self.rows - rows, self.products)
         moved = (x @ self.weights.T.to(x.dtype)).double()  # [S, n, M]
-        before = torch.einsum("ksn,nk->s", self.rows, own)
+        before = torch.einsum("ksn,nk->s", self.rows, self.products)
         return before - torch.einsum("ksn,snk->s", rows.expand(-1, len(x), -1), moved)
 
     def gradient(self) -> tuple[Tensor, Tensor]:
         """The derivatives of p: sum_k N(A^k)^T e w_k^T for X, and for A the chain rule through A^k and D_k."""
-        own = vars(self).pop("_own", None)
-        if own is None:
-            own = self.graph.x.double() @ self.weights.T
         weight = self.graph.weight.double().numpy()
-        da = torch.from_numpy(Walks.on(self.graph).gradient(weight, own.numpy(), self.normalization))
+        da = torch.from_numpy(Walks.on(self.graph).gradient(weight, self.products.numpy(), self.normalization))
         da[~self.graph.felt] = 0
         return self.rows[:, 0].T @ self.weights, da
 
@@ -244,7 +245,7 @@ class AnchoredModel:
         if eps is not None:
             after = found.rows[..., :1] if moved is None else found.rows[..., 1:]
             change += torch.einsum(
-                "sku,ku->s", carried(self.propagation, after, eps), self.weights.to(eps.dtype)
+                "sku,ku->s", carry(self.propagation, after, eps), self.weights.to(eps.dtype)
             ).double()
         return change
 
@@ -274,7 +275,7 @@ class AnchoredModel:
         return dx.add_(self.phi_x), da.add_(self.phi_a)
 
 
-def carried(propagation: Propagation, rows: Tensor, eps: Tensor) -> Tensor:
+def carry(propagation: Propagation, rows: Tensor, eps: Tensor) -> Tensor:
     """e^T N(A)^k eps_X for k = 0 .. M, [S, M + 1, d], given the rows [M, n, S] (or [M, n, 1] for all samples)."""
     first = propagation.e.T.expand(rows.size(2), 1, -1)
     stacked = torch.cat([first, rows.permute(2, 0, 1)], dim=1).to(eps.dtype)  # [S, M + 1, n]

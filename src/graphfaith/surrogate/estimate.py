@@ -13,16 +13,16 @@ from torch import Tensor
 class Unfaithfulness:
     """Delta(p) in a neighbourhood, estimated from samples.
 
-    ``change`` is Delta(0), the mean square of F's own change, and ``relative`` is Delta(p) / Delta(0), the share of it
-    that p leaves unexplained: 0 is perfect, 1 is no better than saying that nothing changes. Standard errors are over
-    samples.
+    ``delta_zero`` is Delta(0), the mean square of F's own change, and ``relative`` is Delta(p) / Delta(0), the share
+    of it that p leaves unexplained: 0 is perfect, 1 is no better than saying that nothing changes. Standard errors are
+    over samples.
     """
 
     value: float
     stderr: float
     relative: float
     relative_stderr: float
-    change: float
+    delta_zero: float
     num_samples: int
     neighborhood: str
     seed: int

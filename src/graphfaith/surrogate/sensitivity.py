@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .._base.errors import ModelError
 from ..model.target import Target
-from ..sampling.neighborhood import Perturbations
+from ..sampling.perturbations import Perturbations
 from .walks import Float64
 
 RANK = 8  # directions, of X's columns and of curvature
@@ -88,27 +88,23 @@ class Sensitivity:
         return x, a
 
 
-def gradients_at(target: Target, chunk: Perturbations) -> tuple[float, tuple[Tensor, Tensor]]:
-    """F at the graph as it is, and its gradients for X and A there and at samples.
+def gradients_at(target: Target, chunk: Perturbations) -> tuple[Tensor, Tensor]:
+    """Return F's gradients for X and A at the unperturbed graph and at S samples.
 
-    They are [1 + S, ...] of what moves, and the sum of the rest.
+    They are [1 + S, ...] for what the samples move, and the sum over all points for the rest.
     """
     part, count = target.computation_graph, len(chunk) + 1
     held = part.num_edges + (0 if chunk.features is None else part.x.numel())
     per_sample = 8 * (4 * part.num_edges * target.unit_width() + 4 * held)
     size = max(1, target.room(8 * count * held, per_sample, f"the gradient at {count} points") // per_sample)
-    moved = (
-        None if eps is None else torch.cat([own.unsqueeze(0), own - eps.to(own.dtype)])
-        for own, eps in ((part.x, chunk.features), (part.weight, chunk.edges))
-    )
-    x, weight = moved
-    found = []
+    x, weight = chunk.x_with_own, None if chunk.edges is None else chunk.weight_with_own
+    parts = []
     for start in range(0, count, size):
         some = slice(start, start + size)
-        found.append(target.gradients(None if x is None else x[some], None if weight is None else weight[some]))
-    values, dxs, das = zip(*found, strict=True)
+        parts.append(target.gradients(None if x is None else x[some], None if weight is None else weight[some]))
+    _, dxs, das = zip(*parts, strict=True)
     dx = torch.stack(dxs).sum(dim=0) if x is None else torch.cat(dxs)
-    return float(values[0][0]), (dx, torch.stack(das).sum(dim=0) if weight is None else torch.cat(das))
+    return dx, torch.stack(das).sum(dim=0) if weight is None else torch.cat(das)
 
 
 def _finite(

@@ -20,10 +20,10 @@ from torch_geometric.explain import Explanation
 from ..._base.checks import check_node
 from ..._base.errors import InputError, UnsupportedError
 from ...cli.arguments import EDGE_NEIGHBORHOODS, FEATURE_NEIGHBORHOODS, methods_of, neighborhoods_of
-from ...compare import METHODS, Samples
+from ...explainers.base import Samples
 from ...explanation.scores import explained_nodes
+from ...facade import Subject
 from ...sampling.neighborhood import UniformEdges
-from ...subject import Subject
 from ..figure import figure, render
 from ..labels import shorten
 from ..page import LONGEST_NAME, page_data

@@ -1,0 +1,157 @@
+"""PGExplainer: a network, trained by PyG's own algorithm, scores every edge, and the best edges are kept."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.explain import algorithm as pyg
+from torch_geometric.explain.config import ExplainerConfig, ModelTaskLevel
+from torch_geometric.utils import get_embeddings, k_hop_subgraph
+
+from .._base.checks import check_real
+from .._base.errors import InputError, UnsupportedError
+from ..model.call import Edges
+from ..model.target import Target
+from ..surrogate.difference import SubgraphModel
+from .subgraph import MaskLearner, Silent, leave_untouched
+
+
+class RankedSubgraphModel(SubgraphModel):
+    """The subgraph of the edges that rank highest, with the ``ranking`` itself, [e], from 0 to 1."""
+
+    def __init__(self, target: Target, edge_mask: Tensor, ranking: Tensor) -> None:
+        super().__init__(target, None, edge_mask)
+        self.ranking = ranking
+
+
+class PGExplainer(MaskLearner):
+    """PyG's PGExplainer, of whose scores the edges with the largest ones are kept.
+
+    It is trained on the node it explains, unless :meth:`train_on` has trained it on several nodes together. It does
+    not score features: X_s = X.
+
+    Args:
+        epochs: how long to train.
+        lr: the learning rate.
+        keep: the share of the edges it weighs that are kept.
+        seed: of PyG's network.
+        silent: see :class:`~graphfaith.explainers.subgraph.SubgraphExplainer`.
+        num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
+        coefficients: PyG's, such as ``edge_size``.
+    """
+
+    method = "PGExplainer"
+
+    def __init__(
+        self,
+        *,
+        epochs: int = 30,
+        lr: float = 0.003,
+        keep: float = 0.135,
+        seed: int = 0,
+        silent: Silent = "drop",
+        num_hops: int | None = None,
+        edges: Edges = "auto",
+        max_memory: int | str | None = None,
+        **coefficients: Any,
+    ) -> None:
+        super().__init__(
+            epochs=epochs,
+            lr=lr,
+            coefficients=coefficients,
+            known=pyg.PGExplainer.coeffs,
+            seed=seed,
+            silent=silent,
+            num_hops=num_hops,
+            edges=edges,
+            max_memory=max_memory,
+        )
+        self.keep = check_real(keep, "keep", above=0.0)
+        if self.keep > 1:
+            raise InputError(f"keep must be at most 1, a share of the edges (got {keep!r})")
+        self._jointly: pyg.PGExplainer | None = None
+        self._trained_for: torch.nn.Module | None = None
+
+    def unsupported(self, model: torch.nn.Module | None = None, x: Any = None, edge_index: Any = None) -> str | None:
+        """Return what PyG's PGExplainer cannot do, beside what no method here can."""
+        if self.model_config.task_level == ModelTaskLevel.edge:
+            return "explains nodes and graphs; PyG's PGExplainer has no way to tell it of a pair of nodes"
+        return super().unsupported(model, x, edge_index)
+
+    def train_on(
+        self,
+        model: torch.nn.Module,
+        x: Tensor,
+        edge_index: Tensor,
+        nodes: Sequence[int],
+        *,
+        target: Tensor,
+        **kwargs: Any,
+    ) -> None:
+        """Train one explainer on all of ``nodes`` (graphs of a batch, at graph level).
+
+        ``target`` has the class of every node of the graph, or of every graph.
+        """
+        if not len(nodes):
+            raise InputError("train_on needs at least one node")
+        targets = [self.target(model, x, edge_index, int(v), target, kwargs) for v in nodes]
+        with leave_untouched(model, self.seed):
+            self._jointly, self._trained_for = self._train(targets), model
+
+    def fit(self, target: Target) -> RankedSubgraphModel:
+        """Train if that has not been done, score the edges and keep the best; p also holds the learnt scores."""
+        if self._jointly is not None and self._trained_for is not target.model:
+            raise InputError("this PGExplainer was trained on nodes of another model: make a new one")
+        with leave_untouched(target.model, self.seed):
+            algorithm = self._train([target]) if self._jointly is None else self._jointly
+            args, kwargs, places = self._call(target)
+            _see_as_target(algorithm, target)
+            learnt = algorithm(*args, **kwargs).edge_mask
+        weighed = self.weighed(target)[places]
+        count = math.ceil(int(weighed.sum()) * self.keep)
+        ranked = torch.where(weighed, learnt, -1.0).argsort(descending=True, stable=True)
+        kept = torch.zeros_like(learnt)
+        kept[ranked[:count]] = 1
+        return RankedSubgraphModel(
+            target, self._edge_mask(target, kept, places), self._edge_mask(target, learnt, places)
+        )
+
+    def _train(self, targets: list[Target]) -> pyg.PGExplainer:
+        algorithm = pyg.PGExplainer(epochs=self.epochs, lr=self.lr)
+        # PyG keeps the coefficients in one dictionary for all instances; this one gets its own.
+        algorithm.coeffs = {**copy.deepcopy(pyg.PGExplainer.coeffs), **self.coefficients}
+        algorithm.connect(ExplainerConfig("phenomenon", None, "object"), self.model_config)
+        for target in targets:
+            if target.task.level == "node" and len(target.readout.rows) > 1:
+                raise UnsupportedError(f"{self.method} explains one node at a time: see explain_nodes")
+        calls = [(target, *self._call(target)) for target in targets]
+        for epoch in range(self.epochs):
+            for target, args, kwargs, _ in calls:
+                _see_as_target(algorithm, target)
+                algorithm.train(epoch, *args, **kwargs)
+        return algorithm
+
+
+def _see_as_target(algorithm: pyg.PGExplainer, target: Target) -> None:
+    """Let PGExplainer see embeddings of the whole graph, and as many hops as the model's messages go.
+
+    Embeddings of the computation graph alone are wrong for every node but the explained one, and PyG would compute
+    them anew in each epoch. PyG would also count one hop for each layer, although some layers have several.
+    """
+    args, kwargs = target.whole.arguments()
+    facts = target.whole.facts
+    if facts.embeddings is None:
+        facts.embeddings = get_embeddings(target.model, *args, **kwargs)[-1]
+    part = facts.embeddings[target.computation_graph.nodes].float()  # the precision of PyG's network
+
+    def within_reach(_: torch.nn.Module, index: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[None, Tensor]:
+        flow = target.graph.flow
+        return None, k_hop_subgraph(index, target.num_hops, edge_index, num_nodes=num_nodes, flow=flow)[3]
+
+    algorithm._get_embeddings = lambda *_, **__: part
+    algorithm._get_hard_masks = within_reach

@@ -1,0 +1,253 @@
+"""Methods side by side: scored on the same nodes, in the same neighbourhoods, on the same samples."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch_geometric.data import Data
+
+from .._base.errors import InputError, UnsupportedError
+from ..explainers.base import Samples
+from ..explainers.methods import expand_methods
+from ..metric.unfaithfulness import unfaithfulness_of
+from ..model.call import Edges
+from ..model.inference import find_task
+from ..sampling.neighborhood import Neighborhood, as_neighborhood
+from ..surrogate.estimate import Unfaithfulness
+from .subject import NEIGHBORHOOD, Fit, Options, Subject
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+Track = Callable[[Iterable[int]], Iterable[int]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method in one neighbourhood, averaged over nodes.
+
+    ``unfaithfulness`` is the mean of Delta(p) and ``stderr`` its standard error over nodes (over samples, if there
+    is one node); ``relative`` is that mean over the mean of Delta(0). ``by_node`` has Delta(p) at each node, and
+    ``lowest`` the share of nodes at which no other method of the comparison has less.
+    """
+
+    dataset: str
+    method: str
+    neighborhood: str
+    nodes: list[int]
+    unfaithfulness: float
+    stderr: float
+    relative: float
+    seconds_per_node: float
+    num_samples: int  # to score with
+    seed: int  # of the fit; scores are drawn with the next one
+    fit_samples: int  # the mean over nodes, if each took as many as it needed
+    model_seed: int
+    by_node: list[float]
+    lowest: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the row as plain values; ``nodes`` is called ``node`` if there is one."""
+        row = asdict(self)
+        if len(self.nodes) == 1:
+            row["node"] = row.pop("nodes")[0]
+        return row
+
+
+class Comparison(list[Row]):
+    """The rows of a comparison: a list that prints as a table for each neighbourhood."""
+
+    def __str__(self) -> str:
+        """Return the tables as text."""
+        from rich.console import Console  # not at the top: whoever only computes should not wait for rich
+
+        console = Console(width=110, color_system=None, highlight=False)
+        with console.capture() as text:
+            console.print(self)
+        return text.get().strip("\n")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield a table for each neighbourhood, the lowest Delta(p) in bold."""
+        for near in dict.fromkeys(row.neighborhood for row in self):
+            yield ""
+            yield _make_table([row for row in self if row.neighborhood == near])
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a ``pandas.DataFrame``."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise UnsupportedError("a data frame needs pandas: pip install pandas") from error
+        return pandas.DataFrame([asdict(row) for row in self])
+
+
+def _make_table(rows: Sequence[Row]) -> Any:
+    from rich.table import Table
+
+    first, count = rows[0], len(rows[0].nodes)
+    where = f"{first.dataset}, " if first.dataset else ""
+    table = Table(title=f"{where}{first.neighborhood}, {count} node{'s' if count != 1 else ''}", title_justify="left")
+    table.add_column("method")
+    for name in ("Delta(p)", "± stderr", "relative", "lowest", "seconds a node"):
+        table.add_column(name, justify="right")
+    best = min(row.unfaithfulness for row in rows)
+    for row in rows:
+        numbers = (
+            _format(row.unfaithfulness),
+            _format(row.stderr, 2),
+            _format(row.relative),
+            f"{100 * row.lowest:.0f} %",
+            f"{row.seconds_per_node:.3f}",
+        )
+        is_best = row.unfaithfulness == best and len(rows) > 1
+        table.add_row(row.method, *numbers, style="bold" if is_best else "")
+    return table
+
+
+def _format(value: float, digits: int = 3) -> str:
+    return f"{value:.{digits}g}" if math.isfinite(value) else "inf"
+
+
+def compare(
+    model: torch.nn.Module,
+    data: Data,
+    nodes: Sequence[int],
+    *,
+    methods: str | Sequence[str] = "all",
+    neighborhoods: Neighborhood | str | Sequence[Neighborhood | str] = NEIGHBORHOOD,
+    samples: Samples = 200,
+    test_samples: int = 500,
+    seed: int = 0,
+    level: str = "node",
+    mode: str | None = None,
+    return_type: str | None = None,
+    num_hops: int | None = None,
+    edges: Edges = "auto",
+    max_memory: int | str | None = None,
+    dataset: str = "",
+    model_seed: int = 0,
+    train_jointly: bool = False,
+    progress: Track = iter,
+) -> Comparison:
+    """Score methods on nodes, in neighbourhoods, on samples that no fit has seen.
+
+    Args:
+        model: a trained PyG model.
+        data: its graph, with whatever else its forward takes by name.
+        nodes: the nodes to explain; pairs or graphs, by their row in the output, at another ``level``.
+        methods: names of methods; "all" is every one that is quick enough for that.
+        neighborhoods: where to score; methods that are fitted are fitted in each.
+        samples: how many perturbed graphs to fit on.
+        test_samples: how many others to score on.
+        seed: names the samples of the fit; those of the score are named by the next seed.
+        level: "node", "edge" or "graph".
+        mode, return_type: what the output means; found out if None.
+        num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
+        dataset, model_seed: go into the rows, to tell comparisons apart.
+        train_jointly: whether to train PGExplainer on all nodes together, as the paper does on BA-Shapes.
+        progress: called with the nodes, which it yields one by one.
+
+    >>> from torch_geometric.nn import GCN
+    >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
+    >>> data = Data(x=torch.rand(4, 2), edge_index=ring)
+    >>> rows = compare(GCN(2, 4, num_layers=2, out_channels=3), data, [0, 1], methods=["kec", "saliency"])
+    >>> [(row.method, len(row.by_node)) for row in rows]
+    [('kec', 2), ('saliency', 2)]
+    """
+    names = expand_methods([methods] if isinstance(methods, str) else methods)
+    listed = [neighborhoods] if isinstance(neighborhoods, str | Neighborhood) else neighborhoods
+    nears = [as_neighborhood(near) for near in listed]
+    if not len(nodes) or not names or not nears:
+        raise InputError("nothing to compare: name at least one node, one method and one neighbourhood")
+    task = find_task(model, data, level, mode, return_type)
+    rows_of_output = [int(node) for node in nodes]
+    if level == "node":
+        rows_of_output = task.rows(list(nodes), data.num_nodes).tolist()
+    together = tuple(rows_of_output) if train_jointly else None
+    subject = Subject(model, data, task, Options(num_hops, edges, max_memory), together=together)
+    return compare_on(
+        subject,
+        rows_of_output,
+        names,
+        nears,
+        samples=samples,
+        test_samples=test_samples,
+        seed=seed,
+        dataset=dataset,
+        model_seed=model_seed,
+        progress=progress,
+    )
+
+
+def compare_on(
+    subject: Subject,
+    nodes: Sequence[int],
+    methods: Sequence[str],
+    neighborhoods: Sequence[Neighborhood],
+    *,
+    samples: Samples,
+    test_samples: int,
+    seed: int,
+    dataset: str = "",
+    model_seed: int = 0,
+    progress: Track = iter,
+) -> Comparison:
+    """Compare methods on a subject; one evaluation of F on a neighbourhood's samples serves all of them."""
+    for method in methods:
+        for near in neighborhoods:
+            subject.explainer(method, near, samples=samples, seed=seed)  # what is wrong with it is said before any work
+    keys = [(method, str(near)) for near in neighborhoods for method in methods]
+    scores: dict[tuple[str, str], list[Unfaithfulness]] = {key: [] for key in keys}
+    fits: dict[tuple[str, str], list[Fit]] = {key: [] for key in keys}
+    for node in progress(nodes):
+        fitted = subject.fits(methods, node, neighborhoods, samples=samples, seed=seed)
+        target = subject.target(node)
+        for near in dict.fromkeys(map(str, neighborhoods)):
+            models = [fitted[method, near].p for method in methods]
+            measured = unfaithfulness_of(target, models, near, num_samples=test_samples, seed=seed + 1)
+            for method, score in zip(methods, measured, strict=True):
+                scores[method, near].append(score)
+                fits[method, near].append(fitted[method, near])
+    return Comparison(
+        Row(
+            dataset=dataset,
+            method=method,
+            neighborhood=near,
+            nodes=list(nodes),
+            seconds_per_node=statistics.fmean(fit.seconds for fit in fits[method, near]),
+            num_samples=test_samples,
+            seed=seed,
+            fit_samples=_count_samples(fits[method, near]) if samples == "auto" else samples,
+            model_seed=model_seed,
+            by_node=[score.value for score in scores[method, near]],
+            lowest=_share_lowest(scores[method, near], [scores[other, near] for other in methods if other != method]),
+            **_pool(scores[method, near]),
+        )
+        for method, near in keys
+    )
+
+
+def _count_samples(fits: Sequence[Fit]) -> int:
+    return round(statistics.fmean(getattr(fit.p, "fit_samples", None) or 0 for fit in fits))
+
+
+def _share_lowest(scores: Sequence[Unfaithfulness], others: Sequence[Sequence[Unfaithfulness]]) -> float:
+    """Return the share of nodes at which no other method has a smaller Delta(p)."""
+    rivals = zip(*others, strict=True) if others else ((),) * len(scores)
+    won = [all(score.value <= other.value for other in at) for score, at in zip(scores, rivals, strict=True)]
+    return sum(won) / len(won)
+
+
+def _pool(scores: Sequence[Unfaithfulness]) -> dict[str, float]:
+    """Return the mean over nodes, its standard error, and relative Delta as a ratio of means."""
+    values = torch.tensor([score.value for score in scores], dtype=torch.float64)
+    zero = sum(score.delta_zero for score in scores) / len(scores)
+    mean = float(values.mean())
+    spread = float(values.std()) / math.sqrt(len(scores)) if len(scores) > 1 else scores[0].stderr
+    relative = mean / zero if zero > 0 else (0.0 if mean == 0 else math.inf)
+    return {"unfaithfulness": mean, "stderr": spread, "relative": relative}

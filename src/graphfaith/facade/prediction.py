@@ -1,0 +1,131 @@
+"""One prediction explained in one line, with its score."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.explain import Explainer
+
+from .._base.checks import check_count, check_seed
+from .._base.errors import InputError, UnsupportedError
+from ..explainers.base import Samples
+from ..explainers.methods import method_named
+from ..explanation.signed import SignedExplanation
+from ..model.call import Edges
+from ..model.inference import find_task
+from ..sampling.neighborhood import Neighborhood
+from .subject import METHOD, NEIGHBORHOOD, Options, Subject
+
+Pair = tuple[int, int]
+
+
+def explain(
+    model: torch.nn.Module,
+    data: Data,
+    node: int | None = None,
+    *,
+    edge: int | Pair | None = None,
+    graph: int | None = None,
+    method: str = METHOD,
+    neighborhood: Neighborhood | str = NEIGHBORHOOD,
+    samples: Samples = 200,
+    test_samples: int = 500,
+    seed: int = 0,
+    mode: str | None = None,
+    return_type: str | None = None,
+    num_hops: int | None = None,
+    edges: Edges = "auto",
+    max_memory: int | str | None = None,
+) -> SignedExplanation:
+    """Explain one prediction, and measure how far the explanation follows the model.
+
+    Args:
+        model: a trained PyG model.
+        data: its graph, with whatever else its forward takes by name.
+        node: the node to explain; or
+        edge: the edge or pair, as (source, sink) or as its place in ``edge_label_index``; or
+        graph: the graph of the batch (0 if there is one).
+        method: the name of a method, as on the command line.
+        neighborhood: where the explanation has to follow the model, and is scored.
+        samples: how many perturbed graphs to fit on; "auto" lets AnchoredKEC choose.
+        test_samples: how many others to score on.
+        seed: names the samples of the fit; those of the score are named by the next seed.
+        mode: "multiclass_classification", "binary_classification" or "regression"; found out if None.
+        return_type: "raw", "probs" or "log_probs"; found out if None.
+        num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
+
+    >>> from torch_geometric.nn import GCN
+    >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
+    >>> data = Data(x=torch.rand(4, 2), edge_index=ring)
+    >>> explanation = explain(GCN(2, 4, num_layers=2, out_channels=3), data, 1)
+    >>> explanation.method, explanation.neighborhood, explanation.unfaithfulness.num_samples
+    ('AnchoredKEC', 'U(A,0.5)', 500)
+    """
+    check_count(test_samples, "test_samples")
+    check_seed(seed + 1 if isinstance(seed, int) else seed)
+    options = Options(num_hops, edges, max_memory)
+    algorithm = method_named(method).make_for(neighborhood, samples, seed, **asdict(options))
+    del algorithm  # made to check the arguments before the model runs
+    level, data, index = _locate(model, data, node, edge, graph)
+    subject = Subject(model, data, find_task(model, data, level, mode, return_type), options)
+    return subject.explain(index, method, neighborhood, samples=samples, test_samples=test_samples, seed=seed)
+
+
+def explainer_for(
+    model: torch.nn.Module,
+    data: Data,
+    *,
+    method: str = METHOD,
+    neighborhood: Neighborhood | str = NEIGHBORHOOD,
+    samples: Samples = 200,
+    seed: int = 0,
+    level: str = "node",
+    mode: str | None = None,
+    return_type: str | None = None,
+    num_hops: int | None = None,
+    edges: Edges = "auto",
+    max_memory: int | str | None = None,
+) -> Explainer:
+    """Return the ``torch_geometric.explain.Explainer`` that :func:`explain` uses; the arguments are its own."""
+    task = find_task(model, data, level, mode, return_type)
+    subject = Subject(model, data, task, Options(num_hops, edges, max_memory))
+    return subject.explainer(method, neighborhood, samples=samples, seed=seed)
+
+
+def _locate(
+    model: torch.nn.Module, data: Data, node: int | None, edge: int | Pair | None, graph: int | None
+) -> tuple[str, Data, int]:
+    """Return the level of what is to be explained, the data that has it, and its row in the model's output."""
+    if not isinstance(data, Data):
+        raise UnsupportedError(f"data must be a torch_geometric.data.Data (got {type(data).__name__})")
+    given = {"node": node, "edge": edge, "graph": graph}
+    named = [level for level, index in given.items() if index is not None]
+    if len(named) != 1:
+        raise InputError(f"name one thing to explain: node=, edge= or graph= (got {', '.join(named) or 'none'})")
+    level, index = named[0], given[named[0]]
+    if isinstance(index, tuple | list):
+        return (level, *_find_pair(model, data, index))
+    assert index is not None
+    return level, data, index
+
+
+def _find_pair(model: torch.nn.Module, data: Data, pair: Sequence[int]) -> tuple[Data, int]:
+    """Return data whose rows of the output stand for pairs, and the row of ``pair``."""
+    if len(pair) != 2:
+        raise InputError(f"an edge is a pair (source, sink), or its place in edge_label_index (got {pair!r})")
+    field_name = "edge_label_index" if isinstance(data.get("edge_label_index"), Tensor) else "edge_index"
+    source, sink = data[field_name]
+    places = ((source == int(pair[0])) & (sink == int(pair[1]))).nonzero().view(-1)
+    if len(places):
+        return data, int(places[0])
+    if "edge_label_index" in inspect.signature(model.forward).parameters:
+        asked = copy.copy(data)
+        asked.edge_label_index, asked.edge_label = torch.tensor([[int(pair[0])], [int(pair[1])]]), None
+        return asked, 0
+    raise InputError(f"{tuple(pair)} is not among the pairs of {field_name}")

@@ -1,0 +1,234 @@
+"""A model on a graph, and what is done with it for one row of its output: F, an explainer, a fit, an explanation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.explain import Explainer
+
+from .._base.checks import check_count
+from .._base.errors import InputError
+from .._base.memory import parse_memory
+from ..explainers.base import Samples
+from ..explainers.gnnexplainer import GNNExplainer
+from ..explainers.methods import method_named
+from ..explanation.signed import SignedExplanation
+from ..metric.unfaithfulness import general_unfaithfulness
+from ..model.arguments import arguments_for
+from ..model.call import Edges, check_edges
+from ..model.target import Target
+from ..model.task import Task
+from ..sampling.neighborhood import Neighborhood, as_neighborhood, parse_neighborhood
+from ..surrogate.difference import DifferenceModel, SubgraphModel
+
+METHOD, NEIGHBORHOOD = "anchored-kec", "U(A,0.5)"
+
+# The neighbourhoods of the paper.
+EDGE_NEIGHBORHOODS = ("U(A,0.2)", "U(A,0.5)", "B(A,0.2)", "B(A,0.5)")
+FEATURE_NEIGHBORHOODS = ("U(X,0.2r)", "U(X,0.2r)xU(A,0.2)", "U(X,0.5r)xU(A,0.5)")
+
+
+def expand_neighborhoods(texts: Iterable[str], label: str, *, constant: bool) -> list[str]:
+    """Return neighbourhoods in the paper's notation, each once; "all" stands for every one of the paper that applies.
+
+    ``label`` is the name of the graph. ``constant`` says that all of its features are equal: then they have no range to
+    be perturbed in.
+
+    >>> expand_neighborhoods(["U(A, 0.50)", "U(A,0.5)"], "my graph", constant=False)
+    ['U(A,0.5)']
+    """
+    texts = list(texts)
+    if "all" in texts:
+        known = EDGE_NEIGHBORHOODS
+        return list(known if constant else FEATURE_NEIGHBORHOODS[:1] + known + FEATURE_NEIGHBORHOODS[1:])
+    nears = [parse_neighborhood(text) for text in texts]
+    for near in nears:
+        if constant and near.perturbs_features:
+            raise InputError(
+                f"{near}: the features of {label} are constant; use a neighbourhood of edges, such as U(A,0.5)"
+            )
+    return list(dict.fromkeys(map(str, nears)))
+
+
+@dataclass(frozen=True)
+class Options:
+    """How F is taken: the options that every method has (:class:`~graphfaith.explainers.base.FaithfulExplainer`)."""
+
+    num_hops: int | None = None
+    edges: Edges = "auto"
+    max_memory: int | str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options before anything is read or trained."""
+        if self.num_hops is not None:
+            check_count(self.num_hops, "num_hops")
+        check_edges(self.edges)
+        parse_memory(self.max_memory)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A method's p at a node, and the seconds from the graph to its scores, the ``shared`` ones included.
+
+    ``shared`` is a node's part of the work that was done once for all nodes.
+    """
+
+    p: DifferenceModel
+    seconds: float
+    shared: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A model and a graph, explained one row of the output at a time.
+
+    Args:
+        model: the trained model.
+        data: the graph, with whatever else the model's forward takes by name.
+        task: what the output means.
+        options: how F is taken.
+        labels: the class of every row of the output, if not the predicted class is to be explained.
+        together: the nodes that PGExplainer is trained on; None trains it on each node by itself.
+
+    >>> from torch_geometric.nn import GAT
+    >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
+    >>> subject = Subject(GAT(2, 4, 2, out_channels=3), Data(x=torch.eye(4)[:, :2], edge_index=ring))
+    >>> explanation = subject.explain(1, "saliency", "B(A,0.5)")
+    >>> explanation.edge_route, explanation.unfaithfulness.num_samples
+    ('mask', 500)
+    """
+
+    model: torch.nn.Module
+    data: Data
+    task: Task = field(default_factory=Task)
+    options: Options = field(default_factory=Options)
+    labels: Tensor | None = None
+    together: tuple[int, ...] | None = None
+
+    @cached_property
+    def arguments(self) -> dict[str, Tensor]:
+        """What the model is called with beside ``x`` and ``edge_index``."""
+        return arguments_for(self.model, self.data)
+
+    def target(self, index: int) -> Target:
+        """Return F for a row of the output; a model or graph that cannot be explained is an error here."""
+        words: dict[str, Any] = {**asdict(self.task), **asdict(self.options)}
+        return Target(self.model, self.data.x, self.data.edge_index, index, self.labels, inputs=self.arguments, **words)
+
+    def explainer(
+        self, method: str, neighborhood: Neighborhood | str = NEIGHBORHOOD, *, samples: Samples = 200, seed: int = 0
+    ) -> Explainer:
+        """Return PyG's Explainer with the method of that name, which scores every feature and every edge."""
+        return self.explainer_with(method_named(method).make_for(neighborhood, samples, seed, **asdict(self.options)))
+
+    def explainer_with(self, algorithm: Any) -> Explainer:
+        """Return PyG's Explainer with an algorithm, which scores every feature and every edge."""
+        return Explainer(
+            self.model,
+            algorithm=algorithm,
+            explanation_type="model" if self.labels is None else "phenomenon",
+            node_mask_type="attributes",
+            edge_mask_type="object",
+            model_config={
+                "mode": self.task.mode,
+                "task_level": self.task.level,
+                "return_type": self.task.return_type,
+            },
+        )
+
+    def explain(
+        self,
+        index: int,
+        method: str = METHOD,
+        neighborhood: Neighborhood | str = NEIGHBORHOOD,
+        *,
+        samples: Samples = 200,
+        test_samples: int = 500,
+        seed: int = 0,
+    ) -> SignedExplanation:
+        """Return an explanation with its score on samples of the next seed, its names and the seconds it took."""
+        explainer, data = self.explainer(method, neighborhood, samples=samples, seed=seed), self.data
+        started = time.perf_counter()
+        target = {} if self.labels is None else {"target": self.labels}
+        explanation: SignedExplanation = explainer(data.x, data.edge_index, index=index, **target, **self.arguments)
+        explanation.seconds = time.perf_counter() - started
+        general_unfaithfulness(explainer, explanation, neighborhood, num_samples=test_samples, seed=seed + 1)
+        return explanation.name(data.get("node_names"), data.get("feature_names"))
+
+    def fit(
+        self,
+        method: str,
+        index: int,
+        neighborhood: Neighborhood | str = NEIGHBORHOOD,
+        *,
+        samples: Samples = 200,
+        seed: int = 0,
+    ) -> Fit:
+        """Return a method's p for a row of the output, without an explanation around it."""
+        if method == "pgexplainer" and self.together is not None:
+            explainer, shared = self._train_together(seed)
+        else:
+            explainer, shared = self.explainer(method, neighborhood, samples=samples, seed=seed), 0.0
+        started, algorithm = time.perf_counter(), explainer.algorithm
+        p: DifferenceModel = algorithm.fit(self._target_of(algorithm, index))
+        algorithm.scores(p)
+        return Fit(p, shared + time.perf_counter() - started, shared)
+
+    def fits(
+        self,
+        methods: Sequence[str],
+        index: int,
+        neighborhoods: Sequence[Neighborhood | str],
+        *,
+        samples: Samples = 200,
+        seed: int = 0,
+    ) -> dict[tuple[str, str], Fit]:
+        """Return the fits by method and neighbourhood.
+
+        A method that does not look at the neighbourhood is fitted once. The hard GNNExplainer is made from the soft
+        one, if that comes before it.
+        """
+        fits: dict[tuple[str, str], Fit] = {}
+        nears = [str(as_neighborhood(near)) for near in neighborhoods]
+        for method in methods:
+            for near in nears:
+                soft = fits.get(("gnnexplainer-soft", near))
+                if near != nears[0] and not method_named(method).is_fitted:
+                    fits[method, near] = fits[method, nears[0]]
+                elif method == "gnnexplainer" and soft is not None and isinstance(soft.p, SubgraphModel):
+                    fits[method, near] = Fit(GNNExplainer.harden(soft.p), soft.seconds)
+                else:
+                    fits[method, near] = self.fit(method, index, near, samples=samples, seed=seed)
+        return fits
+
+    def _target_of(self, algorithm: Any, index: int) -> Target:
+        target: Target = algorithm.target(
+            self.model, self.data.x, self.data.edge_index, index, self.labels, self.arguments
+        )
+        return target
+
+    def _train_together(self, seed: int) -> tuple[Explainer, float]:
+        """Return PGExplainer, trained on ``together``, and the seconds of that for each of the nodes."""
+        if seed not in self._trained:
+            assert self.together is not None
+            explainer, data = self.explainer("pgexplainer", seed=seed), self.data
+            labels = self.labels
+            if labels is None:
+                labels = explainer.get_target(explainer.get_prediction(data.x, data.edge_index, **self.arguments))
+            started = time.perf_counter()
+            explainer.algorithm.train_on(
+                self.model, data.x, data.edge_index, self.together, target=labels, **self.arguments
+            )
+            self._trained[seed] = explainer, (time.perf_counter() - started) / len(self.together)
+        return self._trained[seed]
+
+    @cached_property
+    def _trained(self) -> dict[int, tuple[Explainer, float]]:
+        return {}

@@ -1,0 +1,78 @@
+"""What kind of model it is, found out from its output and the labels of the data."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from .._base.errors import InputError, ModelError, UnsupportedError, said
+from .arguments import arguments_for
+from .call import as_rows
+from .record import evaluating
+from .task import RETURN_TYPES, Task
+
+_TOLERANCE = 1e-4  # by which probabilities of a row may miss 1
+
+
+def find_task(
+    model: torch.nn.Module, data: Data, level: str = "node", mode: str | None = None, return_type: str | None = None
+) -> Task:
+    """Return the task of ``model``; what is not given is found out from its output on ``data``.
+
+    Two or more numbers a row are a classifier's, unless the labels are as many real numbers a row. One number a row is
+    a binary classifier's if all labels are 0 or 1, and a regression's if they are not; without labels nothing can be
+    told, and ``mode`` has to be given. Rows that sum to 1 are probabilities, rows whose exponentials do are
+    log-probabilities, other outputs are "raw".
+
+    >>> from torch_geometric.nn import GCN
+    >>> ring = torch.tensor([[0, 1, 2], [1, 2, 0]])
+    >>> find_task(GCN(2, 4, 2, out_channels=3), Data(x=torch.rand(3, 2), edge_index=ring))
+    Task(mode='multiclass_classification', return_type='raw', level='node')
+    """
+    if mode is not None and (return_type is not None or len(RETURN_TYPES.get(mode, ("",))) == 1):
+        return Task(mode, return_type or "raw", level)
+    out = _run(model, data, Task(level=level))
+    if mode is None:
+        mode = _find_mode(out, _labels_of(data, level))
+    return Task(mode, return_type or _find_return_type(out, mode), level)
+
+
+def _run(model: torch.nn.Module, data: Data, task: Task) -> Tensor:
+    arguments = arguments_for(model, data)
+    with evaluating(model), torch.no_grad():
+        try:
+            out = model(data.x, data.edge_index, **arguments)
+        except Exception as error:  # the user's own forward may raise anything
+            raise ModelError(f"the model cannot be run on this graph: {said(error)}") from error
+    if not isinstance(out, Tensor):
+        raise UnsupportedError(f"the model must return one tensor (got {type(out).__name__})")
+    return as_rows(out, task)
+
+
+def _labels_of(data: Data, level: str) -> Tensor | None:
+    labels = data.get("edge_label") if level == "edge" else data.get("y")
+    return labels if isinstance(labels, Tensor) and labels.numel() else None
+
+
+def _find_mode(out: Tensor, labels: Tensor | None) -> str:
+    if out.dim() > 1 and out.size(-1) > 1:
+        is_regression = labels is not None and labels.is_floating_point() and labels.shape == out.shape
+        return "regression" if is_regression else "multiclass_classification"
+    if labels is None:
+        raise InputError(
+            "the model returns one number a row, which a binary classifier and a regression both do: say "
+            'mode="binary_classification" or mode="regression"'
+        )
+    return "binary_classification" if bool(((labels == 0) | (labels == 1)).all()) else "regression"
+
+
+def _find_return_type(out: Tensor, mode: str) -> str:
+    if mode == "multiclass_classification":
+        if bool((out >= 0).all()) and bool(((out.sum(dim=-1) - 1).abs() <= _TOLERANCE).all()):
+            return "probs"
+        if bool((out <= 0).all()) and bool((out.logsumexp(dim=-1).abs() <= _TOLERANCE).all()):
+            return "log_probs"
+    if mode == "binary_classification" and bool(((out >= 0) & (out <= 1)).all()):
+        return "probs"
+    return "raw"
