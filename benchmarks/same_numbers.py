@@ -109,9 +109,11 @@ def _spread(rows: range) -> list[int]:
     return [rows[place * len(rows) // COUNT] for place in range(COUNT)]
 
 
-def numbers(double: bool) -> Iterator[tuple[str, np.ndarray]]:
+def numbers(double: bool, only: list[str]) -> Iterator[tuple[str, np.ndarray]]:
     """Scores and Delta, by what they are of; ``double`` takes rounding out of the comparison."""
     for name, subject in subjects():
+        if only and name not in only:
+            continue
         if double:
             subject = subject._replace(model=subject.model.double(), x=subject.x.double())
         for near in subject.near:
@@ -159,17 +161,18 @@ def main() -> None:
     parser.add_argument("what", choices=("keep", "compare"))
     parser.add_argument("file")
     parser.add_argument("--double", action="store_true", help="run the models in double precision")
+    parser.add_argument("--only", nargs="*", default=[], help="names of models: ba-shapes, cora, gat, graphs, links")
     parser.add_argument("--tolerance", type=float, default=1e-12, help="of the largest number of its kind")
     args = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     if args.what == "keep":
-        np.savez_compressed(args.file, **dict(numbers(args.double)))
+        np.savez_compressed(args.file, **dict(numbers(args.double, args.only)))
         return
     equal, near, others = 0, 0, []
     with np.load(args.file) as before:
-        left = set(before.files)
-        for key, now in numbers(args.double):
+        left = {key for key in before.files if not args.only or key.split(" | ")[0] in args.only}
+        for key, now in numbers(args.double, args.only):
             left.discard(key)
             was = before[key] if key in before.files else np.zeros(0)
             if was.shape == now.shape and np.array_equal(was, now, equal_nan=True):

@@ -15,42 +15,9 @@ from torch import Tensor
 from torch_geometric.explain import Explanation
 
 from .._base.files import write_file
-from ..compare import Row
 from ..explanation.scores import explained_nodes, names_of, task_level
 from ..explanation.signed import top_edges, top_features
 from .labels import shorten
-
-
-def print_rows(console: Console, rows: Sequence[Row]) -> None:
-    """Print a table for each neighbourhood, the lowest Delta(p) in bold."""
-    for near in dict.fromkeys(row.neighborhood for row in rows):
-        console.print()
-        console.print(_table([row for row in rows if row.neighborhood == near]))
-
-
-def _table(rows: Sequence[Row]) -> Table:
-    first, count = rows[0], len(rows[0].nodes)
-    title = f"{first.dataset}, {first.neighborhood}, {count} node{'s' if count != 1 else ''}"
-    table = Table(title=title, title_justify="left")
-    table.add_column("method")
-    for name in ("Delta(p)", "± stderr", "relative", "lowest", "seconds a node"):
-        table.add_column(name, justify="right")
-    best = min(row.unfaithfulness for row in rows)
-    for row in rows:
-        style = "bold" if row.unfaithfulness == best and len(rows) > 1 else ""
-        numbers = (
-            _number(row.unfaithfulness),
-            _number(row.stderr, 2),
-            _number(row.relative),
-            f"{100 * row.lowest:.0f} %",
-            f"{row.seconds_per_node:.3f}",
-        )
-        table.add_row(row.method, *numbers, style=style)
-    return table
-
-
-def _number(value: float, digits: int = 3) -> str:
-    return f"{value:.{digits}g}" if math.isfinite(value) else "inf"
 
 
 def print_explanation(console: Console, explanation: Explanation, label: str, top: int) -> None:

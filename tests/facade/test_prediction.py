@@ -1,0 +1,192 @@
+"""One prediction in one line: what is explained, what the model is, and what goes wrong before any work."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.explain import Explainer
+from torch_geometric.nn import GAT, GCN, GCNConv, global_mean_pool
+
+import graphfaith as gf
+from graphfaith.model.inference import find_task
+from graphfaith.model.target import Target
+
+RING = torch.stack([torch.arange(8), (torch.arange(8) + 1) % 8])
+FEW = {"samples": 30, "test_samples": 20}
+
+
+class Pairs(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = GCNConv(3, 4)
+
+    def forward(self, x, edge_index, edge_weight=None, edge_label_index=None):
+        h = self.conv(x, edge_index, edge_weight)
+        source, sink = edge_index if edge_label_index is None else edge_label_index
+        return (h[source] * h[sink]).sum(dim=-1)
+
+
+class Pooled(torch.nn.Module):
+    def __init__(self, classes=2):
+        super().__init__()
+        self.conv = GCNConv(3, classes)
+
+    def forward(self, x, edge_index, edge_weight=None, batch=None):
+        return global_mean_pool(self.conv(x, edge_index, edge_weight), batch)
+
+
+class Squashed(torch.nn.Module):
+    def __init__(self, squash, classes=3):
+        super().__init__()
+        self.conv, self.squash = GCNConv(3, classes), squash
+
+    def forward(self, x, edge_index, edge_weight=None):
+        return self.squash(self.conv(x, edge_index, edge_weight))
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def data():
+    return Data(x=torch.randn(8, 3), edge_index=RING)
+
+
+def test_a_node_is_explained_and_scored_on_other_samples(data):
+    model = GCN(3, 4, num_layers=2, out_channels=3)
+    explanation = gf.explain(model, data, 5, **FEW)
+    assert explanation.method == "AnchoredKEC"
+    assert int(explanation.index) == 5
+    score = explanation.unfaithfulness
+    assert (score.num_samples, score.seed, score.neighborhood) == (20, 1, "U(A,0.5)")
+    explainer = gf.explainer_for(model, data, samples=30)
+    again = explainer(data.x, data.edge_index, index=5)
+    assert torch.equal(again.edge_mask, explanation.edge_mask)
+    assert gf.general_unfaithfulness(explainer, again, "U(A,0.5)", num_samples=20, seed=1) == score
+
+
+def test_the_explainer_behind_it_is_pygs(data):
+    explainer = gf.explainer_for(GAT(3, 4, 2, out_channels=2), data, method="kec", neighborhood="B(A,0.5)", num_hops=3)
+    assert type(explainer) is Explainer
+    assert repr(explainer.algorithm) == "KEC(neighborhood='B(A,0.5)', num_hops=3)"
+
+
+def test_names_of_the_data_are_those_of_the_explanation(data):
+    data.node_names = [f"tank {i}" for i in range(8)]
+    explanation = gf.explain(GCN(3, 4, 2, out_channels=3), data, 1, method="saliency", test_samples=5)
+    assert explanation.top_edges(1)[0].names[0].startswith("tank")
+
+
+def test_weights_of_the_data_are_given_to_the_model(data):
+    data.edge_weight = torch.rand(8)
+    model = GCN(3, 4, 2, out_channels=3)
+    explanation = gf.explain(model, data, 1, method="saliency", test_samples=5)
+    own = Target(model, data.x, RING, 1, edge_weight=data.edge_weight)
+    assert torch.equal(explanation.difference_model.phi_a, own.gradient()[1])
+
+
+@pytest.mark.parametrize("edge", [(3, 4), 3])
+def test_an_edge_by_its_ends_or_its_place(data, edge):
+    data.edge_label = torch.ones(8)
+    explanation = gf.explain(Pairs(), data, edge=edge, method="saliency", test_samples=5)
+    assert explanation._model_config.task_level.value == "edge"
+    assert int(explanation.index) == 3
+
+
+def test_a_pair_that_is_no_edge_is_judged_by_a_model_that_takes_pairs(data):
+    explanation = gf.explain(
+        Pairs(), data, edge=(1, 6), method="saliency", mode="binary_classification", test_samples=5
+    )
+    assert explanation.edge_label_index.tolist() == [[1], [6]]
+    assert data.get("edge_label_index") is None  # the user's data stays as it was
+
+
+def test_a_graph_alone_and_in_a_batch(data):
+    alone = gf.explain(Pooled(), data, graph=0, method="saliency", test_samples=5)
+    assert alone._model_config.task_level.value == "graph"
+    twice = Data(
+        x=torch.cat([data.x, torch.randn(8, 3)]),
+        edge_index=torch.cat([RING, RING + 8], dim=1),
+        batch=torch.arange(2).repeat_interleave(8),
+    )
+    second = gf.explain(Pooled(), twice, graph=1, method="saliency", test_samples=5)
+    assert float(second.edge_mask[:8].abs().max()) == 0.0
+    assert float(second.edge_mask[8:].abs().max()) > 0.0
+
+
+def test_a_regression_is_told_by_its_labels(data):
+    data.y = torch.randn(8)
+    explanation = gf.explain(Squashed(torch.nn.Identity(), 1), data, 2, method="saliency", test_samples=5)
+    assert explanation._model_config.mode.value == "regression"
+
+
+KINDS = {
+    "three logits": (torch.nn.Identity(), 3, torch.randint(0, 3, (8,)), ("multiclass_classification", "raw")),
+    "three probabilities": (torch.nn.Softmax(dim=-1), 3, None, ("multiclass_classification", "probs")),
+    "three log-probabilities": (torch.nn.LogSoftmax(dim=-1), 3, None, ("multiclass_classification", "log_probs")),
+    "three real labels a node": (torch.nn.Identity(), 3, torch.randn(8, 3), ("regression", "raw")),
+    "one logit": (torch.nn.Identity(), 1, torch.tensor([0, 1] * 4), ("binary_classification", "raw")),
+    "one probability": (torch.nn.Sigmoid(), 1, torch.tensor([0.0, 1.0] * 4), ("binary_classification", "probs")),
+    "one real label": (torch.nn.Identity(), 1, torch.linspace(0, 3, 8), ("regression", "raw")),
+    "counts": (torch.nn.Identity(), 1, torch.arange(8), ("regression", "raw")),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_kind_of_model_is_found_out(data, kind):
+    squash, width, labels, expected = KINDS[kind]
+    if labels is not None:
+        data.y = labels
+    task = find_task(Squashed(squash, width), data)
+    assert (task.mode, task.return_type) == expected
+
+
+def test_what_is_said_is_not_looked_for(data):
+    class Fails(torch.nn.Module):
+        def forward(self, x, edge_index):
+            raise AssertionError("the model ran")
+
+    assert find_task(Fails(), data, mode="regression").mode == "regression"
+    assert find_task(Fails(), data, "graph", "multiclass_classification", "probs").level == "graph"
+
+
+def test_one_number_without_labels_has_to_be_said(data):
+    model = Squashed(torch.nn.Identity(), 1)
+    with pytest.raises(gf.InputError, match='say mode="binary_classification" or mode="regression"'):
+        gf.explain(model, data, 1)
+    assert gf.explain(model, data, 1, mode="regression", method="saliency", test_samples=5).index == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "node=, edge= or graph="),
+        ({"node": 1, "graph": 0}, "node=, edge= or graph="),
+        ({"node": 9}, "node 9 is out of range"),
+        ({"node": 1, "method": "magic"}, "unknown method 'magic'"),
+        ({"node": 1, "neighborhood": "U(A)"}, "cannot read the neighbourhood"),
+        ({"node": 1, "samples": 0}, "num_samples must be"),
+        ({"node": 1, "method": "kec", "samples": "auto"}, "num_samples must be a whole number of at least 1 "),
+        ({"node": 1, "test_samples": 0}, "test_samples must be"),
+        ({"node": 1, "seed": -2}, "seed must be"),
+        ({"node": 1, "seed": "x"}, "seed must be"),
+        ({"node": 1, "edges": "both"}, "edges must be one of"),
+        ({"node": 1, "mode": "guess"}, "mode must be one of"),
+        ({"edge": (1, 2, 3)}, "a pair"),
+        ({"edge": (0, 5)}, "not among the pairs of edge_index"),
+    ],
+)
+def test_mistakes_are_typed_and_said_before_any_work(data, arguments, message, monkeypatch):
+    monkeypatch.setattr("graphfaith.facade.subject.Subject.explain", lambda *_, **__: pytest.fail("work has begun"))
+    if "node" in arguments and arguments["node"] == 9:
+        monkeypatch.undo()
+    with pytest.raises(gf.InputError, match=message):
+        gf.explain(GCN(3, 4, 2, out_channels=3), data, **arguments)
+
+
+def test_graphs_of_several_types_are_refused(data):
+    with pytest.raises(gf.UnsupportedError, match="HeteroData"):
+        gf.explain(GCN(3, 4, 2, out_channels=3), HeteroData(), 1)
