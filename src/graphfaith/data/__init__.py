@@ -1,5 +1,4 @@
-"""Data sets by name: BA-Shapes, Tree-Cycles and Tree-Grid are generated; Cora and CiteSeer are downloaded and verified.
-"""
+"""Data sets by name. BA-Shapes, Tree-Cycles and Tree-Grid are generated, Cora and CiteSeer downloaded and verified."""
 
 from __future__ import annotations
 

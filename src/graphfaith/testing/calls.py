@@ -77,7 +77,9 @@ def index_none(bench: Bench) -> None:
     case = make_case(index=None)
     scores = bench.score(case)
     require_usable(scores, case, bench.masks)
-    require_same(bench.score(with_index(case, torch.arange(NODES))), scores, "with an index of all nodes", tolerance=1e-3)
+    require_same(
+        bench.score(with_index(case, torch.arange(NODES))), scores, "with an index of all nodes", tolerance=1e-3
+    )
 
 
 # Unusual but valid inputs ---------------------------------------------------------------------------------------------
@@ -261,7 +263,9 @@ def refuses_wrong_shapes(bench: Bench) -> None:
     case = make_case(weighted=True)
     _require_refusal(bench, replace(case, edge_index=case.edge_index.T), "edge_index of shape [edges, 2]")
     _require_refusal(bench, replace(case, x=case.x[:, 0]), "x of one dimension")
-    _require_refusal(bench, replace(case, kwargs={"edge_weight": case.kwargs["edge_weight"][:-1]}), "a short edge_weight")
+    _require_refusal(
+        bench, replace(case, kwargs={"edge_weight": case.kwargs["edge_weight"][:-1]}), "a short edge_weight"
+    )
 
 
 def refuses_unknown_index(bench: Bench) -> None:

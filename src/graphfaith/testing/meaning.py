@@ -1,5 +1,4 @@
-"""Checks of the masks: their shapes and types, and that they depend on the model and not on how its input is arranged.
-"""
+"""Checks of the masks: their shapes and types, and that they depend on the model and not on the order of its input."""
 
 from __future__ import annotations
 
@@ -194,7 +193,9 @@ def zero_beyond_reach(bench: Bench) -> None:
             # An edge into a node at HOPS hops changes the degree of that node, so F depends on it. F does not depend
             # on an edge into a node further away.
             where = ((scores["edge_mask"] != 0) & far[case.edge_index[1]]).nonzero().flatten().tolist()
-            require(not where, f"edges {where} have a score, although the output at node {index} is independent of them")
+            require(
+                not where, f"edges {where} have a score, although the output at node {index} is independent of them"
+            )
 
 
 def edge_weight_matters(bench: Bench) -> None:
