@@ -1,4 +1,4 @@
-"""Labels of nodes: which nodes get one, and where. A label is inside the disc if it fits, or in free space beside it."""
+"""Labels of nodes: which nodes get one, and where. A label is inside the disc if it fits, or in free space nearby."""
 
 from __future__ import annotations
 
