@@ -191,7 +191,7 @@ def test_the_example_runs_as_it_says(tmp_path):
         (
             "model.pt",
             InputError,
-            "is a file of weights and was not opened: give a function as module:function that builds the model and loads its",
+            "is a file of weights and was not opened: give a function as module:function that builds the model and",
         ),
     ],
 )

@@ -383,13 +383,13 @@ def test_column_after_column_is_the_same(monkeypatch, block):
     rows, columns = sample_keys(37), edge_keys(23)
     expected, drawn = bits(rows, columns), uniform(rows, columns)
     monkeypatch.setattr(draw, "_BLOCK", block)
-    drawn = bits(rows, columns, by_column=True)
-    assert np.array_equal(drawn, expected)
+    by_column = bits(rows, columns, by_column=True)
+    assert np.array_equal(by_column, expected)
     assert expected.flags.c_contiguous
     moved, dropped = symmetric(rows, columns, 0.3), below(rows, columns, 0.3)
     assert np.array_equal(moved, 0.3 * (2 * drawn - 1))
     assert np.array_equal(dropped, drawn < 0.3)
-    for laid in (drawn, moved, dropped):
+    for laid in (by_column, moved, dropped):
         assert laid.shape == (37, 23)
         assert laid.flags.f_contiguous
 
