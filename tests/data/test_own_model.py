@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 from torch_geometric.nn import GAT, GCN
@@ -126,8 +127,8 @@ def explain(here, monkeypatch, capsys):
     def run(model, *arguments, data="graph.pt"):
         words = ["graphfaith", "explain", "--model", model, "--data", data, "--samples", 30, "--test-samples", 30]
         monkeypatch.setattr(sys, "argv", [*map(str, words), *map(str, arguments)])
-        monkeypatch.setattr(cli, "out", cli.Console(width=120))
-        monkeypatch.setattr(source, "err", cli.Console(stderr=True, width=120))
+        monkeypatch.setenv("COLUMNS", "120")
+        monkeypatch.setattr(source, "err", Console(stderr=True, width=120))
         with pytest.raises(SystemExit) as stop:
             cli.main()
         captured = capsys.readouterr()
