@@ -27,6 +27,7 @@ from graphfaith import cli
 from graphfaith._base.errors import DataError, InputError
 from graphfaith.cli import source
 from graphfaith.cli.arguments import EDGE_NEIGHBORHOODS, neighborhoods_of, parse_nodes
+from graphfaith.cli.score import PAPER_NODES
 from graphfaith.data import DATASETS, MOTIF_DATASETS, ba_shapes, load_dataset, planetoid, tree_cycles, tree_grid
 from graphfaith.data.models import BAShapesGCN, Trained
 from graphfaith.data.planetoid import FOLDERS, SHA256, SOURCE
@@ -274,7 +275,7 @@ class TestCommand:
         assert neighborhoods_of(["U(X,0.2r)"], "cora") == ["U(X,0.2r)"]
 
     def test_every_one_has_nodes_to_score(self):
-        assert set(cli.PAPER_NODES) == set(DATASETS)
+        assert set(PAPER_NODES) == set(DATASETS)
 
     @pytest.mark.parametrize("name", MOTIF_DATASETS)
     def test_scores_60_nodes_of_motifs_and_trains_pgexplainer_jointly(self, name, monkeypatch):
@@ -289,11 +290,11 @@ class TestCommand:
             return []
 
         monkeypatch.setattr(source, "trained", untrained)
-        monkeypatch.setattr(cli, "compare", compare)
+        monkeypatch.setattr(sys.modules["graphfaith.cli.score"], "compare", compare)
         result = CliRunner().invoke(cli.app, ["score", "--dataset", name])
         assert result.exit_code == 0
         ((data, nodes, options),) = calls
-        assert nodes == parse_nodes(cli.PAPER_NODES[name])
+        assert nodes == parse_nodes(PAPER_NODES[name])
         assert len(nodes) == 60
         assert bool((data.y[nodes] > 0).all())
         assert options["train_jointly"]

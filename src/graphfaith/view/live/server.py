@@ -179,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
         server = self.server
         hosts = self.headers.get_all("Host", [])
         if len(hosts) != 1 or hosts[0].lower() not in server.hosts:
-            raise _Refused(HTTPStatus.FORBIDDEN, "the Host header is not the address of this server")
+            raise _Refused(HTTPStatus.FORBIDDEN, "this server answers only requests to its own address")
         # Any site may have a link to the page. Following the link is harmless, because it needs the token.
         is_link = self.headers.get("Sec-Fetch-Mode") == "navigate" and self.path.startswith("/?")
         if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin") and not is_link:
