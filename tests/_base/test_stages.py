@@ -1,4 +1,4 @@
-"""Clocks of the stages: what runs inside is counted, and nothing else."""
+"""The clocks of the stages count the time inside a stage, and no other time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reference import make_case
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that goes on when it is told to."""
+    """Replace the clock by one that the test moves on itself."""
 
     class Clock:
         now = 100.0
@@ -92,11 +92,11 @@ def test_items_are_counted_while_they_are_made(clock):
         clock.now += 5
 
     with measured() as seconds:
-        found = []
+        received = []
         for item in timed(items(), "sampling"):
             clock.now += 100
-            found.append(item)
-    assert found == ["a", "b", "c"]
+            received.append(item)
+    assert received == ["a", "b", "c"]
     assert seconds == none_but(sampling=8.0)
     assert list(timed([0, "", ()], "sampling")) == [0, "", ()]
 
@@ -128,7 +128,7 @@ def test_an_explanation_spends_time_in_every_stage(text, method):
     with measured() as seconds:
         explainer(case.x, case.edge_index, index=case.node, **case.kwargs)
     assert set(seconds) == set(STAGES)
-    # KEC asks for no gradient of F.
+    # KEC needs no gradients of F, so only its stage "sensitivity" takes no time.
     assert {name for name, value in seconds.items() if not value > 0} == (
         {"sensitivity"} if method is gf.KEC else set()
     )

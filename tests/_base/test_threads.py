@@ -1,4 +1,4 @@
-"""However many threads torch has, answers are the same, and it has as many afterwards."""
+"""Explanations do not depend on the number of threads of torch, and do not change it."""
 
 from __future__ import annotations
 
@@ -73,20 +73,20 @@ def test_one_thread_that_was_set_by_the_user_stays():
 
 
 def overlapping(*, used_before):
-    """How many threads torch has in each of two threads, of which the first comes first and leaves first."""
+    """Return the number of torch's threads in two Python threads; the first one enters and leaves first."""
     ready, first_in, second_in, first_out = (threading.Event() for _ in range(4))
-    found = {}
+    counts = {}
 
     def second():
         if used_before:
-            torch.get_num_threads()  # from now on torch has a number for this thread
+            torch.get_num_threads()  # From now on torch has a setting for this thread.
         ready.set()
         first_in.wait(10)
         with one_thread():
-            found["second, inside"] = torch.get_num_threads()
+            counts["second, inside"] = torch.get_num_threads()
             second_in.set()
             first_out.wait(10)
-        found["second, afterwards"] = torch.get_num_threads()
+        counts["second, afterwards"] = torch.get_num_threads()
 
     worker = threading.Thread(target=second)
     worker.start()
@@ -94,11 +94,11 @@ def overlapping(*, used_before):
     with one_thread():
         first_in.set()
         second_in.wait(10)
-        found["first, inside"] = torch.get_num_threads()
+        counts["first, inside"] = torch.get_num_threads()
     first_out.set()
     worker.join(10)
-    found["first, afterwards"] = torch.get_num_threads()
-    return found
+    counts["first, afterwards"] = torch.get_num_threads()
+    return counts
 
 
 def test_two_threads_at_once():
@@ -134,19 +134,19 @@ def explainer(algorithm):
     return Explainer(copy.deepcopy(model), algorithm, "phenomenon", config, "attributes", "object")
 
 def run():
-    own, found, counts = x.clone(), {}, []
+    features, results, counts = x.clone(), {}, []
     for name, algorithm in {"kec": gf.KEC("U(A,0.5)", 100), "features": gf.KEC("U(X,0.2r)", 20),
                             "linear": gf.Linear("B(A,0.5)", 100), "saliency": gf.Saliency()}.items():
         asked = explainer(algorithm)
         for way in ([False, True] if name == "kec" else [False]):
-            made = gf.explain_nodes(asked, own, edges, nodes, target=labels, progress=False, together=way)
-            for node, one in zip(nodes, made):
+            made = gf.explain_nodes(asked, features, edges, nodes, target=labels, progress=False, together=way)
+            for node, explanation in zip(nodes, made):
                 counts.append(torch.get_num_threads())
                 key = f"{name} {'together' if way else 'alone'} {node}"
-                found[key] = [one.node_mask, one.edge_mask, one.self_loop_score]
-                found[key].append(gf.general_unfaithfulness(asked, one, "U(A,0.5)", 50).value)
+                results[key] = [explanation.node_mask, explanation.edge_mask, explanation.self_loop_score]
+                results[key].append(gf.general_unfaithfulness(asked, explanation, "U(A,0.5)", 50).value)
                 counts.append(torch.get_num_threads())
-    return found, counts
+    return results, counts
 
 def same(a, b):
     return torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
@@ -179,8 +179,8 @@ print(json.dumps(dict(keys=sorted(one), differing=differing, counts=sorted(set(c
 
 
 @pytest.fixture(scope="module")
-def found():
-    source = str(Path(threads.__file__).parents[1])
+def results():
+    source = str(Path(threads.__file__).parents[2])
     path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SCRIPT],
@@ -194,16 +194,16 @@ def found():
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_threads_do_not_change_a_bit_of_an_explanation(found):
-    assert len(found["keys"]) == 15
-    assert min(found["sizes"]) > 0
-    assert found["differing"] == []
+def test_threads_do_not_change_a_bit_of_an_explanation(results):
+    assert len(results["keys"]) == 15
+    assert min(results["sizes"]) > 0
+    assert results["differing"] == []
 
 
-def test_torch_has_as_many_threads_after_an_explanation(found):
-    assert found["counts"] == [2]
+def test_torch_has_as_many_threads_after_an_explanation(results):
+    assert results["counts"] == [2]
 
 
-def test_torch_has_as_many_threads_after_an_error(found):
-    assert found["error"] is not None
-    assert found["after"] == 2
+def test_torch_has_as_many_threads_after_an_error(results):
+    assert results["error"] is not None
+    assert results["after"] == 2

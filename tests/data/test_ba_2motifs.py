@@ -1,4 +1,4 @@
-"""BA-2Motifs has the structure of the literature, and its ground truth is exactly the motif."""
+"""BA-2Motifs has the structure described in the literature, and its ground truth is exactly the motif."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def as_networkx(edge_index: torch.Tensor) -> nx.Graph:
     return nx.Graph(edge_index.t().tolist())
 
 
-def same(one, other) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one.keys())  # noqa: SIM118
+def same(first, second) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[key], second[key]) for key in first.keys())  # noqa: SIM118
 
 
 class TestGraphs:
@@ -36,7 +36,7 @@ class TestGraphs:
             assert graph.x.shape == (25, 10)
             assert graph.x.dtype == torch.float
             assert torch.equal(graph.x, torch.full_like(graph.x, 0.1))
-            # 19 of the tree, 6 of a house or 5 of a ring, one that hangs it; each in both directions, once.
+            # There are 19 edges of the tree, 6 of a house or 5 of a ring, and 1 to the motif, each in both directions.
             assert graph.num_edges == 2 * (19 + (6 if graph.y == 0 else 5) + 1)
             assert graph.is_coalesced()
             assert graph.is_undirected()
@@ -66,7 +66,7 @@ class TestGraphs:
             assert len(base) == 20
             crossing = [edge for edge in whole.edges if (edge[0] < 20) != (edge[1] < 20)]
             assert len(crossing) == 1
-            # The hanging edge adds one to a node of degree 3 in a house, of degree 2 in a ring.
+            # The edge to the base adds 1 to the degree of the first node, which is 3 in a house and 2 in a ring.
             degrees = sorted(whole.degree[node] for node in range(20, 25))
             assert degrees == ([2, 2, 2, 3, 4] if graph.y == 0 else [2, 2, 2, 2, 3])
 
@@ -76,7 +76,7 @@ class TestGraphs:
             int(graph.edge_index[0][(graph.edge_index[1] == 20) & (graph.edge_index[0] < 20)]) for graph in graphs
         }
         assert len(hangers) > 10
-        # Preferential attachment: the first nodes collect neighbours, the last have one, or two with a motif.
+        # By preferential attachment the first nodes have many neighbours; the last has one, or two with a motif.
         degrees = torch.stack([torch.bincount(graph.edge_index[0], minlength=25) for graph in graphs]).double()
         assert degrees[:, :2].mean() > 3
         assert degrees[:, 19].mean() < 1.5
@@ -92,7 +92,7 @@ class TestSeed:
     def test_decides_every_bit(self):
         assert all(same(*pair) for pair in zip(ba_2motifs(10, seed=3), ba_2motifs(10, seed=3), strict=True))
         others = zip(ba_2motifs(10, seed=3), ba_2motifs(10, seed=4), strict=True)
-        assert not any(torch.equal(one.edge_index, other.edge_index) for one, other in others)
+        assert not any(torch.equal(first.edge_index, second.edge_index) for first, second in others)
 
     def test_more_graphs_begin_with_the_same(self):
         assert all(same(*pair) for pair in zip(ba_2motifs(5), ba_2motifs(9)[:5], strict=True))

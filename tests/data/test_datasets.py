@@ -1,4 +1,4 @@
-"""Generated graphs have the structure of the literature; Cora and CiteSeer are read only from published bytes."""
+"""Generated graphs are built as in the literature; Cora and CiteSeer are read only from the published files."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ from graphfaith import cli
 from graphfaith._base.errors import DataError, InputError
 from graphfaith.cli import source
 from graphfaith.cli.arguments import EDGE_NEIGHBORHOODS, neighborhoods_of, parse_nodes
+from graphfaith.cli.score import PAPER_NODES
 from graphfaith.data import DATASETS, MOTIF_DATASETS, ba_shapes, load_dataset, planetoid, tree_cycles, tree_grid
 from graphfaith.data.models import BAShapesGCN, Trained
 from graphfaith.data.planetoid import FOLDERS, SHA256, SOURCE
 
 DATA = os.environ.get("GRAPHFAITH_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="needs the Cora and CiteSeer files; set GRAPHFAITH_DATA")
-MODULE = sys.modules[planetoid.__module__]  # its name in the package is the function's
+MODULE = sys.modules[planetoid.__module__]  # The package attribute of that name is the function.
 CORA_FILES = [file for file in SHA256 if file.startswith("ind.cora.")]
 
 
@@ -54,7 +55,7 @@ class TestBAShapes:
         assert data.y.bincount().tolist() == [300, 160, 160, 80]
         assert data.y[:300].max() == 0
         assert data.y[300:].view(80, 5).unique(dim=0).tolist() == [[1, 1, 2, 2, 3]]
-        # 1475 of the base, 80 houses of 6, 80 that hang them, 70 at random; each in both directions, once.
+        # There are 1475 edges of the base, 80 houses of 6, 80 edges to houses and 70 random ones, in both directions.
         assert data.num_edges == 2 * (1475 + 480 + 80 + 70)
         assert data.is_coalesced()
         assert data.is_undirected()
@@ -70,23 +71,23 @@ class TestBAShapes:
         for house in houses:
             middle = nx.subgraph(graph, house)
             assert sorted(degree for _, degree in middle.degree) == [2, 2, 2, 3, 3]
-            # The two of degree 3 are the middle, and the roof is the only one joined to both of them.
+            # The two nodes of degree 3 are the middle, and the roof is the only node connected to both of them.
             assert all((degree == 3) == (data.y[node] == 1) for node, degree in middle.degree)
             roof = max(house)
             assert all(data.y[node] == 1 for node in middle.neighbors(roof))
         assert data.edge_label.dtype == torch.float
         assert data.edge_label.sum() == 2 * 480
 
-    def test_other_edges_are_base_hangers_and_random(self):
+    def test_other_edges_are_base_attachments_and_random(self):
         data = ba_shapes()
         others = undirected(data.edge_index[:, data.edge_label == 0])
-        hangers = {(3 * house, 300 + 5 * house) for house in range(80)}
-        assert hangers <= others
-        touching_houses = {edge for edge in others - hangers if edge[1] >= 300}
+        attachments = {(3 * house, 300 + 5 * house) for house in range(80)}
+        assert attachments <= others
+        touching_houses = {edge for edge in others - attachments if edge[1] >= 300}
         within_base = {edge for edge in others if edge[1] < 300}
         assert 0 < len(touching_houses) <= 70
         assert len(within_base) + len(touching_houses) == 1475 + 70
-        # 70 random pairs of 700 nodes leave the base alone in (3/7)^2 of the cases.
+        # Both ends of a random pair lie in the base with probability (3/7)^2.
         assert 1475 < len(within_base) < 1475 + 35
 
     def test_base_has_hubs(self):
@@ -109,7 +110,7 @@ TREE = nx.balanced_tree(2, 8)
 
 @dataclass(frozen=True)
 class OnTree:
-    """What to expect of a motif on the tree."""
+    """The expected properties of a data set with motifs on a tree."""
 
     make: Callable[..., Data]
     motif: nx.Graph
@@ -140,7 +141,7 @@ class TestTrees:
         assert data.x.shape == (num_nodes, 10)
         assert bool((data.x == 1).all())
         assert data.y.tolist() == [0] * 511 + [1] * 80 * case.size
-        # 510 of the tree, the motifs, 80 that hang them, and those at random; each in both directions, once.
+        # There are 510 edges of the tree, those of the motifs, 80 to the motifs and random ones, in both directions.
         assert data.num_edges == 2 * (510 + 80 * case.motif.number_of_edges() + 80 + case.num_random)
         assert data.is_coalesced()
         assert data.is_undirected()
@@ -152,34 +153,34 @@ class TestTrees:
         motifs = sorted(sorted(motif) for motif in nx.connected_components(graph))
         assert motifs == [list(range(first, first + case.size)) for first in case.firsts]
         assert all(nx.is_isomorphic(graph.subgraph(motif), case.motif) for motif in motifs)
-        # A ring has no ends, and a grid hangs by a corner.
+        # Every node of a cycle and the corner of a grid, where it is attached, have degree 2.
         assert {graph.degree[first] for first in case.firsts} == {2}
         assert data.edge_label.dtype == torch.float
         assert data.edge_label.sum() == 2 * 80 * case.motif.number_of_edges()
 
-    def test_other_edges_are_tree_hangers_and_random(self, case):
+    def test_other_edges_are_tree_attachments_and_random(self, case):
         data = case.make()
         others = undirected(data.edge_index[:, data.edge_label == 0])
         tree = set(TREE.edges)
         assert tree <= others
-        hangers = {edge for edge in others if edge[0] < 511 and edge[1] in case.firsts}
-        # Random edges may end at the first node of a motif too, but every motif has one that holds it.
-        assert {edge[1] for edge in hangers} == set(case.firsts)
+        attachments = {edge for edge in others if edge[0] < 511 and edge[1] in case.firsts}
+        # Random edges may end at the first node of a motif too, so there may be more than one edge to a motif.
+        assert {edge[1] for edge in attachments} == set(case.firsts)
         assert len(others) == len(tree) + 80 + case.num_random
         assert any(edge not in tree and edge[1] < 511 for edge in others)
         assert any(edge[0] >= 511 for edge in others)
 
     def test_motifs_hang_at_different_nodes_drawn_at_random(self, case, monkeypatch):
-        monkeypatch.setattr("graphfaith.data.motifs._join_random_pairs", lambda graph, count, rng: None)
+        monkeypatch.setattr("graphfaith.data.motifs._add_random_edges", lambda graph, count, rng: None)
         hosts = []
         for seed in (0, 1):
             data = case.make(seed=seed)
-            hangers = undirected(data.edge_index[:, data.edge_label == 0]) - set(TREE.edges)
-            assert sorted(first for _, first in hangers) == list(case.firsts)
-            hosts.append({host for host, _ in hangers})
+            attachments = undirected(data.edge_index[:, data.edge_label == 0]) - set(TREE.edges)
+            assert sorted(first for _, first in attachments) == list(case.firsts)
+            hosts.append({host for host, _ in attachments})
             assert len(hosts[-1]) == 80
             assert max(hosts[-1]) < 511
-        # Two draws of 80 out of 511 share 12 or 13.
+        # Two random sets of 80 out of 511 nodes share 12 or 13 nodes on average.
         assert len(hosts[0] & hosts[1]) < 40
 
     def test_degrees(self, case):
@@ -188,7 +189,7 @@ class TestTrees:
         motif = [graph.degree[node] for node in range(511, len(graph))]
         assert min(base) == 1
         assert min(motif) == 2
-        # There are no hubs: a node of the tree has at most 3 neighbours there, one in a grid 4, and few others.
+        # There are no hubs: a node has at most 3 neighbours in the tree or 4 in a grid, and a few other edges.
         assert max(base + motif) <= 9
         assert sum(base) + sum(motif) == 2 * graph.number_of_edges()
         assert nx.is_connected(graph)
@@ -204,11 +205,11 @@ class TestTrees:
 @pytest.mark.parametrize("make", MOTIF_DATASETS.values(), ids=MOTIF_DATASETS)
 class TestSeeds:
     def test_seed_decides_every_bit(self, make):
-        one, again, other = make(seed=3), make(seed=3), make(seed=4)
-        assert one.keys() == again.keys()
-        assert all(torch.equal(one[key], again[key]) for key in one.keys())  # noqa: SIM118
-        assert not torch.equal(one.edge_index, other.edge_index)
-        assert not torch.equal(one.test_mask, other.test_mask)
+        first, again, other = make(seed=3), make(seed=3), make(seed=4)
+        assert first.keys() == again.keys()
+        assert all(torch.equal(first[key], again[key]) for key in first.keys())  # noqa: SIM118
+        assert not torch.equal(first.edge_index, other.edge_index)
+        assert not torch.equal(first.test_mask, other.test_mask)
 
     def test_global_random_state_is_neither_read_nor_changed(self, make):
         results = []
@@ -224,7 +225,7 @@ class TestSeeds:
         assert torch.equal(results[0].train_mask, results[1].train_mask)
 
     def test_negative_seed_is_refused(self, make):
-        # Python's generator takes -1 for 1, which would be a second name for the same graph.
+        # Python's generator treats the seed -1 as 1, so two seeds would give the same graph.
         with pytest.raises(InputError, match="-1"):
             make(seed=-1)
 
@@ -257,7 +258,7 @@ class TestLoadDataset:
 
 
 class TestCommand:
-    """The command line knows every data set, and how the ones with motifs differ."""
+    """The command line accepts every data set and treats those with motifs differently."""
 
     @pytest.mark.parametrize("command", ["score", "explain"])
     def test_help_lists_them(self, command):
@@ -274,7 +275,7 @@ class TestCommand:
         assert neighborhoods_of(["U(X,0.2r)"], "cora") == ["U(X,0.2r)"]
 
     def test_every_one_has_nodes_to_score(self):
-        assert set(cli.PAPER_NODES) == set(DATASETS)
+        assert set(PAPER_NODES) == set(DATASETS)
 
     @pytest.mark.parametrize("name", MOTIF_DATASETS)
     def test_scores_60_nodes_of_motifs_and_trains_pgexplainer_jointly(self, name, monkeypatch):
@@ -289,11 +290,11 @@ class TestCommand:
             return []
 
         monkeypatch.setattr(source, "trained", untrained)
-        monkeypatch.setattr(cli, "compare", compare)
+        monkeypatch.setattr(sys.modules["graphfaith.cli.score"], "compare", compare)
         result = CliRunner().invoke(cli.app, ["score", "--dataset", name])
         assert result.exit_code == 0
         ((data, nodes, options),) = calls
-        assert nodes == parse_nodes(cli.PAPER_NODES[name])
+        assert nodes == parse_nodes(PAPER_NODES[name])
         assert len(nodes) == 60
         assert bool((data.y[nodes] > 0).all())
         assert options["train_jointly"]
@@ -316,7 +317,7 @@ class TestPlanetoid:
         assert data.is_undirected()
 
     def test_rows_sum_to_one_or_are_zero(self):
-        # CiteSeer has nodes without any feature; Cora has none.
+        # CiteSeer has nodes without any feature, Cora does not.
         data, raw = planetoid("citeseer"), planetoid("citeseer", normalize=False)
         empty = raw.x.sum(dim=1) == 0
         assert empty.sum() > 0
@@ -335,7 +336,7 @@ class TestPlanetoid:
 
 @pytest.fixture
 def given(tmp_path, monkeypatch):
-    """A folder named by GRAPHFAITH_DATA, with what its callers put there; the network is out of reach."""
+    """Return an empty folder to which GRAPHFAITH_DATA points; any access to the network fails the test."""
     monkeypatch.setenv("GRAPHFAITH_DATA", str(tmp_path / "given"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("urllib.request.urlopen", lambda *args, **kwargs: pytest.fail("asked the network"))
@@ -349,7 +350,7 @@ def snapshot(folder: Path) -> dict[str, bytes | None]:
 
 
 class RunsCode:
-    """Pickles to something that makes a file when it is read."""
+    """An object whose pickle makes a folder when it is read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -368,7 +369,7 @@ class TestGivenFolder:
             planetoid("cora")
         assert not marker.exists()
         pickle.loads(content)
-        assert marker.exists(), "the pickle of this test is harmless, so it shows nothing"
+        assert marker.exists(), "the pickle of this test is harmless, so the test proves nothing"
 
     @needs_data
     @pytest.mark.parametrize("file", CORA_FILES)
@@ -400,7 +401,7 @@ class TestGivenFolder:
         before = snapshot(given)
 
         def swap_then_read(folder, name):
-            # What an attacker would do between the check and the reading.
+            # An attacker could swap a file between the check and the reading.
             (given / "ind.cora.x").write_bytes(b"swapped")
             for file in CORA_FILES:
                 assert hashlib.sha256((Path(folder) / file).read_bytes()).hexdigest() == SHA256[file]
@@ -415,7 +416,7 @@ class TestGivenFolder:
 
 
 class Server:
-    """Stands for urlopen: serves `content(file)` and notes what was asked."""
+    """A replacement of urlopen that serves `content(file)` and records the requested files."""
 
     def __init__(self, content) -> None:
         self.content = content
@@ -433,7 +434,7 @@ class Server:
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """An empty cache, and no GRAPHFAITH_DATA."""
+    """Return the folder of an empty cache, without GRAPHFAITH_DATA."""
     monkeypatch.delenv("GRAPHFAITH_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "graphfaith" / "planetoid" / "Cora" / "raw"
@@ -498,7 +499,7 @@ class TestDownload:
         monkeypatch.setattr("urllib.request.urlopen", Server(published))
         with caplog.at_level(logging.WARNING):
             assert planetoid("cora").num_nodes == 2708
-        assert "downloaded again" in caplog.text
+        assert "the next run will download it again" in caplog.text
 
     @needs_data
     def test_full_disk_leaves_no_temporary_file(self, cache, monkeypatch):

@@ -1,4 +1,4 @@
-"""Graphs from files: what is read, what is refused and why, and that nothing in a file is ever run."""
+"""Graphs from files: the formats, the error messages, and a proof that no code in a file is ever run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EDGES = torch.tensor([[0, 1, 2], [1, 2, 0]])
 PLAIN = {"x": X, "edge_index": EDGES}
 
 
-# What is read -----------------------------------------------------------------------------------------------------
+# Files that are read ----------------------------------------------------------------------------------------------
 
 FULL = {
     **PLAIN,
@@ -99,7 +99,7 @@ def test_numbers_are_made_fit_to_compute_with(tmp_path):
     assert data.edge_index.dtype == data.batch.dtype == torch.int64
     np.savez(tmp_path / "big_endian.npz", x=np.eye(2, dtype=">f8"), edge_index=np.array([[0], [1]], dtype=">i4"))
     data = read_graph(tmp_path / "big_endian.npz")
-    assert data.x.dtype == torch.float64  # only a model can say that it needs another precision
+    assert data.x.dtype == torch.float64  # The precision is not changed here, because it depends on the model.
     assert data.edge_index.tolist() == [[0], [1]]
     trained = torch.nn.Parameter(torch.eye(2, dtype=torch.bfloat16))
     torch.save(Data(x=trained, edge_index=EDGES[:, :1]), tmp_path / "table.pt")
@@ -115,7 +115,7 @@ def test_what_is_no_tensor_is_left_out(tmp_path):
     assert set(read_graph(tmp_path / "graph.pt").keys()) == {"x", "edge_index", "pos"}
 
 
-# What is refused --------------------------------------------------------------------------------------------------
+# Files that are refused -------------------------------------------------------------------------------------------
 
 BAD = {
     "no x": ({"edge_index": EDGES}, "it has no tensor 'x' (it has edge_index)"),
@@ -129,12 +129,18 @@ BAD = {
     "infinity": ({**PLAIN, "x": X.masked_fill(X == 3, torch.inf)}, "x[2, 1] is inf"),
     "weights": ({**PLAIN, "edge_weight": torch.ones(2)}, "edge_weight must have one number for each of the 3 edges"),
     "a negative weight": ({**PLAIN, "edge_weight": -torch.ones(3)}, "edge 0 has weight -1"),
-    "attributes": ({**PLAIN, "edge_attr": torch.ones(2, 1)}, "edge_attr must have 3 rows, one an edge (got [2, 1])"),
+    "attributes": (
+        {**PLAIN, "edge_attr": torch.ones(2, 1)},
+        "edge_attr must have 3 rows, one for each edge (got shape [2, 1])",
+    ),
     "NaN in attributes": ({**PLAIN, "edge_attr": torch.full((3, 1), torch.nan)}, "edge_attr holds a number that is"),
-    "batch": ({**PLAIN, "batch": torch.zeros(2).long()}, "batch must be [3], the graph of each node (got [2])"),
+    "batch": ({**PLAIN, "batch": torch.zeros(2).long()}, "batch must have shape [3], the graph of each node (got [2])"),
     "batch of reals": ({**PLAIN, "batch": torch.zeros(3)}, "batch must hold whole numbers"),
     "batch without end": ({**PLAIN, "batch": torch.tensor([0, 0, 10**12])}, "batch holds numbers outside 0 to 2"),
-    "pairs": ({**PLAIN, "edge_label_index": torch.zeros(3, 1).long()}, "edge_label_index must be [2, pairs] (got [3,"),
+    "pairs": (
+        {**PLAIN, "edge_label_index": torch.zeros(3, 1).long()},
+        "edge_label_index must have shape [2, pairs] (got [3,",
+    ),
     "pairs to nowhere": ({**PLAIN, "edge_label_index": EDGES + 1}, "edge_label_index holds numbers outside 0 to 2"),
 }  # fmt: skip
 
@@ -178,8 +184,8 @@ def test_a_file_that_is_not_there_or_has_no_known_format(tmp_path):
     for name, error, message in [
         ("none.pt", DataError, "there is no such file"),
         ("folder.pt", DataError, "it is a folder"),
-        ("graph.csv", InputError, "end its name in .pt, .safetensors, .npz"),
-        ("none.pkl", InputError, "end its name in .pt, .safetensors, .npz"),
+        ("graph.csv", InputError, "use a .pt, .safetensors or .npz file"),
+        ("none.pkl", InputError, "use a .pt, .safetensors or .npz file"),
     ]:
         with pytest.raises(error, match=message):
             read_graph(tmp_path / name)
@@ -208,7 +214,7 @@ def test_a_damaged_file_never_gets_past_a_typed_error(tmp_path_factory, name, da
     path.write_bytes(content)
     message = ""
     try:
-        read_graph(path)  # not every bit matters
+        read_graph(path)  # It may succeed, because not every bit matters.
     except GraphfaithError as error:
         message = str(error)
     assert "\n" not in message
@@ -223,12 +229,12 @@ def test_files_of_other_kinds(tmp_path, suffix, content):
 
 
 def test_what_is_no_single_graph_is_refused_with_advice(tmp_path):
-    one = Data(**PLAIN)
+    graph = Data(**PLAIN)
     for value, message in [
-        ([one, one], "it holds a list, not one Data or a dictionary of tensors: save a dictionary"),
-        ((one, None), "it holds a tuple"),
+        ([graph, graph], "it holds a list, not one Data or a dictionary of tensors: save a dictionary"),
+        ((graph, None), "it holds a tuple"),
         (X, "it holds a Tensor"),
-        (Batch.from_data_list([one, one]), "it names torch_geometric.data.batch."),
+        (Batch.from_data_list([graph, graph]), "it names torch_geometric.data.batch."),
         ({**PLAIN, "a": np.ones(2)}, "it names numpy"),
         ({**PLAIN, "a": X.to_sparse()}, "it names torch._utils._rebuild_sparse_tensor"),
     ]:
@@ -253,7 +259,7 @@ def test_a_data_with_odd_insides_is_refused(tmp_path):
 
 
 class Runs:
-    """Pickled, it is a call of ``function`` that leaves a mark when it is unpickled."""
+    """An object whose pickle calls ``function``, which leaves a mark, when it is unpickled."""
 
     def __init__(self, function, *arguments):
         self.function, self.arguments = function, arguments
@@ -291,7 +297,7 @@ def object_array(value):
     return buffer.getvalue()
 
 
-# How a payload comes to be in a file: its name, and its bytes.
+# The ways to hide a payload in a file: the name of the file, and a function that makes its content.
 CORPUS = {
     "torch.save": ("a.pt", saved),
     "torch.save, legacy": ("a.pt", lambda value: saved(value, _use_new_zipfile_serialization=False)),
@@ -313,7 +319,7 @@ CORPUS = {
 
 
 def unpickle_carelessly(content):
-    """What a reader that trusts its files would do."""
+    """Read a file as a program would that trusts its files."""
     attempts = [
         lambda: torch.load(io.BytesIO(content), weights_only=False),
         lambda: pickle.loads(content),
@@ -325,7 +331,7 @@ def unpickle_carelessly(content):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 attempt()
-        except Exception:  # the file is of another kind, or the payload returned nothing to go on with
+        except Exception:  # The file has another format, or the result of the payload cannot be used.
             continue
 
 
@@ -343,15 +349,15 @@ def test_nothing_in_a_file_is_run(tmp_path, monkeypatch, capsys, how, payload):
         named = f"{payload.removeprefix('os.')}, which no graph needs and which could run code; nothing was run"
         assert named in str(caught.value)
 
-    # The same on the command line, as the graph and as the model.
+    # The command line must refuse the file too, as the graph and as the model.
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fine.py").write_text("from torch.nn import Identity as load\n")
     torch.save(PLAIN, tmp_path / "fine.pt")
     for model, graph, message in [
         ("fine:load", name, "cannot read the graph"),
-        (name, "fine.pt", "a model is code"),
-        (f"{name}:load", "fine.pt", "a model is code"),
-        (str(path), "fine.pt", "a model is code"),
+        (name, "fine.pt", "is a file of weights and was not opened"),
+        (f"{name}:load", "fine.pt", "is a file of weights and was not opened"),
+        (str(path), "fine.pt", "is a file of weights and was not opened"),
     ]:
         arguments = ["explain", "--model", model, "--data", graph, "--node", "0"]
         monkeypatch.setattr(sys, "argv", ["graphfaith", *arguments])
@@ -362,13 +368,13 @@ def test_nothing_in_a_file_is_run(tmp_path, monkeypatch, capsys, how, payload):
     assert not mark.exists()
 
     unpickle_carelessly(path.read_bytes())
-    assert mark.exists(), "the file is harmless, and so shows nothing"
+    assert mark.exists(), "the file is harmless, so the test proves nothing"
 
 
 @pytest.mark.parametrize("payload", ["os.system", "exec", "os.mkdir"])
 @pytest.mark.parametrize("how", [how for how, (name, _) in CORPUS.items() if name == "a.pt"])
 def test_torch_would_not_run_it_either(tmp_path, monkeypatch, how, payload):
-    """The second of two barriers, without the first."""
+    """Without the check of names, the restricted unpickler of torch still refuses the file."""
     monkeypatch.setattr(graph_file, "_refuse_code", lambda content: None)
     mark = tmp_path / "mark"
     (tmp_path / "a.pt").write_bytes(CORPUS[how][1](payloads(mark)[payload]))
@@ -379,7 +385,10 @@ def test_torch_would_not_run_it_either(tmp_path, monkeypatch, how, payload):
 
 @contextmanager
 def opened_files():
-    """Every file that is opened meanwhile, by whatever function; a hook cannot be removed, so it is shut off."""
+    """Yield a list of all files that are opened inside the block, by any function.
+
+    An audit hook cannot be removed, so it is switched off at the end.
+    """
     opened, watching = [], True
 
     def hook(event, arguments):
@@ -398,7 +407,9 @@ def test_a_file_as_model_is_not_opened(tmp_path, monkeypatch, suffix):
     monkeypatch.chdir(tmp_path)
     with opened_files() as opened:
         for name in (str(path), f"{path}:load", f"weights{suffix}", f"weights{suffix}:load"):
-            with pytest.raises(InputError, match="a model is code: name a function as module:function"):
+            with pytest.raises(
+                InputError, match="was not opened: give a function as module:function that builds the model"
+            ):
                 load_model(name)
         assert opened == []
         path.read_bytes()
@@ -407,7 +418,7 @@ def test_a_file_as_model_is_not_opened(tmp_path, monkeypatch, suffix):
 
 
 def test_classes_that_torch_would_allow_are_refused_too(tmp_path):
-    """PyG lets torch read classes of its own that no graph file needs."""
+    """PyG allows torch to read some of its classes that no graph file needs."""
     from torch_geometric.data import HeteroData, TemporalData
     from torch_geometric.loader import ClusterData
 
@@ -424,7 +435,7 @@ def test_a_zip_with_a_second_pickle_is_refused(tmp_path):
         with zipfile.ZipFile(content, "a") as archive:
             archive.writestr(name, pickle.dumps(1))
         (tmp_path / "graph.pt").write_bytes(content.getvalue())
-        with pytest.raises(DataError, match=r"not one by torch\.save"):
+        with pytest.raises(DataError, match=r"not one written by torch\.save"):
             read_graph(tmp_path / "graph.pt")
 
 

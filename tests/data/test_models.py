@@ -1,4 +1,4 @@
-"""The models compute what their papers say; training is seeded, honest and quick; cached weights are sound."""
+"""The models compute what their papers state, training is seeded and ignores test nodes, cached weights are checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ needs_data = pytest.mark.skipif(
 
 @pytest.fixture
 def graph():
-    """A directed graph of 12 nodes, 40 weighted edges and 10 features, half of them zero."""
+    """Return a directed graph of 12 nodes, 40 weighted edges and 10 features, half of them zero."""
     generator = torch.Generator().manual_seed(0)
     pairs = torch.tensor([(i, j) for i in range(12) for j in range(12) if i != j])
     chosen = torch.randperm(len(pairs), generator=generator)[:40]
@@ -32,7 +32,7 @@ def graph():
 
 
 def dense_propagation(data: Data) -> torch.Tensor:
-    """D^-1/2 (A + I) D^-1/2 with messages from source to target."""
+    """Return D^-1/2 (A + I) D^-1/2 with messages from source to target."""
     adjacency = torch.eye(data.num_nodes)
     adjacency[data.edge_index[1], data.edge_index[0]] += data.edge_weight
     root = adjacency.sum(dim=1).rsqrt()
@@ -75,7 +75,7 @@ class TestForward:
         assert not torch.allclose(model(graph.x, graph.edge_index, 0.5 * ones), expected)
 
     def test_ba_shapes_gcn_tells_nodes_apart_before_training(self):
-        # With zero biases the normalised first layer would map constant features to one vector.
+        # With zero biases the normalised first layer would map constant features to the same vector at all nodes.
         data = ba_shapes()
         torch.manual_seed(0)
         logits = BAShapesGCN()(data.x, data.edge_index)
@@ -92,7 +92,7 @@ class TestForward:
         torch.testing.assert_close(model(graph.x.to_sparse(), graph.edge_index), model(graph.x, graph.edge_index))
 
     def test_dropout_of_sparse_features_is_half_and_scaled(self):
-        # One convolution of a node with nothing but its own loop is the sum of its features.
+        # For a node with only its self-loop, one convolution is the sum of its features.
         model = CitationGCN(10_000, 1, hidden_channels=1).train()
         seen = []
         model.conv1.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
@@ -103,7 +103,7 @@ class TestForward:
 
 
 def small_training(**options):
-    """A few epochs of a model that uses dropout."""
+    """Train a model with dropout for a few epochs."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         model = CitationGCN(10, 4)
@@ -112,26 +112,26 @@ def small_training(**options):
     return model, data, accuracy
 
 
-def same_weights(one, other) -> bool:
-    return all(torch.equal(value, other.state_dict()[name]) for name, value in one.state_dict().items())
+def same_weights(first, second) -> bool:
+    return all(torch.equal(value, second.state_dict()[name]) for name, value in first.state_dict().items())
 
 
 class TestTrain:
     def test_seed_decides_every_bit(self):
-        one, again, other = (small_training(seed=seed)[0] for seed in (0, 0, 1))
-        assert same_weights(one, again)
-        assert not same_weights(one, other)
+        first, again, other = (small_training(seed=seed)[0] for seed in (0, 0, 1))
+        assert same_weights(first, again)
+        assert not same_weights(first, other)
 
     def test_global_random_state_is_neither_read_nor_changed(self):
         torch.manual_seed(1)
         before = torch.get_rng_state()
-        one = small_training()[0]
+        first = small_training()[0]
         assert torch.equal(torch.get_rng_state(), before)
         torch.manual_seed(2)
-        assert same_weights(one, small_training()[0])
+        assert same_weights(first, small_training()[0])
 
     def test_keeps_the_epoch_with_the_lowest_validation_loss(self):
-        # With a step this long the loss goes up and down, so the last epoch is often not the best.
+        # With such a large step the loss goes up and down, so the last epoch is often not the best one.
         losses = []
         for epochs in range(1, 16):
             model, data, accuracy = small_training(epochs=epochs, lr=0.5)
@@ -151,7 +151,7 @@ class TestTrain:
         assert not small_training()[0].training
 
     def test_progress_goes_to_stderr_and_only_if_asked(self, capsys, monkeypatch):
-        monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes it for a terminal
+        monkeypatch.setenv("FORCE_COLOR", "1")  # rich then treats stderr as a terminal.
         small_training(progress=False)
         assert capsys.readouterr() == ("", "")
         small_training(progress=True)
@@ -172,17 +172,17 @@ class TestTrain:
 
 
 class TestAccuracy:
-    """At or above what the paper reports for its own models, where it does."""
+    """The accuracy is at least the one that the paper reports, for the data sets where it reports one."""
 
     def test_ba_shapes(self):
         assert trained("ba-shapes", cache=False).test_accuracy >= 0.94
 
-    # There is no figure of the paper for these; seeds 0 to 2 reach 0.88 to 0.90, and 0.88 to 0.93.
+    # The paper reports no accuracy for these. Seeds 0 to 2 reach 0.88 to 0.90, and 0.88 to 0.93.
     @pytest.mark.parametrize("name", ["tree-cycles", "tree-grid"])
     def test_trees(self, name):
         result = trained(name, cache=False)
         assert result.test_accuracy >= 0.85
-        # About 60 % of the nodes are of motifs: neither class may be given up for the other.
+        # About 60 % of the nodes are in motifs, so this accuracy needs both classes to be recognised.
         logits = result.model(result.data.x, result.data.edge_index)
         right = logits.argmax(dim=1) == result.data.y
         assert logits.shape == (result.data.num_nodes, 2)
@@ -193,7 +193,7 @@ class TestAccuracy:
     def test_citations(self, name, paper):
         result = trained(name, cache=False)
         assert result.test_accuracy >= paper
-        # Training on sparse features must leave the caller's dense.
+        # Training uses sparse features, but the returned features must be dense.
         assert not result.data.x.is_sparse
         assert not result.model.training
         logits = result.model(result.data.x, result.data.edge_index)[result.data.test_mask]
@@ -203,7 +203,7 @@ class TestAccuracy:
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
-    """An empty cache, training cut to two epochs, and the list of the seeds it was called with."""
+    """Set up an empty cache and a training of two epochs; return the list of the seeds it is called with."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     seeds: list[int] = []
 
@@ -251,7 +251,7 @@ class TestCache:
         assert torch.equal(trained(name, seed=1).data.edge_index, make(0).edge_index)
 
     def test_data_sets_do_not_share_a_file(self, runs, tmp_path):
-        # Their models have the same shapes, so nothing else would tell.
+        # Their models have the same shapes, so loading the wrong file would raise no error.
         cycles, grid = trained("tree-cycles"), trained("tree-grid")
         assert not same_weights(cycles.model, grid.model)
         assert [path.name.split("-seed0-")[0] for path in cached_files(tmp_path)] == ["tree-cycles", "tree-grid"]
@@ -264,8 +264,8 @@ class TestCache:
 
     @needs_data
     def test_sparse_training_is_deterministic(self, runs):
-        one, again = (trained("cora", cache=False) for _ in range(2))
-        assert same_weights(one.model, again.model)
+        first, again = (trained("cora", cache=False) for _ in range(2))
+        assert same_weights(first.model, again.model)
 
     def test_off_neither_reads_nor_writes(self, runs, tmp_path):
         trained("ba-shapes", cache=False)
@@ -301,7 +301,7 @@ class TestCache:
         assert same_weights(first.model, second.model)
         assert cached_files(tmp_path) == [path]
         assert same_weights(first.model, trained("ba-shapes").model)
-        assert len(runs) == 2, "what was made again was not kept"
+        assert len(runs) == 2, "the weights were not stored after the second training"
 
     def test_unwritable_cache_does_not_stop_the_work(self, runs, tmp_path, monkeypatch, caplog):
         (tmp_path / "file").write_text("in the way")
@@ -309,15 +309,15 @@ class TestCache:
         with caplog.at_level(logging.WARNING):
             result = trained("ba-shapes")
         assert 0 <= result.test_accuracy <= 1
-        assert "trained again" in caplog.text
+        assert "the next run will train the model again" in caplog.text
 
     def test_global_random_state_is_neither_read_nor_changed(self, runs):
         torch.manual_seed(1)
         before = torch.get_rng_state()
-        one = trained("ba-shapes", cache=False)
+        first = trained("ba-shapes", cache=False)
         assert torch.equal(torch.get_rng_state(), before)
         torch.manual_seed(2)
-        assert same_weights(one.model, trained("ba-shapes", cache=False).model)
+        assert same_weights(first.model, trained("ba-shapes", cache=False).model)
 
     def test_bad_names_and_seeds_are_refused_before_any_work(self, runs):
         with pytest.raises(InputError, match="'ba_shapes'"):

@@ -1,4 +1,4 @@
-"""Models of the user's on the command line: found by name, called with what they name, explained at every level."""
+"""The user's own models on the command line: loaded by name, called with their arguments, explained at every level."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 from torch_geometric.nn import GAT, GCN
@@ -106,7 +107,7 @@ def output(name, *arguments):
 
 @pytest.fixture
 def here(monkeypatch, tmp_path):
-    """A folder with mine.py and graph.pt, as the current one; what is imported there is forgotten afterwards."""
+    """Make a folder with mine.py and graph.pt the current one; modules imported from it are forgotten afterwards."""
     (tmp_path / "mine.py").write_text(MODULE)
     torch.save(Data(**make_graph(), node_names=NAMES), tmp_path / "graph.pt")
     monkeypatch.chdir(tmp_path)
@@ -121,13 +122,13 @@ def here(monkeypatch, tmp_path):
 
 @pytest.fixture
 def explain(here, monkeypatch, capsys):
-    """Run ``graphfaith explain`` in that folder: exit code, output, errors."""
+    """Return a function that runs ``graphfaith explain`` in that folder and returns exit code, output and errors."""
 
     def run(model, *arguments, data="graph.pt"):
         words = ["graphfaith", "explain", "--model", model, "--data", data, "--samples", 30, "--test-samples", 30]
         monkeypatch.setattr(sys, "argv", [*map(str, words), *map(str, arguments)])
-        monkeypatch.setattr(cli, "out", cli.Console(width=120))
-        monkeypatch.setattr(source, "err", cli.Console(stderr=True, width=120))
+        monkeypatch.setenv("COLUMNS", "120")
+        monkeypatch.setattr(source, "err", Console(stderr=True, width=120))
         with pytest.raises(SystemExit) as stop:
             cli.main()
         captured = capsys.readouterr()
@@ -177,18 +178,22 @@ def test_the_example_runs_as_it_says(tmp_path):
         ("mine.py:node", InputError, "as in mymodule:load for the function load in mymodule.py"),
         ("./mine:node", InputError, "write module:function"),
         ("mine:Net()", InputError, "write module:function"),
-        ("yours:load", InputError, "there is no module 'yours' in this folder, nor is one installed"),
+        ("yours:load", InputError, "there is no module 'yours' in this folder, and none is installed"),
         ("yours.models:load", InputError, "there is no module 'yours'"),
         ("mine.models:load", InputError, "there is no module 'mine.models'"),
         ("mine:laod", InputError, "the module 'mine' has no 'laod'"),
-        ("mine:number", InputError, "'mine:number' is a int: name a function that returns the model"),
-        ("mine:made", InputError, "'mine:made' is a Net: name a function that returns the model"),
+        ("mine:number", InputError, "'mine:number' is a int: give a function that returns the model"),
+        ("mine:made", InputError, "'mine:made' is a Net: give a function that returns the model"),
         ("mine:broken", ModelError, "mine:broken() raised KeyError: 'conv1.weight'"),
         ("mine:leaving", ModelError, "mine:leaving() raised SystemExit: 3"),
         ("mine:pair", ModelError, "mine:pair() must return a torch.nn.Module (got tuple)"),
         ("slip:load", ModelError, "importing 'slip' failed: SyntaxError: "),
         ("needy:load", ModelError, "importing 'needy' failed: ModuleNotFoundError: No module named 'not_there'"),
-        ("model.pt", InputError, "a model is code: name a function as module:function that builds it and loads its"),
+        (
+            "model.pt",
+            InputError,
+            "is a file of weights and was not opened: give a function as module:function that builds the model and",
+        ),
     ],
 )
 def test_a_model_that_cannot_be_made_is_one_line_and_exit_code_2(here, explain, name, error, message):
@@ -221,8 +226,12 @@ class Renamed(torch.nn.Module):
 
 def test_a_model_is_called_with_what_its_forward_names():
     data = Data(**make_graph(), pos=torch.rand(12, 2))
-    assert list(arguments_for(GCN(4, 8, 2), data)) == ["edge_weight"]  # names edge_attr, but does not read it
-    assert list(arguments_for(GAT(4, 8, 2, edge_dim=2), data)) == ["edge_attr"]  # and the other way round
+    assert list(arguments_for(GCN(4, 8, 2), data)) == [
+        "edge_weight"
+    ]  # GCN has an argument edge_attr but does not read it.
+    assert list(arguments_for(GAT(4, 8, 2, edge_dim=2), data)) == [
+        "edge_attr"
+    ]  # GAT with edge_dim reads edge_attr and not edge_weight.
     assert list(arguments_for(Renamed(), data)) == ["pos", "y"]
     assert arguments_for(Renamed(), data)["pos"] is data.pos
     with pytest.raises(ModelError, match=r"Renamed\.forward needs 'pos', which the graph does not have"):
@@ -332,7 +341,9 @@ def test_a_pair_of_nodes(here, explain):
 
 def test_a_graph_of_a_batch_and_a_single_one(here, explain):
     graph = make_graph()
-    edges = graph["edge_index"][:, ((graph["edge_index"] < 6).sum(dim=0) != 1)]  # none between the two halves
+    edges = graph["edge_index"][
+        :, ((graph["edge_index"] < 6).sum(dim=0) != 1)
+    ]  # There are no edges between the two halves.
     batch = torch.arange(12) // 6
     torch.save({"x": graph["x"], "edge_index": edges, "batch": batch}, here / "two.pt")
     code, out, err = explain("mine:pooled", "--level", "graph", "--node", 1, "--figure", "two.svg", data="two.pt")
@@ -343,7 +354,7 @@ def test_a_graph_of_a_batch_and_a_single_one(here, explain):
     assert {edge["source"] // 6 for edge in row["edges"]} == {1}
     assert (here / "two.svg").stat().st_size > 1000
     logits = output("mine:flat", graph["x"], graph["edge_index"])
-    for name in ("pooled", "flat"):  # the second returns no row for its one graph
+    for name in ("pooled", "flat"):  # The second model returns a vector, without a row for its only graph.
         code, out, err = explain(f"mine:{name}", "--level", "graph", "--node", 0, "--json", f"{name}.json")
         assert code == 0, err
         assert f"graph.pt graph 0, class {int(logits.argmax())}" in out

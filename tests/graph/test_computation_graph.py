@@ -50,15 +50,15 @@ class Case:
         return torch.randn(self.num_nodes, FEATURES, generator=generator, dtype=torch.float64)
 
     def distances(self) -> dict[int, int]:
-        """Hops against the messages from each node to the explained one."""
-        found, queue = {self.node: 0}, deque([self.node])
+        """Return the number of hops from each node to the explained one, along the messages."""
+        hops, queue = {self.node: 0}, deque([self.node])
         while queue:
             sink = queue.popleft()
             for a, b in self.edges:
-                if b == sink and a not in found:
-                    found[a] = found[sink] + 1
+                if b == sink and a not in hops:
+                    hops[a] = hops[sink] + 1
                     queue.append(a)
-        return found
+        return hops
 
 
 @st.composite
@@ -123,7 +123,7 @@ UNNORMALISED = {
 
 
 def dense_gcn(model: WeightedStack, x: Tensor, a: Tensor) -> Tensor:
-    """The same network by its formula, A [n, n] with A[i, j] the weight of j -> i, loops included."""
+    """Compute the same network by its formula; A[i, j] is the weight of j -> i, with self-loops."""
     degree = a.sum(dim=1)
     scale = torch.where(degree > 0, degree.clamp(min=1e-300).rsqrt(), torch.zeros_like(degree))
     for conv in model.convs:
@@ -150,7 +150,7 @@ def around(case: Case, degrees: bool = True, **options) -> tuple[ComputationGrap
     return ComputationGraph.around(Graph(*tensors), case.node, case.layers, degrees=degrees, **options), tensors
 
 
-# Its parts are what they say
+# Its fields have the documented values
 
 
 @given(cases(), st.booleans())
@@ -197,7 +197,7 @@ def test_structure(case, degrees):
     ]
     assert part.weight.tolist() == expected
     assert part.weight.dtype == torch.float64
-    assert (adjacency(part.num_nodes, *part.edge_index, part.weight).sum(dim=1) > 0).all()  # nor is A^k 1 ever 0
+    assert (adjacency(part.num_nodes, *part.edge_index, part.weight).sum(dim=1) > 0).all()  # so A^k 1 is never 0 either
     assert torch.equal(part.x, x[part.nodes])
     assert part.feature_range == float(x.max() - x.min())
     assert part.size == (case.num_nodes, len(case.edges))
@@ -210,9 +210,9 @@ def test_implied_loops(case, degrees, loop_weight):
     implied = part.edge_id < 0
     assert (implied <= part.is_loop).all()
     near = part.hop[part.edge_index[1]] <= (case.layers if degrees else case.layers - 1)
-    there = ~implied if loop_weight is None else torch.ones_like(implied)
+    present = ~implied if loop_weight is None else torch.ones_like(implied)
     assert near[~part.is_loop].all()
-    assert part.felt.tolist() == (near & there).tolist()
+    assert part.felt.tolist() == (near & present).tolist()
     assert set(part.weight[implied & part.felt].tolist()) <= {loop_weight}
     assert (part.weight[~part.felt] == 1).all()
 
@@ -227,7 +227,7 @@ def test_implied_loops(case, degrees, loop_weight):
     ],
 )
 def test_loops_that_are_read(degrees, loop_weight, felt, weight):
-    """A path 2 -> 1 -> 0 with the loops of 1 and 2 written down; the latter is out of reach."""
+    """On the path 2 -> 1 -> 0 with explicit self-loops of 1 and 2, the self-loop of 2 is out of reach."""
     edges, weights = torch.tensor([[2, 1, 2, 1], [2, 1, 1, 0]]), torch.tensor([0.5, 0.25, 3.0, 4.0])
     x = torch.eye(3)
     part = ComputationGraph.around(Graph(x, edges, weights), 0, 1, degrees=degrees, loop_weight=loop_weight)
@@ -268,7 +268,7 @@ def test_isolated_node():
     assert part.num_plain == 0
 
 
-# It is exact
+# The model has the same output on the computation graph
 
 
 @given(cases())
@@ -318,7 +318,7 @@ def test_gcn_without_loops(case):
     assert (part.weight[~part.felt] == 1).all()
 
 
-# And no larger than it must be
+# The computation graph is as small as possible
 
 
 @given(cases(weighted=True), st.integers(0, 99))
@@ -349,8 +349,8 @@ def test_entries_that_are_not_felt_do_not_matter(case, name, seed):
     other_x = part.x.clone()
     other_x[part.num_visible :] = torch.randn(other_x[part.num_visible :].shape, generator=generator).double()
     for weight in (noise, torch.zeros_like(noise)):
-        found = target(other_x, torch.where(part.felt, part.weight, weight)).item()
-        assert found == pytest.approx(target.value, abs=1e-13)
+        value = target(other_x, torch.where(part.felt, part.weight, weight)).item()
+        assert value == pytest.approx(target.value, abs=1e-13)
     dx, da = target.gradient(weight=torch.where(part.felt, part.weight, noise))
     assert (dx[part.num_visible :] == 0).all()
     assert (da[~part.felt] == 0).all()
@@ -358,7 +358,7 @@ def test_entries_that_are_not_felt_do_not_matter(case, name, seed):
 
 @given(cases(weighted=True))
 def test_everything_inside_matters_to_a_gcn(case):
-    assume(any(b == case.node and a != b for a, b in case.edges))  # else the weight of its loop cancels
+    assume(any(b == case.node and a != b for a, b in case.edges))  # Otherwise the weight of its self-loop cancels.
     model = WeightedStack(case.layers, case.seed)
     x, a = case.x.requires_grad_(), whole_adjacency(case).requires_grad_()
     out = dense_gcn(model, x, a)[case.node] @ torch.tensor([0.3, -0.7, 1.1, 0.9], dtype=torch.float64)
@@ -377,14 +377,14 @@ def test_everything_inside_matters_to_a_gcn(case):
 def test_nothing_outside_matters_without_degrees(case, name, seed):
     model = PlainStack(UNNORMALISED[name], case.layers, case.seed)
     part, (x, edge_index, _) = around(case, degrees=False)
-    kept = part.edge_id[(part.edge_id >= 0) & part.felt].sort().values
+    edges = part.edge_id[(part.edge_id >= 0) & part.felt].sort().values
     hidden = torch.ones(case.num_nodes, dtype=torch.bool)
     hidden[part.nodes[: part.num_visible]] = False
     noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)).double()
     with torch.no_grad():
         expected = model(x, edge_index)[case.node]
-        found = model(torch.where(hidden[:, None], noise, x), edge_index[:, kept])[case.node]
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-13)
+        output = model(torch.where(hidden[:, None], noise, x), edge_index[:, edges])[case.node]
+    torch.testing.assert_close(output, expected, rtol=0, atol=1e-13)
 
 
 @given(cases(weighted=False))
@@ -399,11 +399,11 @@ def test_everything_inside_matters_to_gin(case):
         felt = set(part.edge_id[(part.edge_id >= 0) & part.felt].tolist())
         for i in range(len(case.edges)):
             rest = torch.arange(len(case.edges)) != i
-            found = model(x, edge_index[:, rest])[case.node]
-            assert torch.allclose(found, out, rtol=0, atol=1e-12) == (i not in felt)
+            output = model(x, edge_index[:, rest])[case.node]
+            assert torch.allclose(output, out, rtol=0, atol=1e-12) == (i not in felt)
 
 
-# Which layers look at the degree of the sender
+# Layers that read the degree of the sender
 
 
 @pytest.mark.parametrize(
@@ -433,7 +433,7 @@ def test_layers_are_found_in_order():
     assert message_passing_layers(model) == list(model.convs)
 
 
-# What is refused
+# Invalid arguments
 
 
 @pytest.mark.parametrize("node", [-1, 4, 100, 1.5])
@@ -468,7 +468,7 @@ def test_too_few_hops_are_noticed():
         Target(WeightedStack(3), x, path, 0, num_hops=2)
 
 
-# The walk, by brute force from several nodes
+# The search from several nodes, compared with brute force
 
 
 @given(cases(), st.data(), st.booleans())
@@ -483,16 +483,16 @@ def test_walks_from_several_nodes_that_read_degrees_of_any_kind(case, data, out_
         for a, b in case.edges:
             if distance.get(b) == k:
                 distance.setdefault(a, k + 1)
-    kept = [i for i, (a, b) in enumerate(case.edges) if a != b and (b in distance or (out_degrees and a in distance))]
-    assert part.edge_id[: part.num_plain].tolist() == kept
+    edges = [i for i, (a, b) in enumerate(case.edges) if a != b and (b in distance or (out_degrees and a in distance))]
+    assert part.edge_id[: part.num_plain].tolist() == edges
     visible = sorted(distance, key=lambda u: (distance[u], u))
-    outside = {u for i in kept for u in case.edges[i]} - set(visible)
+    outside = {u for i in edges for u in case.edges[i]} - set(visible)
     assert part.nodes.tolist() == [*visible, *sorted(outside)[:1]]
     assert part.hop.tolist() == [*(distance[u] for u in visible), *[case.layers + 1] * bool(outside)]
     assert part.seeds.tolist() == list(range(len(set(seeds))))
     assert part.e.tolist() == [seeds.count(u) for u in sorted(set(seeds))]
     place = {u: i for i, u in enumerate(visible)}
-    expected = [[place.get(case.edges[i][end], len(visible)) for i in kept] for end in (0, 1)]
+    expected = [[place.get(case.edges[i][end], len(visible)) for i in edges] for end in (0, 1)]
     assert part.edge_index[:, : part.num_plain].tolist() == expected
 
 
@@ -500,7 +500,7 @@ def test_features_that_are_not_contiguous():
     x, path = torch.rand(3, 4).T, torch.tensor([[3, 2, 1], [2, 1, 0]])
     part = ComputationGraph.around(Graph(x, path), 0, 2)
     assert torch.equal(part.x, x[part.nodes])
-    assert part.x.stride() == x[part.nodes].stride()  # products add up alike
+    assert part.x.stride() == x[part.nodes].stride()  # Equal strides give equally rounded products.
 
 
 def test_the_users_seeds_are_left_alone():

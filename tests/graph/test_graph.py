@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphfaith import InputError
-from graphfaith.graph import graph
+from graphfaith.graph import graph as graph_module
 from graphfaith.graph.graph import Graph
 
 RING = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -19,7 +19,7 @@ NO_EDGES = torch.empty(2, 0, dtype=torch.long)
 
 @pytest.fixture(autouse=True)
 def forget(monkeypatch):
-    monkeypatch.setattr(graph, "_RECENT", {})
+    monkeypatch.setattr(graph_module, "_RECENT", {})
 
 
 def features(value=0.5, at=None, dtype=torch.float32):
@@ -37,7 +37,10 @@ def weights(value=1.0, at=0, dtype=torch.float32):
 
 @st.composite
 def multigraphs(draw):
-    """(number of nodes, edges): directed, with parallel edges, isolated nodes, and at most one loop a node."""
+    """Draw the number of nodes and the edges of a directed graph.
+
+    It may have parallel edges, isolated nodes, and at most one self-loop at each node.
+    """
     n = draw(st.integers(1, 7))
     pairs = draw(st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=20))
     edges, looped = [], set()
@@ -52,7 +55,7 @@ def tensor_of(edges):
     return torch.tensor(edges, dtype=torch.long).view(-1, 2).T.contiguous()
 
 
-# What is refused
+# Invalid graphs that are refused
 
 MALFORMED = {
     "x is missing": ((None, RING, None), r"x must be a tensor.*NoneType"),
@@ -115,7 +118,7 @@ def test_duplicate_loop_of_one_node_is_named():
         Graph(torch.ones(4, 1), torch.tensor([[2, 0, 2, 3], [2, 1, 2, 3]]))
 
 
-# What is accepted
+# Valid graphs that are accepted
 
 
 def test_finite_numbers_whose_sum_overflows():
@@ -125,36 +128,36 @@ def test_finite_numbers_whose_sum_overflows():
 
 def test_zero_weights_and_parallel_edges():
     edges = torch.tensor([[0, 0, 2, 2], [1, 1, 2, 1]])
-    found = Graph(torch.ones(3, 1), edges, torch.zeros(4))
-    assert found.in_edges(np.array([1])).tolist() == [0, 1, 3]
+    graph = Graph(torch.ones(3, 1), edges, torch.zeros(4))
+    assert graph.in_edges(np.array([1])).tolist() == [0, 1, 3]
 
 
 def test_no_edges():
-    found = Graph(torch.ones(3, 2), NO_EDGES, torch.empty(0))
-    assert found.num_edges == 0
-    assert found.in_edges(np.arange(3)).tolist() == []
-    assert found.loop_edge.tolist() == [-1, -1, -1]
+    graph = Graph(torch.ones(3, 2), NO_EDGES, torch.empty(0))
+    assert graph.num_edges == 0
+    assert graph.in_edges(np.arange(3)).tolist() == []
+    assert graph.loop_edge.tolist() == [-1, -1, -1]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
 def test_precisions(dtype):
-    found = Graph(features(dtype=dtype), RING, weights(dtype=dtype))
-    assert found.feature_range == pytest.approx(1.0, abs=1e-2)
+    graph = Graph(features(dtype=dtype), RING, weights(dtype=dtype))
+    assert graph.feature_range == pytest.approx(1.0, abs=1e-2)
 
 
 def test_sizes_and_range():
     x = torch.tensor([[1.0, -2.5], [0.0, 4.0], [2.0, 0.0]])
-    found = Graph(x, torch.tensor([[0], [1]]))
-    assert (found.num_nodes, found.num_features, found.num_edges) == (3, 2, 1)
-    assert found.feature_range == 6.5
+    graph = Graph(x, torch.tensor([[0], [1]]))
+    assert (graph.num_nodes, graph.num_features, graph.num_edges) == (3, 2, 1)
+    assert graph.feature_range == 6.5
 
 
 def test_tensors_that_record_gradients():
     torch.set_warn_always(True)
     try:
         x = features().requires_grad_()
-        found = Graph(x, RING, weights(0.5).requires_grad_())
-        assert found.feature_range == 1.0
+        graph = Graph(x, RING, weights(0.5).requires_grad_())
+        assert graph.feature_range == 1.0
         with pytest.raises(InputError, match="edge 0 has weight -1"):
             Graph(x, RING, weights(-1.0).requires_grad_())
         with pytest.raises(InputError, match=r"x\[0, 0\] is nan"):
@@ -171,9 +174,9 @@ def test_tensors_made_in_inference_mode():
 
 def test_a_view_that_is_not_contiguous():
     pairs = torch.tensor([[0, 1], [1, 2], [2, 2], [3, 1]])
-    found = Graph(torch.ones(3, 4).T, pairs.T)
-    assert found.in_edges(np.array([1])).tolist() == [0, 3]
-    assert found.loop_edge.tolist() == [-1, -1, 2, -1]
+    graph = Graph(torch.ones(3, 4).T, pairs.T)
+    assert graph.in_edges(np.array([1])).tolist() == [0, 3]
+    assert graph.loop_edge.tolist() == [-1, -1, 2, -1]
 
 
 def test_the_users_tensors_are_left_alone():
@@ -190,14 +193,14 @@ def test_the_users_tensors_are_left_alone():
 @given(multigraphs(), st.sampled_from(["source_to_target", "target_to_source"]), st.data())
 def test_in_edges_by_brute_force(made, flow, data):
     n, edges = made
-    found = Graph(torch.ones(n, 1), tensor_of(edges), flow=flow)
+    graph = Graph(torch.ones(n, 1), tensor_of(edges), flow=flow)
     nodes = data.draw(st.lists(st.integers(0, n - 1), max_size=6))
     ends = edges if flow == "source_to_target" else [(b, a) for a, b in edges]
     expected = [i for node in nodes for i, (a, b) in enumerate(ends) if b == node and a != b]
-    assert found.in_edges(np.array(nodes, dtype=np.int64)).tolist() == expected
+    assert graph.in_edges(np.array(nodes, dtype=np.int64)).tolist() == expected
     loops = {a: i for i, (a, b) in enumerate(edges) if a == b}
-    assert found.loop_edge.tolist() == [loops.get(node, -1) for node in range(n)]
-    assert list(zip(found.source.tolist(), found.sink.tolist(), strict=True)) == ends
+    assert graph.loop_edge.tolist() == [loops.get(node, -1) for node in range(n)]
+    assert list(zip(graph.source.tolist(), graph.sink.tolist(), strict=True)) == ends
 
 
 def test_flow_is_kept_apart():
@@ -208,21 +211,21 @@ def test_flow_is_kept_apart():
     assert backward.in_edges(np.array([1])).tolist() == [1]
 
 
-# Memory
+# The cache of graphs
 
 
 def test_the_same_tensors_give_the_same_graph():
     x, w = features(), weights()
-    found = Graph.of(x, RING, w)
-    assert Graph.of(x, RING, w) is found
-    assert Graph.of(x, RING) is not found
-    assert Graph.of(x.clone(), RING, w) is not found
-    assert Graph.of(x, RING.clone(), w) is not found
-    assert Graph.of(x, RING, w.clone()) is not found
-    assert Graph.of(x, RING, w) is found
-    assert found.x is x
-    assert found.edge_index is RING
-    assert found.edge_weight is w
+    graph = Graph.of(x, RING, w)
+    assert Graph.of(x, RING, w) is graph
+    assert Graph.of(x, RING) is not graph
+    assert Graph.of(x.clone(), RING, w) is not graph
+    assert Graph.of(x, RING.clone(), w) is not graph
+    assert Graph.of(x, RING, w.clone()) is not graph
+    assert Graph.of(x, RING, w) is graph
+    assert graph.x is x
+    assert graph.edge_index is RING
+    assert graph.edge_weight is w
 
 
 def test_a_write_is_noticed():
@@ -253,14 +256,14 @@ def test_a_refused_graph_is_refused_again():
 
 def test_tensors_are_freed():
     x, edges, w = features(), RING.clone(), weights()
-    found = Graph.of(x, edges, w)
+    graph = Graph.of(x, edges, w)
     alive = [weakref.ref(t) for t in (x, edges, w)]
     del x, edges, w
     gc.collect()
     assert [ref() for ref in alive] == [None, None, None]
     for name in ("x", "edge_index", "edge_weight"):
         with pytest.raises(InputError, match="gone"):
-            getattr(found, name)
+            getattr(graph, name)
 
 
 def test_a_tensor_in_the_place_of_a_freed_one_is_another():
@@ -272,53 +275,59 @@ def test_a_tensor_in_the_place_of_a_freed_one_is_another():
 
 
 def test_only_the_last_graphs_are_remembered():
-    kept = [features() for _ in range(30)]
-    for x in kept:
+    all_features = [features() for _ in range(30)]
+    for x in all_features:
         Graph.of(x, RING)
-    assert len(graph._RECENT) <= graph._REMEMBERED
-    last = Graph.of(kept[-1], RING)
-    assert Graph.of(kept[-1], RING) is last
-    assert Graph.of(kept[0], RING).x is kept[0]
+    assert len(graph_module._RECENT) <= graph_module._REMEMBERED
+    last = Graph.of(all_features[-1], RING)
+    assert Graph.of(all_features[-1], RING) is last
+    assert Graph.of(all_features[0], RING).x is all_features[0]
 
 
 def test_the_graph_that_was_not_used_for_longest_is_forgotten():
-    kept = [features() for _ in range(graph._REMEMBERED + 1)]
-    found = [Graph.of(x, RING) for x in kept[:-1]]
-    assert Graph.of(kept[0], RING) is found[0]  # used again, so the second is the next to go
-    last = Graph.of(kept[-1], RING)
-    assert list(graph._RECENT.values()) == [*found[2:], found[0], last]
-    assert Graph.of(kept[0], RING) is found[0]
-    assert all(Graph.of(x, RING) is one for x, one in zip(kept[2:], [*found[2:], last], strict=True))
-    assert Graph.of(kept[1], RING) is not found[1]
-    assert len(graph._RECENT) == graph._REMEMBERED
+    all_features = [features() for _ in range(graph_module._REMEMBERED + 1)]
+    graphs = [Graph.of(x, RING) for x in all_features[:-1]]
+    assert (
+        Graph.of(all_features[0], RING) is graphs[0]
+    )  # It is used again, so the second graph is the next to be forgotten.
+    last = Graph.of(all_features[-1], RING)
+    assert list(graph_module._RECENT.values()) == [*graphs[2:], graphs[0], last]
+    assert Graph.of(all_features[0], RING) is graphs[0]
+    remembered = zip(all_features[2:], [*graphs[2:], last], strict=True)
+    assert all(Graph.of(x, RING) is graph for x, graph in remembered)
+    assert Graph.of(all_features[1], RING) is not graphs[1]
+    assert len(graph_module._RECENT) == graph_module._REMEMBERED
 
 
 def test_a_graph_that_is_used_all_the_time_stays():
     often = features()
     first = Graph.of(often, RING)
-    others = [features() for _ in range(5 * graph._REMEMBERED)]
+    others = [features() for _ in range(5 * graph_module._REMEMBERED)]
     for x in others:
         Graph.of(x, RING)
         assert Graph.of(often, RING) is first
 
 
 def test_graphs_can_be_asked_for_from_many_threads(monkeypatch):
-    monkeypatch.setattr(graph, "_REMEMBERED", 3)
-    kept = [torch.full((4, 1), float(value)) for value in range(8)]
-    for x in kept:
+    monkeypatch.setattr(graph_module, "_REMEMBERED", 3)
+    all_features = [torch.full((4, 1), float(value)) for value in range(8)]
+    for x in all_features:
         x[0] = 0
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
 
         def ask(place):
-            return [Graph.of(kept[(place * 7 + i) % 8], RING).feature_range == (place * 7 + i) % 8 for i in range(200)]
+            return [
+                Graph.of(all_features[(place * 7 + i) % 8], RING).feature_range == (place * 7 + i) % 8
+                for i in range(200)
+            ]
 
         with ThreadPoolExecutor(8) as pool:
             assert all(all(right) for right in pool.map(ask, range(16)))
     finally:
         sys.setswitchinterval(before)
-    assert len(graph._RECENT) <= 3
+    assert len(graph_module._RECENT) <= 3
 
 
 def test_a_precision_numpy_lacks_is_refused():
@@ -329,31 +338,31 @@ def test_a_precision_numpy_lacks_is_refused():
         Graph(torch.ones(2, 2), edges, torch.ones(1, dtype=torch.bfloat16))
 
 
-# What large graphs and small ones do otherwise
+# Code that treats large graphs differently
 
 
 @given(multigraphs())
 def test_edges_are_sorted_alike_when_a_key_is_too_long(made):
     n, edges = made
     nodes = np.arange(n)
-    found = Graph(torch.ones(n, 1), tensor_of(edges))
+    graph = Graph(torch.ones(n, 1), tensor_of(edges))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graph, "_KEY_BITS", 0)
+        patch.setattr(graph_module, "_KEY_BITS", 0)
         other = Graph(torch.ones(n, 1), tensor_of(edges))
-        assert other.in_edges(nodes).tolist() == found.in_edges(nodes).tolist()
-        assert other.out_edges(nodes).tolist() == found.out_edges(nodes).tolist()
+        assert other.in_edges(nodes).tolist() == graph.in_edges(nodes).tolist()
+        assert other.out_edges(nodes).tolist() == graph.out_edges(nodes).tolist()
 
 
 def test_the_index_is_small_and_its_answers_are_not():
-    found = Graph(features(), RING)
-    assert {part.dtype for part in found._in} == {np.dtype(np.int32)}
-    assert found.in_edges(np.array([1])).dtype == found.in_edges(np.array([1, 2])).dtype == np.int64
+    graph = Graph(features(), RING)
+    assert {part.dtype for part in graph._in} == {np.dtype(np.int32)}
+    assert graph.in_edges(np.array([1])).dtype == graph.in_edges(np.array([1, 2])).dtype == np.int64
 
 
 @pytest.mark.parametrize("where", [(0, 1), (2, 0), (3, 1)])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_wrong_feature_is_found_in_any_chunk(monkeypatch, where, value):
-    monkeypatch.setattr(graph, "_ROWS", 2)
+    monkeypatch.setattr(graph_module, "_ROWS", 2)
     x = features(value, where)
     with pytest.raises(InputError, match=rf"x\[{where[0]}, {where[1]}\] is {value:g}"):
         Graph(x, RING)
@@ -362,5 +371,5 @@ def test_a_wrong_feature_is_found_in_any_chunk(monkeypatch, where, value):
 @pytest.mark.parametrize("flow", ["source_to_target", "target_to_source"])
 def test_ends_of_edges(flow):
     pairs = torch.tensor([[0, 1], [1, 2], [2, 2], [3, 1]])
-    found = Graph(torch.ones(4, 1), pairs.T, flow=flow).ends(np.array([3, 0]))
-    assert found.tolist() == ([[3, 0], [1, 1]] if flow == "source_to_target" else [[1, 1], [3, 0]])
+    ends = Graph(torch.ones(4, 1), pairs.T, flow=flow).ends(np.array([3, 0]))
+    assert ends.tolist() == ([[3, 0], [1, 1]] if flow == "source_to_target" else [[1, 1], [3, 0]])

@@ -33,7 +33,7 @@ def edge_keys(count, seed=0):
 
 
 def feature_keys(count, seed=0):
-    """Keys of ``count`` pairs of a sample and a node, as features have them."""
+    """Return row keys of features, for ``count`` pairs of a sample and a node."""
     places = np.arange(count)
     return keys(seed, "feature", places // 40, places % 40)
 
@@ -43,12 +43,12 @@ def column_keys(count, seed=0):
 
 
 def features(rows=200, columns=500, seed=0):
-    """Draws of features in (-1, 1)."""
+    """Draw features in (-1, 1)."""
     return symmetric32(feature_keys(rows, seed), column_keys(columns, seed), 1.0).astype(np.float64)
 
 
 def words(rows, columns):
-    """The 23 bits that features are made of."""
+    """Return the 23 bits from which features are computed."""
     drawn = symmetric32(rows, columns, 2.0**22).astype(np.float64) + (2.0**22 - 0.5)  # exact
     assert (drawn == np.floor(drawn)).all()
     return drawn.astype(np.uint32)
@@ -59,7 +59,7 @@ def table(rows=200, columns=500, seed=0):
 
 
 def assert_uncorrelated(variables):
-    """Rows of ``variables`` [k, n]: no pair stands out, and all pairs together are as small as chance makes them."""
+    """Check that no two rows of ``variables`` [k, n] correlate, and that all correlations together are random."""
     k, n = variables.shape
     r = np.corrcoef(variables)[np.triu_indices(k, 1)]
     assert np.abs(r).max() < 5.5 / np.sqrt(n)
@@ -74,7 +74,7 @@ def assert_uniform(values, bins=256):
     assert stats.chisquare(counts).pvalue > 1e-4
 
 
-# The draws are part of what a seed promises: these numbers may never change.
+# A seed must always give the same numbers, so these must never change.
 
 GOLDEN_KEYS = {
     "edge": [8253192852835581811, 10564849494040471737, 7303703402530221468],
@@ -120,7 +120,7 @@ def test_single_precision_draws_are_what_whole_numbers_make_them():
     assert words(rows, columns).ravel().tolist() == expected
 
 
-# Uniform, each by itself
+# Each draw is uniform
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -149,7 +149,7 @@ def test_every_bit_of_single_precision_draws_is_fair():
         ones = (drawn >> np.uint32(place)) & np.uint32(1)
         assert stats.binomtest(int(ones.sum()), ones.size).pvalue > 1e-5, place
         for axis in (0, 1):
-            sums = ones.sum(axis=axis)  # of 300 or 1000 fair ones
+            sums = ones.sum(axis=axis)  # the number of ones in 300 or 1000 fair bits
             spread = np.square(2 * sums.astype(np.float64) - ones.shape[axis]).sum() / ones.shape[axis]
             assert stats.chi2(len(sums)).sf(spread) > 1e-5, (place, axis)
 
@@ -184,7 +184,10 @@ def test_draws_lie_inside_the_open_interval_and_are_symmetric(monkeypatch):
 
 
 def rows_that_draw(wanted):
-    """Row keys whose 32 bits are ``wanted`` in the column of key 0, which is multiplied by 0 and then by 1."""
+    """Return row keys whose 32 bits are ``wanted`` in the column with key 0.
+
+    Its key makes the first factor 0 and the second factor 1.
+    """
     return (wanted ^ (wanted >> np.uint32(16))).astype(np.uint64) << np.uint64(32)
 
 
@@ -204,8 +207,8 @@ def test_single_precision_draws_lie_inside_the_open_interval_and_are_symmetric(s
 
 def test_single_precision_draws_next_to_zero():
     middle = np.array([2**31 - 1, 2**31], dtype=np.uint32)
-    found = symmetric32(rows_that_draw(middle), np.zeros(1, dtype=np.uint64), 1.0)
-    assert found.tolist() == [[-(2.0**-23)], [2.0**-23]]
+    drawn = symmetric32(rows_that_draw(middle), np.zeros(1, dtype=np.uint64), 1.0)
+    assert drawn.tolist() == [[-(2.0**-23)], [2.0**-23]]
 
 
 def test_means_and_variances():
@@ -214,7 +217,7 @@ def test_means_and_variances():
     assert abs(drawn.var() - 1 / 12) < 4 * np.sqrt(1 / 180 / drawn.size)
 
 
-# No relation between one and another
+# Different draws are independent
 
 
 def test_rows_are_uncorrelated():
@@ -230,7 +233,7 @@ def test_seeds_are_uncorrelated():
 
 
 def test_seeds_are_uncorrelated_when_shifted():
-    """Seed s + 1 is not seed s one sample later, nor one edge later."""
+    """The draws of seed s + 1 are not those of seed s shifted by one sample or one edge."""
     first, second = table(101, 101, seed=4), table(101, 101, seed=5)
     shifted = [first[1:, 1:], second[1:, 1:], second[:-1, 1:], second[1:, :-1], second[:-1, :-1], second[1:, 1:].T]
     assert_uncorrelated(np.stack([part.ravel() for part in shifted]))
@@ -249,7 +252,7 @@ def test_features_are_uncorrelated_over_samples_and_nodes():
     assert_uncorrelated(uniform32(rows, keys(0, "column", np.arange(4000))).astype(np.float64))
 
 
-# A word of a feature starts as a product, a(row) b(column) + c(row), so what products could leave is looked for.
+# The bits of a feature begin as a(row) b(column) + c(row), so these tests look for traces of such products.
 
 
 def test_rows_of_features_are_uncorrelated():
@@ -301,7 +304,7 @@ def test_a_feature_is_no_sum_of_its_row_and_column():
 
 
 def test_rows_of_features_that_share_half_a_key_are_uncorrelated():
-    """It takes many thousand rows for one pair to share a half by chance."""
+    """Two rows share half a key by chance only among many thousands of rows, so the keys are made here."""
     half = np.uint64(32)
     low, high = feature_keys(60), feature_keys(60, seed=1)
     columns = column_keys(3000)
@@ -334,7 +337,7 @@ def test_a_draw_is_no_sum_of_its_row_and_column():
     assert_uniform((a ^ b ^ c ^ d) / 2.0**32)
 
 
-# A draw depends on its keys and on nothing else
+# A draw depends only on its keys
 
 
 @pytest.mark.parametrize("block", [1, 7, 64, 1000, 1 << 30])
@@ -358,8 +361,8 @@ def test_a_feature_depends_only_on_its_keys():
     rows, columns = feature_keys(40), column_keys(30)
     whole = symmetric32(rows, columns, 0.3)
     some_rows, some_columns = np.array([39, 0, 17, 17]), np.array([5, 29, 1])
-    found = symmetric32(rows[some_rows], columns[some_columns], 0.3)
-    assert np.array_equal(found, whole[np.ix_(some_rows, some_columns)])
+    drawn = symmetric32(rows[some_rows], columns[some_columns], 0.3)
+    assert np.array_equal(drawn, whole[np.ix_(some_rows, some_columns)])
     assert symmetric32(rows[12:13], columns[8:9], 0.3).item() == whole[12, 8]
     assert np.array_equal(symmetric32(rows[::-1], columns[::-1], 0.3), whole[::-1, ::-1])
 
@@ -380,13 +383,13 @@ def test_column_after_column_is_the_same(monkeypatch, block):
     rows, columns = sample_keys(37), edge_keys(23)
     expected, drawn = bits(rows, columns), uniform(rows, columns)
     monkeypatch.setattr(draw, "_BLOCK", block)
-    found = bits(rows, columns, by_column=True)
-    assert np.array_equal(found, expected)
+    by_column = bits(rows, columns, by_column=True)
+    assert np.array_equal(by_column, expected)
     assert expected.flags.c_contiguous
     moved, dropped = symmetric(rows, columns, 0.3), below(rows, columns, 0.3)
     assert np.array_equal(moved, 0.3 * (2 * drawn - 1))
     assert np.array_equal(dropped, drawn < 0.3)
-    for laid in (found, moved, dropped):
+    for laid in (by_column, moved, dropped):
         assert laid.shape == (37, 23)
         assert laid.flags.f_contiguous
 
@@ -447,7 +450,7 @@ def test_bad_seeds_are_named(seed):
         keys(seed, "edge", np.arange(3))
 
 
-# Shorter ways to the same numbers
+# Faster functions that return the same numbers
 
 
 @pytest.mark.parametrize(("edges", "loops"), [(5, 3), (0, 3), (5, 0), (0, 0)])
@@ -468,10 +471,10 @@ def test_remembered_keys(monkeypatch, limit):
 
 
 def test_what_is_remembered_cannot_be_written_to():
-    found = remembered_keys(0, "sample", np.arange(9))
-    assert remembered_keys(0, "sample", np.arange(9)) is found
+    cached = remembered_keys(0, "sample", np.arange(9))
+    assert remembered_keys(0, "sample", np.arange(9)) is cached
     with pytest.raises(ValueError, match="read-only"):
-        found += np.uint64(1)
+        cached += np.uint64(1)
     alone = keys(0, "base-a")
     alone += np.uint64(1)
     assert keys(0, "base-a") != alone

@@ -1,4 +1,4 @@
-"""The suite of checks: every explainer passes it, and every check catches an explainer that is broken on purpose."""
+"""Every explainer passes the suite of checks, and every check detects explainers that are broken on purpose."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ EXPLAINERS = {
     "pgexplainer": lambda: gf.PGExplainer(epochs=2),
     "subgraphx": lambda: gf.SubgraphX(max_nodes=3, num_samples=10, rollouts=3),
 }
-# These have a seed, but draw nothing: equivalent graphs must get the same scores, not only similar ones.
+# These have a seed but draw no random numbers, so equivalent graphs must get the same scores, not only similar ones.
 EXACT = ("saliency", "ig-zero", "ig-full")
 
 
-# PyG's PGExplainer looks at edges from one node, and SubgraphX grows a set around one: neither takes several.
+# PyG's PGExplainer scores edges relative to one node, and SubgraphX builds a subgraph around one node.
 ONE_NODE = dict.fromkeys(
     ("joint_index", "joint_index_any_order", "joint_index_duplicates", "index_none"), "it explains one node at a time"
 )
@@ -49,7 +49,7 @@ def test_every_explainer_passes(name):
 
 
 class Plain(ExplainerAlgorithm):
-    """The gradient of the explained outputs; written for these tests alone, it does everything right."""
+    """A correct algorithm for these tests: its scores are the gradient of the explained outputs."""
 
     learns_mask = False
 
@@ -64,8 +64,8 @@ class Plain(ExplainerAlgorithm):
             a = x.detach().clone(memory_format=torch.contiguous_format).requires_grad_()
             ones = torch.ones(edge_index.size(1), dtype=x.dtype)
             w = (ones if weight is None else weight.detach().clone()).requires_grad_()
-            kept = {name: value.clone() for name, value in kwargs.items()}
-            rows = self.outputs(model, a, edge_index.clone(), w, kept)
+            others = {name: value.clone() for name, value in kwargs.items()}
+            rows = self.outputs(model, a, edge_index.clone(), w, others)
             value = self.value(rows, target.clone(), index if index is None else torch.as_tensor(index).clone())
             dx, dw = torch.autograd.grad(value, (a, w))
         kinds = self.explainer_config.node_mask_type, self.explainer_config.edge_mask_type
@@ -112,41 +112,41 @@ def test_a_plain_algorithm_passes_exactly():
     assert sum(result.passed is True for result in results) == len(CHECKS) - 1
 
 
-# Mutants: each breaks one promise, and the check it is filed under has to say so by name. -----------------------------
+# Mutants: each one violates one requirement, and the check under which it is registered has to fail. ------------------
 
 MUTANTS: dict[str, list[type[Plain]]] = {}
 
 
 def caught_by(*names):
-    def file(mutant):
+    def register(mutant):
         for name in names:
             MUTANTS.setdefault(name, []).append(mutant)
         return mutant
 
-    return file
+    return register
 
 
 def at_first(*names):
-    """File a mutant that does something before all else."""
+    """Register a mutant that performs an action at the beginning of the call."""
 
-    def file(action):
+    def register(action):
         mutant = type(action.__name__, (Plain,), {"begin": lambda self, *a: action(self, *a)})
         return caught_by(*names)(mutant)
 
-    return file
+    return register
 
 
 def at_last(*names):
-    """File a mutant that changes the masks that it returns."""
+    """Register a mutant that changes its masks at the end of the call."""
 
-    def file(action):
+    def register(action):
         def finish(self, nodes, edges, *call):
             nodes, edges = action(self, nodes, edges, *call)
             return Explanation(node_mask=nodes, edge_mask=edges)
 
         return caught_by(*names)(type(action.__name__, (Plain,), {"finish": finish}))
 
-    return file
+    return register
 
 
 @at_first("inputs_unchanged")
@@ -260,7 +260,7 @@ class LeavesDropoutOn(Plain):
     was_training = False
 
     def forward(self, model, *args, **kwargs):
-        # PyG's Explainer puts the model in eval mode; this one looks for dropout and puts it back.
+        # PyG's Explainer sets the model to eval mode; this mutant sets it back to train mode if it has dropout.
         for module in model.modules():
             if isinstance(module, torch.nn.Dropout) and module.p:
                 module.train()
@@ -426,7 +426,7 @@ def favours_low_numbers(self, nodes, edges, x, *call):
 
 @caught_by("relabelled_nodes", "reordered_edges")
 class DrawsOnlyNoise(Plain):
-    """It has a seed, so it is judged by correlation; but there is nothing but noise."""
+    """Its scores are only noise. It has a seed, so the check compares them by correlation."""
 
     seed = 0
 
@@ -578,10 +578,10 @@ def needs_grad_mode(self, *rest):
 @caught_by("under_inference_mode")
 class UsesInputsAsTheyAre(Plain):
     def outputs(self, model, x, edge_index, weight, kwargs):
-        return super().outputs(model, x * self.own, edge_index, weight, kwargs)
+        return super().outputs(model, x * self.factor, edge_index, weight, kwargs)
 
     def begin(self, model, x, *rest):
-        self.own = x / x.detach()  # needed for the backward pass: not allowed of an inference tensor
+        self.factor = x / x.detach()  # The backward pass needs it, which is not allowed for an inference tensor.
 
 
 @at_first("read_only_inputs")
@@ -628,7 +628,7 @@ def no_graphs(self, *rest):
     "refuses_unknown_index",
 )
 class RefusesNothing(Plain):
-    """What the model cannot do raises errors of all kinds, or none."""
+    """A mutant that accepts all inputs and returns constant masks if the model raises an error."""
 
     def refuse(self, *call):
         pass

@@ -1,4 +1,4 @@
-"""The figure: what is shown, how the sign is told, where it is written, and what must never happen to a file."""
+"""The figure: which parts are shown, how signs and strengths are drawn, the texts, and safe writing of files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from torch_geometric.explain import Explanation, HeteroExplanation
 
-import graphfaith.view.figure  # noqa: F401  (the module; the package's name `figure` is the function)
+import graphfaith.view.figure  # noqa: F401  (the module; the package attribute `figure` is the function)
 from graphfaith._base.errors import InputError, OutputError, UnsupportedError
 from graphfaith.view import figure, show
 from graphfaith.view.labels import shorten
@@ -35,7 +35,7 @@ def two_way(*pairs: tuple[int, int]) -> torch.Tensor:
 
 
 def star(**fields: object) -> Explanation:
-    """Node 0 explained; 1 and 2 hang on it, 3 on 2."""
+    """Return an explanation of node 0, which has edges to nodes 1 and 2; node 3 has an edge to node 2."""
     default = {
         "edge_index": two_way((0, 1), (0, 2), (2, 3)),
         "edge_mask": torch.tensor([0.5, -1.0, 0.0, 0.5, -1.0, 0.0]),
@@ -46,9 +46,9 @@ def star(**fields: object) -> Explanation:
 
 
 def artist(drawn: Figure, gid: str):
-    found = [a for a in drawn.findobj() if a.get_gid() == gid]
-    assert len(found) == 1, gid
-    return found[0]
+    artists = [a for a in drawn.findobj() if a.get_gid() == gid]
+    assert len(artists) == 1, gid
+    return artists[0]
 
 
 def texts(drawn: Figure) -> list[str]:
@@ -61,12 +61,12 @@ def _no_figure_left_open():
     assert plt.get_fignums() == []
 
 
-# --- what the marks say ------------------------------------------------------------------------------------------
+# --- the styles of nodes and edges -------------------------------------------------------------------------------
 
 
 def test_the_sign_of_an_edge_is_its_colour_and_its_dash_and_its_size_the_width():
     edges = artist(figure(star(index=torch.tensor([0, 3]))), "panel0-edges")
-    zero, positive, negative = range(3)  # drawn in order of |score|
+    zero, positive, negative = range(3)  # Edges are drawn in the order of |score|.
     colours, widths = edges.get_colors(), edges.get_linewidths()
     assert tuple(colours[positive][:3]) == to_rgb(POSITIVE)
     assert tuple(colours[negative][:3]) == to_rgb(NEGATIVE)
@@ -88,7 +88,7 @@ def test_the_sign_of_a_node_is_its_colour_and_its_outline_and_its_size_the_opaci
     assert dashes[1] is None
     assert dashes[3] is None
     assert len(dashes[2]) == 2
-    # In grey print, too: the disc of a negative node stands free inside its ring.
+    # In grey print the sign can still be read: the disc of a negative node is smaller than its ring.
     ratio = artist(drawn, "panel0-nodes").get_sizes() / lines.get_sizes()
     assert ratio[2] < 0.7
     assert ratio[1] == 1
@@ -215,7 +215,7 @@ def test_opposite_edges_of_a_directed_graph_are_both_seen():
     there, back = (np.array(s) for s in artist(drawn, "panel0-edges").get_segments()[1:][::-1])
     along = (there[-1] - there[0]) / np.linalg.norm(there[-1] - there[0])
     gap = there[6] - back[6]
-    assert abs(along[0] * gap[1] - along[1] * gap[0]) > 3  # points apart, across, in the middle
+    assert abs(along[0] * gap[1] - along[1] * gap[0]) > 3  # The curves are more than 3 points apart in the middle.
     assert len(artist(drawn, "panel0-arrows").get_paths()) == 3
     assert len(lay_out(one_way, directed=False).edges) == 2
 
@@ -226,7 +226,7 @@ def test_self_loops_are_drawn_on_the_scale_of_the_edges():
     assert [tuple(c[:3]) for c in drawn_loops.get_colors()] == [to_rgb(NEGATIVE), to_rgb(POSITIVE)]
     assert drawn_loops.get_linestyles()[0][1] is not None
     assert "scale ±4 edges · ±0.8 nodes" in texts(drawn)
-    # A loop inside edge_index is the same thing.
+    # A self-loop in edge_index is drawn in the same way.
     inside = star(edge_index=torch.tensor([[0, 0], [0, 1]]), edge_mask=torch.tensor([4.0, 1.0]))
     assert lay_out(inside).panels[0].loops.tolist()[0] == 1.0
 
@@ -242,7 +242,7 @@ def test_an_index_of_a_graph_or_an_edge_is_not_taken_for_a_node():
     assert read(star(index=-1)).explained == (3,)
 
 
-# --- what is shown -----------------------------------------------------------------------------------------------
+# --- the choice of nodes -----------------------------------------------------------------------------------------
 
 
 def big_star(leaves: int) -> Explanation:
@@ -277,9 +277,9 @@ def test_nodes_without_any_score_are_left_out_and_edges_between_shown_nodes_are_
 
 
 def test_what_any_panel_scores_is_shown_in_every_panel():
-    one = star(edge_mask=torch.tensor([1.0, 0, 0, 0, 0, 0]), node_mask=None)
-    other = star(edge_mask=torch.tensor([0, 0, 1.0, 0, 0, 0]), node_mask=None)
-    layout = lay_out([one, other])
+    first = star(edge_mask=torch.tensor([1.0, 0, 0, 0, 0, 0]), node_mask=None)
+    second = star(edge_mask=torch.tensor([0, 0, 1.0, 0, 0, 0]), node_mask=None)
+    layout = lay_out([first, second])
     assert layout.nodes.tolist() == [0, 1, 2, 3]
     assert [panel.edges.tolist() for panel in layout.panels] == [[1, 0, 0], [0, 0, 1]]
 
@@ -461,8 +461,8 @@ def test_places_that_cannot_be_written_are_refused_before_any_drawing(tmp_path, 
 
 @pytest.mark.parametrize("where", ["os.replace", "matplotlib.figure.Figure.savefig", "pathlib.Path.open"])
 def test_an_existing_file_survives_a_failure(tmp_path, monkeypatch, where):
-    kept = tmp_path / "kept.png"
-    kept.write_bytes(b"precious")
+    existing = tmp_path / "kept.png"
+    existing.write_bytes(b"precious")
 
     def fail(*args: object, **kwargs: object) -> None:
         raise OSError(28, "No space left on device")
@@ -470,8 +470,8 @@ def test_an_existing_file_survives_a_failure(tmp_path, monkeypatch, where):
     with monkeypatch.context() as patched:
         patched.setattr(where, fail)
         with pytest.raises(OSError, match="No space left"):
-            figure(star(), kept)
-    assert kept.read_bytes() == b"precious"
+            figure(star(), existing)
+    assert existing.read_bytes() == b"precious"
     assert [p.name for p in tmp_path.iterdir()] == ["kept.png"]
 
 
@@ -488,6 +488,12 @@ def test_a_link_is_followed_and_stays_a_link(tmp_path):
     figure(star(), link)
     assert link.is_symlink()
     assert real.read_bytes().startswith(b"\x89PNG")
+
+
+def test_importing_the_library_loads_neither_matplotlib_nor_the_packages_of_the_command_line():
+    code = "import sys, graphfaith; print([n for n in ('matplotlib', 'rich', 'sklearn', 'typer') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
 
 
 # --- show --------------------------------------------------------------------------------------------------------
@@ -544,7 +550,7 @@ def test_show_in_a_notebook_displays_once_a_cell(monkeypatch):
     fake.display = types.SimpleNamespace(display=display, Image=lambda data: data)
     monkeypatch.setitem(sys.modules, "IPython", fake)
     drawn = show(star())
-    display(drawn)  # as IPython does with a cell's last value
+    display(drawn)  # IPython does the same with the last value of a cell.
     assert len(pictures) == 1
     assert pictures[0].startswith(b"\x89PNG")
     shell.execution_count = 2
@@ -585,6 +591,6 @@ def test_stars():
     drawn = figure(star(), stars=[2, 3], star_means="attacked")
     assert len(artist(drawn, "panel0-stars").get_offsets()) == 2
     assert any("star: attacked" in text.get_text() for text in drawn.findobj(mpl.text.Text))
-    assert 3 in lay_out(star(), stars=[3]).nodes  # one without a score is shown for its star
+    assert 3 in lay_out(star(), stars=[3]).nodes  # A node with a star is shown even without a score.
     with pytest.raises(InputError, match="no node 9 to put a star on"):
         figure(star(), stars=[9])

@@ -1,1 +1,1 @@
-"""What every other room stands on: errors, checks, threads, progress, memory, stages, files, and the version."""
+"""Helpers that every other package uses: errors, checks, threads, progress, memory, stages, files and the version."""

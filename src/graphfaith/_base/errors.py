@@ -1,50 +1,53 @@
-"""What can go wrong, as types: each message says what was wrong and what would be right."""
+"""The exceptions and warnings of the library. Each message says what was wrong and what would be right."""
 
 from __future__ import annotations
 
 
 class GraphfaithError(Exception):
-    """Anything graphfaith raises on purpose."""
+    """The base class of all exceptions that graphfaith raises on purpose."""
 
 
 class InputError(GraphfaithError, ValueError):
-    """A graph, node, parameter or text that cannot be used as it is."""
+    """A graph, node, parameter or text from the user is not valid."""
 
 
 class ModelError(GraphfaithError, ValueError):
-    """A model whose output cannot be explained: not finite, or blind to the edges it is given."""
+    """The output of the model cannot be explained, because it is not finite or does not depend on the edges given."""
 
 
 class UnsupportedError(GraphfaithError, ValueError):
-    """A kind of model, task or explanation that graphfaith does not handle."""
+    """The kind of model, task or explanation is one that graphfaith does not support."""
 
 
 class DataError(GraphfaithError, OSError):
-    """A data set that is missing, could not be fetched, or is not the one that was published."""
+    """A data set is missing, cannot be downloaded, or differs from the published one."""
 
 
 class OutputError(GraphfaithError, OSError):
-    """A result that cannot be written where it was asked for."""
+    """A result cannot be written to the requested file."""
 
 
 class RunError(GraphfaithError, RuntimeError):
-    """Long work that came to a stop."""
+    """A long run stopped before it was complete."""
 
 
 class MemoryLimitError(GraphfaithError, MemoryError):
-    """Work that would take more memory than the user allows."""
+    """A computation would need more memory than the user allows."""
 
 
 class ReachWarning(UserWarning):
-    """Messages of the model do not go as far as it was said, or counted, that they do."""
+    """The messages of the model travel another number of hops than the user stated or the library counted."""
 
 
 class UnprovenError(ModelError):
-    """The model gives on a computation graph something else than on the whole graph, which was not looked at before."""
+    """The output of the model on a computation graph differs from its output on the whole graph.
+
+    It is raised where the two outputs had not been compared before the computation graph was used.
+    """
 
 
 def said(error: BaseException) -> str:
-    """What an error of somebody else's code says, in one line.
+    """Return the type and the message of an error raised by foreign code, as one line of text.
 
     >>> said(ValueError("two\\n   lines"))
     'ValueError: two lines'

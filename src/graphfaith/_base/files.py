@@ -1,4 +1,7 @@
-"""Files: say early that one cannot be written or read, and never leave half of one where a whole one was."""
+"""Reading and writing of files, with early errors and without half-written results.
+
+An unusable path is reported before any long computation, and an interrupted write never damages an existing file.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,16 @@ from .errors import DataError, InputError, OutputError
 
 
 def check_output(path: str | os.PathLike[str], suffixes: Collection[str]) -> Path:
-    """The file that `path` leads to, if a file with one of these suffixes can be written there."""
+    """Return the file that `path` refers to, with links resolved, after checking that it can be written.
+
+    The name must end in one of `suffixes`; otherwise an :class:`InputError` is raised.
+    """
     target = Path(path)
     if target.suffix.lower() not in suffixes:
         raise InputError(f"cannot tell the format from '{target.name}': end the name in {' or '.join(suffixes)}")
-    target = Path(os.path.realpath(target))  # replacing a link would leave the file it leads to as it was
+    # Links are resolved because `write_parts` renames a file over the target: a link itself would be replaced, and
+    # the file that it points to would keep its old content.
+    target = Path(os.path.realpath(target))
     if target.is_dir():
         raise OutputError(f"cannot write '{path}': it is a folder")
     if not target.parent.is_dir():
@@ -28,12 +36,15 @@ def check_output(path: str | os.PathLike[str], suffixes: Collection[str]) -> Pat
 
 
 def write_file(target: Path, content: bytes) -> None:
-    """Write beside the target, then rename: readers see the old file or the new one, whatever happens between."""
+    """Write `content` to `target` atomically: a reader sees either the old file or the complete new one."""
     write_parts(target, (content,))
 
 
 def write_parts(target: Path, parts: Iterable[bytes]) -> None:
-    """Write a file that is too large to be held whole, part after part, as `write_file` does."""
+    """Write `parts` to `target` one after another, for files that are too large to be held in memory.
+
+    The parts go to a temporary file in the same folder, which is then renamed to `target`.
+    """
     draft = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.tmp")
     try:
         with draft.open("wb") as file:
@@ -47,11 +58,14 @@ def write_parts(target: Path, parts: Iterable[bytes]) -> None:
 
 
 def read_file(path: str | os.PathLike[str], doing: str) -> bytes:
-    """All of a file; ``doing`` opens the message if it cannot be had, as in "cannot load"."""
+    """Return the content of a file; an error message begins with ``doing``, for example "cannot load"."""
     source = Path(path)
     if not source.is_file():
-        found = "it is a folder" if source.is_dir() else "it is no file" if source.exists() else "there is no such file"
-        raise DataError(f"{doing} '{path}': {found}")
+        if source.is_dir():
+            reason = "it is a folder"
+        else:
+            reason = "it is not a regular file" if source.exists() else "there is no such file"
+        raise DataError(f"{doing} '{path}': {reason}")
     try:
         return source.read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How much memory a piece of work takes, and refusing it before it begins if the user has set a limit."""
+"""Memory limits: work that needs more memory than the user allows is refused before it starts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import re
 from .checks import check_count
 from .errors import InputError, MemoryLimitError
 
-CHUNK_BYTES = 64 * 2**20  # what one chunk of samples may take; a chunk is at least one sample
+CHUNK_BYTES = 64 * 2**20  # memory for one chunk of samples; a chunk always has at least one sample
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
 def parse_memory(limit: int | str | None) -> int | None:
-    """A limit in bytes, given as a number or as text.
+    """Return a memory limit in bytes from a number or a text; None, for no limit, stays None.
 
     >>> parse_memory("500 MB")
     500000000
@@ -30,10 +30,10 @@ def parse_memory(limit: int | str | None) -> int | None:
     return int(float(match[1]) * unit)
 
 
-def in_words(size: float) -> str:
-    """A size for a person to read.
+def format_size(size: float) -> str:
+    """Return a size in bytes as a short text with a unit.
 
-    >>> in_words(1_340_000_000)
+    >>> format_size(1_340_000_000)
     '1.3 GB'
     """
     for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "KB")):
@@ -43,13 +43,16 @@ def in_words(size: float) -> str:
 
 
 def room_for_chunks(limit: int | None, fixed: int, per_sample: int, what: str) -> int:
-    """Bytes that a chunk of samples may take beside ``fixed`` ones, if at least one sample fits in ``limit``."""
+    """Return how many bytes a chunk of samples may take, beside the ``fixed`` bytes that are needed in any case.
+
+    Raise a :class:`MemoryLimitError` if not even one sample fits into ``limit``; ``what`` is the subject of its text.
+    """
     if limit is None:
         return CHUNK_BYTES
     need = fixed + per_sample
     if need > limit:
         raise MemoryLimitError(
-            f"{what} needs about {in_words(need)}, more than max_memory = {in_words(limit)}: raise max_memory, or "
-            "take fewer samples or fewer hops"
+            f"{what} needs about {format_size(need)}, more than max_memory = {format_size(limit)}: raise max_memory, "
+            "or use fewer samples or fewer hops"
         )
     return min(CHUNK_BYTES, limit - fixed)

@@ -1,4 +1,7 @@
-"""Where the time of an explanation goes: a clock for each stage, which costs next to nothing while nobody looks."""
+"""Clocks that measure how long each stage of an explanation takes.
+
+While no measurement is running, a stage costs almost no time.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,16 @@ _seconds: dict[Stage, float] | None = None
 
 
 class stage:
-    """Count the time inside ``with stage(name):`` to a stage. Stages do not nest.
+    """Add the time spent inside ``with stage(name):`` to the clock of a stage. Stages must not be nested.
 
-    ``subgraph`` is finding the computation graph, and proving it against the whole one; ``sensitivity`` F's gradients
-    at samples; ``sampling`` drawing the perturbations; ``F`` the model on them; ``features`` the terms of p;
-    ``solve`` the least squares; ``gradient`` the scores; ``layout`` writing them into PyG's masks.
+    - ``subgraph``: finding the computation graph and verifying it against the whole graph
+    - ``sensitivity``: computing the gradients of F at samples
+    - ``sampling``: drawing the perturbations
+    - ``F``: running the model on the perturbations
+    - ``features``: computing the terms of p
+    - ``solve``: solving the least-squares problem
+    - ``gradient``: computing the scores
+    - ``layout``: writing the scores into the masks of PyG
     """
 
     __slots__ = ("counted", "name", "started")
@@ -42,7 +50,7 @@ class stage:
 
 
 def timed(items: Iterable[Item], name: Stage) -> Iterator[Item]:
-    """The same items; the time it takes to make each counts to a stage."""
+    """Yield the same items; the time that producing each of them takes is added to the clock of a stage."""
     source = iter(items)
     while True:
         with stage(name):
@@ -54,7 +62,7 @@ def timed(items: Iterable[Item], name: Stage) -> Iterator[Item]:
 
 @contextmanager
 def measured() -> Iterator[dict[Stage, float]]:
-    """Seconds spent in each stage inside this block, by any thread.
+    """Measure the seconds that all threads together spend in each stage inside this block.
 
     >>> with measured() as seconds, stage("solve"):
     ...     pass

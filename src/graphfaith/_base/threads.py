@@ -1,8 +1,9 @@
-"""How many threads to compute with.
+"""The number of threads that torch computes with.
 
-On a computation graph of a few thousand entries a second thread gains nothing: waiting for it costs more than it does,
-and several processes at work side by side stand in each other's way. And a product split among threads is rounded
-otherwise. So small work is done by one thread, whatever torch was told, and gives the same answer whatever that was.
+On a computation graph with a few thousand entries a second thread saves no time, because synchronising it costs more
+than the work it does, and several processes with many threads each slow each other down. A matrix product that is
+split among threads is also rounded differently. Small computations therefore use one thread, whatever number torch is
+set to, and their results do not depend on that number.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from types import TracebackType
 
 import torch
 
-SMALL = 5000  # entries of A: up to so many one thread is enough
+SMALL = 5000  # computation graphs with at most this many entries of A are computed by one thread
 
 
 class one_thread:
-    """Let torch compute with one thread inside ``with one_thread():``, and as before afterwards.
+    """Make torch compute with one thread inside ``with one_thread():``, and restore the old number afterwards.
 
-    It is a matter of the Python thread that enters; others go on as they were, but one that computes for the first
-    time just then begins with one as well. ``when`` False does nothing.
+    The setting belongs to the Python thread that enters the block, so other threads keep theirs. The exception is a
+    thread that uses torch for the first time during the block: it starts with one thread as well. If ``when`` is
+    False, nothing changes.
 
     >>> with one_thread():
     ...     torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""Processes that share the work of a long run, and end with it."""
+"""Worker processes that share a long run and end when it ends."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ import torch
 
 @contextmanager
 def pool_of(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """So many processes of one thread each; if anything goes wrong, an interrupt included, they are gone at once."""
-    # Not forked: threads of torch do not survive that.
+    """Yield a pool of ``workers`` processes with one thread each.
+
+    Any exception inside the block, including a keyboard interrupt, terminates the processes immediately.
+    """
+    # The processes are spawned, not forked, because the threads of torch do not survive a fork.
     pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_start_worker)
     try:
         yield pool
@@ -30,14 +33,15 @@ def pool_of(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _start_worker() -> None:
-    """One thread a worker; it ends when the process that gives it work says so, or is no more."""
+    """Set up a worker process: one thread, no reaction to Ctrl-C, and an exit when the parent process has died."""
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of them, and one answer is enough
+    # Ctrl-C reaches every process of the group. The parent handles it and terminates the workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
 
-    def follow() -> None:
+    def exit_with_parent() -> None:
         multiprocessing.connection.wait([parent.sentinel])
         os._exit(1)
 
-    threading.Thread(target=follow, daemon=True).start()
+    threading.Thread(target=exit_with_parent, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Graphs by name: BA-Shapes, Tree-Cycles and Tree-Grid, generated here; Cora and CiteSeer, fetched and verified."""
+"""Data sets by name. BA-Shapes, Tree-Cycles and Tree-Grid are generated, Cora and CiteSeer downloaded and verified."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "tree_grid",
 ]
 
-# Motifs hung on a base graph, whose nodes differ in nothing but their place: all features are 1.
+# Generated graphs with motifs attached to a base graph. All features are 1, so nodes differ only by their position.
 MOTIF_DATASETS: dict[str, Callable[[int], Data]] = {
     "ba-shapes": ba_shapes,
     "tree-cycles": tree_cycles,
@@ -32,10 +32,10 @@ DATASETS = (*MOTIF_DATASETS, *FOLDERS)
 
 
 def load_dataset(name: str, *, seed: int = 0, normalize: bool = True) -> Data:
-    """Load one of `DATASETS`.
+    """Load the data set with this name, one of `DATASETS`.
 
-    `seed` says which graph is generated, if it is one of `MOTIF_DATASETS`, and `normalize` whether the rows of
-    Cora's and CiteSeer's features sum to 1; neither has a meaning for the others.
+    `seed` selects the generated graph and only concerns `MOTIF_DATASETS`. `normalize` scales the rows of the features
+    to sum 1 and only concerns Cora and CiteSeer.
 
     Example:
         >>> load_dataset("ba-shapes").num_nodes

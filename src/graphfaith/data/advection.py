@@ -1,4 +1,4 @@
-"""Signals that drift downwind over a field of sensors: a process whose every cause, sign and delay is known."""
+"""A process of signals that drift downwind over a field of sensors, with known causes, signs and delays."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from torch_geometric.data import Data
 from .._base.errors import InputError
 
 WINDOW = 5
-# Weights of a window, oldest value first. A sensor alone swings with a period of about 7 steps and dies down. From
-# upwind it takes over what was there one step before the newest value, less half of what was there two steps earlier.
+# The weights of the values in a window, oldest value first. With OWN alone, a sensor oscillates with a period of about
+# 7 steps and decays. From its upwind neighbours it receives the value before the newest one with weight 0.5, and the
+# value two steps before that one with weight -0.25.
 OWN = (0.0, 0.0, 0.0, -0.5, 0.9)
 UPWIND = (0.0, -0.25, 0.0, 0.5, 0.0)
 GAIN = 0.5
 NOISE = 0.1
 RADIUS = 0.2
-WARM_UP = 100  # steps thrown away: by then nothing is left of the start from zero
+WARM_UP = 100  # number of first steps that are discarded, after which the start from zero has no influence any more
 
 
 def expected(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-    r"""Return the mean of the next value of every node given the windows, [N, 1]: the process without its noise.
+    r"""Return the expectation of the next value of every node, given the windows, [N, 1]: the process without noise.
 
     It is :math:`\sum_k a_k x_{ik} + g \tanh(\sum_{j \to i} A_{ij} \sum_k b_k x_{jk})` with a = `OWN`, b = `UPWIND`
-    and g = `GAIN`; A is 1 where no `edge_weight` is given. The causes of node i are its own window and those of the
-    nodes with an edge into i. That of an edge j -> i has the sign of its message :math:`\sum_k b_k x_{jk}`.
+    and g = `GAIN`; without `edge_weight` all entries of A are 1. The causes of node i are its own window and the
+    windows of the nodes with an edge into i. The influence of an edge j -> i has the sign of its message
+    :math:`\sum_k b_k x_{jk}`.
 
     Example:
         >>> x = torch.tensor([[0.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]])
@@ -43,9 +45,9 @@ def expected(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -
 
 @dataclass(frozen=True)
 class Advection:
-    """A recording of the process: `values` [T, N], with the graph it ran on.
+    """A recording of the process, `values` [T, N], and the graph on which it was simulated.
 
-    Step t of `num_steps` is to forecast row t + `WINDOW` of `values` from the `WINDOW` rows before it.
+    The task of step t, of `num_steps` steps, is to forecast row t + `WINDOW` of `values` from the `WINDOW` rows before.
     """
 
     values: Tensor
@@ -54,7 +56,7 @@ class Advection:
 
     @property
     def num_steps(self) -> int:
-        """How many rows can be forecast."""
+        """The number of rows that can be forecast."""
         return len(self.values) - WINDOW
 
     def step(self, step: int) -> Data:
@@ -65,25 +67,26 @@ class Advection:
         return Data(x=x[0], edge_index=self.edge_index, y=y[0], pos=self.pos)
 
     def windows(self, steps: range) -> tuple[Tensor, Tensor]:
-        """Return the windows [S, N, 5] and next values [S, N, 1] of a run of steps."""
+        """Return the windows [S, N, 5] and the next values [S, N, 1] of consecutive steps."""
         rows = self.values[steps.start : steps.stop + WINDOW]
         return rows.unfold(0, WINDOW, 1)[:-1].contiguous(), rows[WINDOW:].unsqueeze(-1)
 
     def splits(self) -> tuple[range, range, range]:
-        """Return the steps to train on (the first 70 %), to choose weights by (15 %) and to test with (the last)."""
+        """Return the steps for training (the first 70 %), for validation (the next 15 %) and for testing (the last)."""
         first, second = round(0.7 * self.num_steps), round(0.85 * self.num_steps)
         return range(first), range(first, second), range(second, self.num_steps)
 
     def causes(self, node: int) -> Tensor:
-        """Return [E], True for the edges that act on the next value of `node`: those that end there."""
+        """Return a mask [E] of the edges that influence the next value of `node`: the edges into it."""
         return self.edge_index[1] == node
 
 
 def advection(num_nodes: int = 60, num_steps: int = 1000, seed: int = 0) -> Advection:
-    """Record the process `expected`, plus Gaussian noise of standard deviation `NOISE` at each node and step.
+    """Simulate the process: `expected` plus Gaussian noise of standard deviation `NOISE` at each node and step.
 
-    The nodes lie at random in the unit square. An edge goes from each to all within `RADIUS` that lie downwind, at
-    larger first coordinate; so there is no cycle, and no weight makes the process grow without bound.
+    The nodes lie at random positions in the unit square. Each node has edges to all nodes within `RADIUS` that lie
+    downwind, which means at a larger first coordinate. So the graph has no cycle, and the process stays bounded
+    whatever the edge weights are.
 
     The same seed gives the same tensors, and no global random state is read or changed.
 

@@ -1,8 +1,8 @@
-"""A graph in a file: a PyG ``Data`` or a dictionary of tensors (.pt), or the same tensors as .safetensors or .npz.
+"""Graphs from files: a PyG ``Data`` or a dictionary of tensors (.pt), or the same tensors as .safetensors or .npz.
 
-Nothing in such a file is ever executed. A .pt file is a pickle, and a pickle is a program: before it is read, the
-functions and classes that it names are listed without calling any, and it is refused if it names one that a ``Data``
-or a tensor does not need. It is then read by torch's restricted unpickler, and never by another one.
+No code in such a file is ever executed. A .pt file is a pickle, and a pickle is a program. Before it is read, the
+functions and classes that it names are listed without calling them, and the file is refused if it names one that
+neither a ``Data`` nor a tensor needs. It is then read by torch's restricted unpickler, and never by another one.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from ..graph.graph import Graph
 NAMES = ("node_names", "feature_names")
 
 _ADVICE = "save a dictionary of plain tensors, torch.save({'x': x, 'edge_index': edge_index}, ...)"
-_MAGIC = 0x1950A86A20F9469CFC6C  # what files by torch.save begin with if they are no zip file
-_PICKLES = 5  # that such a file has in front of the numbers
+_MAGIC = 0x1950A86A20F9469CFC6C  # the first number in a file of torch.save's old format, which is not a zip file
+_PICKLES = 5  # the number of pickles in such a file before the raw data
 _CLASSES = (Data, GlobalStorage, DataEdgeAttr, DataTensorAttr)
 _KINDS = ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double")
 _HARMLESS = frozenset(
@@ -52,10 +52,10 @@ _HARMLESS = frozenset(
 def read_graph(path: str | os.PathLike[str]) -> Data:
     """Read a graph from a ``.pt``, ``.safetensors`` or ``.npz`` file, and check it.
 
-    It has ``x`` [N, d] and ``edge_index`` [2, E], and whatever other tensors the file has: ``edge_weight`` [E],
-    ``edge_attr`` [E, ...], ``batch`` [N] and ``edge_label_index`` [2, L] are checked, others are as they are.
-    ``node_names`` and ``feature_names`` are lists of texts; in a .safetensors file they are JSON in its metadata.
-    Node ids become int64, and whole numbers in ``x``, ``edge_weight`` and ``edge_attr`` become float32.
+    The graph has ``x`` [N, d], ``edge_index`` [2, E] and all other tensors of the file. Of these, ``edge_weight`` [E],
+    ``edge_attr`` [E, ...], ``batch`` [N] and ``edge_label_index`` [2, L] are checked. ``node_names`` and
+    ``feature_names`` are lists of texts; in a .safetensors file they are JSON in its metadata. Node ids become int64,
+    and whole numbers in ``x``, ``edge_weight`` and ``edge_attr`` become float32.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -65,82 +65,85 @@ def read_graph(path: str | os.PathLike[str]) -> Data:
     """
     source = Path(path)
     readers: dict[str, Callable[[bytes], Mapping[Any, Any]]] = {
-        ".pt": _from_pt,
-        ".safetensors": _from_safetensors,
-        ".npz": _from_npz,
+        ".pt": _read_pt,
+        ".safetensors": _read_safetensors,
+        ".npz": _read_npz,
     }
     reader = readers.get(source.suffix.lower())
     if reader is None:
-        raise InputError(f"cannot read the graph '{path}': end its name in {', '.join(readers)}, and let it be one")
+        raise InputError(f"cannot read the graph '{path}': use a .pt, .safetensors or .npz file")
     content = read_file(path, "cannot read the graph")
     try:
-        return _checked(reader(content))
+        return _make_data(reader(content))
     except GraphfaithError as error:
         raise DataError(f"cannot read the graph '{path}': {error}") from error
-    # Whatever else a damaged file makes Python, numpy or torch say in there, it is a damaged file.
+    # A damaged file can raise nearly any exception inside Python, numpy or torch.
     except Exception as error:
         reason = f"{type(error).__name__}: {error}".strip()
-        said = " ".join("".join(c if c.isprintable() else " " for c in reason).split())
+        reason = " ".join("".join(c if c.isprintable() else " " for c in reason).split())
         raise DataError(
-            f"cannot read the graph '{path}': it is no {source.suffix} file, or a damaged one ({said[:160]})"
+            f"cannot read the graph '{path}': it is not a {source.suffix} file, or it is damaged ({reason[:160]})"
         ) from error
 
 
 # .pt --------------------------------------------------------------------------------------------------------------
 
 
-def _from_pt(content: bytes) -> Mapping[Any, Any]:
+def _read_pt(content: bytes) -> Mapping[Any, Any]:
     _refuse_code(content)
     known = torch.serialization.get_safe_globals()
-    # PyG allows Data, but not the classes that a Data holds. What it allows has to stay so afterwards.
+    # PyG allows Data, but not the classes inside a Data. Only the missing ones are added, because safe_globals removes
+    # its classes at the end, and the ones that PyG allows must stay allowed.
     missing = [cls for cls in _CLASSES if cls not in known]
     with warnings.catch_warnings(), torch.serialization.safe_globals(missing):
         warnings.simplefilter("ignore")
-        found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    if type(found) is Data:
-        # Not found.to_dict(): in a crafted file these may be anything.
-        found = vars(vars(found).get("_store", found)).get("_mapping")
-    if not isinstance(found, dict):
-        kind = "a Data that was not made by this PyG" if found is None else f"a {type(found).__name__}"
+        content_read = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    if type(content_read) is Data:
+        # Data.to_dict() is avoided because in a crafted file the attributes that it uses may be any object.
+        content_read = vars(vars(content_read).get("_store", content_read)).get("_mapping")
+    if not isinstance(content_read, dict):
+        kind = "a Data of another PyG version" if content_read is None else f"a {type(content_read).__name__}"
         raise DataError(f"it holds {kind}, not one Data or a dictionary of tensors: {_ADVICE}")
-    return found
+    return content_read
 
 
 def _refuse_code(content: bytes) -> None:
-    """Refuse a file that names a function or class beyond those that tensors need; nothing in it is called."""
-    for name in _named_in(content):
+    """Refuse a file that names a function or class which tensors do not need, without calling anything in it."""
+    for name in _list_globals(content):
         if name not in _HARMLESS:
             raise DataError(
                 f"it names {name}, which no graph needs and which could run code; nothing was run: {_ADVICE}"
             )
 
 
-def _named_in(content: bytes) -> Iterator[str]:
-    """Names of all functions and classes that reading a file by torch.save would look up."""
+def _list_globals(content: bytes) -> Iterator[str]:
+    """Yield the names of all functions and classes that torch.load would look up in a file written by torch.save."""
     stream = io.BytesIO(content)
-    if content.startswith(b"PK"):  # torch goes by the beginning too: what is looked at here is what it reads
+    # torch.load decides by the same first bytes, so it reads the same part of the file that is checked here.
+    if content.startswith(b"PK"):
         with zipfile.ZipFile(stream) as archive:
             names = [name for name in archive.namelist() if name.rpartition("/")[2].endswith(".pkl")]
             if [name.rpartition("/")[2] for name in names] != ["data.pkl"]:
-                raise DataError("it is a zip file, but not one by torch.save")
-            yield from _globals(io.BytesIO(archive.read(names[0])))
+                raise DataError("it is a zip file, but not one written by torch.save")
+            yield from _list_globals_of_pickle(io.BytesIO(archive.read(names[0])))
         return
     for i in range(_PICKLES):
         start = stream.tell()
-        yield from _globals(stream)
+        yield from _list_globals_of_pickle(stream)
         if i == 0:
             stream.seek(start)
             if _MAGIC not in [argument for _, argument, _ in pickletools.genops(stream)]:
-                raise DataError("it is a pickle, but not one by torch.save")
+                raise DataError("it is a pickle, but not one written by torch.save")
 
 
-def _globals(pickled: io.BytesIO) -> Iterator[str]:
+def _list_globals_of_pickle(pickled: io.BytesIO) -> Iterator[str]:
     texts: list[str] = []
     for opcode, argument, _ in pickletools.genops(pickled):
         if opcode.name in ("GLOBAL", "INST"):
             yield str(argument).replace(" ", ".", 1)
         elif opcode.name == "STACK_GLOBAL":
-            # The name is on the stack. Pickles put it there just before; one that hides it is refused for that.
+            # The name is on the stack. Honest pickles push it directly before, so the last two texts are the name. If
+            # a pickle hides its name, these texts are not on the list of allowed names, and the file is refused.
             yield ".".join(texts[-2:]) or "a global"
             texts.clear()
         elif opcode.name.startswith("EXT"):
@@ -152,18 +155,18 @@ def _globals(pickled: io.BytesIO) -> Iterator[str]:
 # The other formats ------------------------------------------------------------------------------------------------
 
 
-def _from_safetensors(content: bytes) -> Mapping[Any, Any]:
-    found: dict[str, Any] = dict(safetensors.torch.load(content))
+def _read_safetensors(content: bytes) -> Mapping[Any, Any]:
+    fields: dict[str, Any] = dict(safetensors.torch.load(content))
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     texts = header.get("__metadata__") or {}
-    return found | {name: json.loads(texts[name]) for name in NAMES if name in texts}
+    return fields | {name: json.loads(texts[name]) for name in NAMES if name in texts}
 
 
-def _from_npz(content: bytes) -> Mapping[Any, Any]:
-    # numpy takes a file that is no zip for a pickle, and its refusal would advise to allow one.
+def _read_npz(content: bytes) -> Mapping[Any, Any]:
+    # numpy treats every other file as a pickle, and its error message would advise the user to allow pickles.
     if not content.startswith(b"PK"):
-        raise DataError("it is no .npz file, or a damaged one")
-    found: dict[str, Any] = {}
+        raise DataError("it is not a .npz file, or it is damaged")
+    fields: dict[str, Any] = {}
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         for name in archive.files:
             try:
@@ -171,55 +174,57 @@ def _from_npz(content: bytes) -> Mapping[Any, Any]:
             except ValueError as error:
                 if "allow_pickle" not in str(error):
                     raise
-                raise DataError(f"its '{name}' is an array of Python objects: numbers and texts are read") from error
+                raise DataError(
+                    f"its '{name}' is an array of Python objects: only numbers and texts can be read"
+                ) from error
             if array.dtype.kind == "U":
-                found[name] = array.tolist()
+                fields[name] = array.tolist()
             elif array.dtype.kind in "biuf":
                 native = array.astype(array.dtype.newbyteorder("="))
-                found[name] = torch.from_numpy(native)
-    return found
+                fields[name] = torch.from_numpy(native)
+    return fields
 
 
 # Checks -----------------------------------------------------------------------------------------------------------
 
 
-def _checked(found: Mapping[Any, Any]) -> Data:
-    """The graph, with all parts that have a meaning here checked against each other."""
-    tensors = {key: _plain(key, value) for key, value in found.items() if _is_field(key, value)}
+def _make_data(fields: Mapping[Any, Any]) -> Data:
+    """Return the graph of these fields, after checking that the known ones fit together."""
+    tensors = {key: _convert(key, value) for key, value in fields.items() if _is_field(key, value)}
     for name in ("x", "edge_index"):
         if name not in tensors:
-            there = ", ".join(sorted(tensors)) or "no tensors"
-            raise DataError(f"it has no tensor '{name}' (it has {there})")
+            present = ", ".join(sorted(tensors)) or "no tensors"
+            raise DataError(f"it has no tensor '{name}' (it has {present})")
     for name in ("edge_index", "edge_label_index", "batch"):
         if name in tensors:
-            tensors[name] = _ids(tensors[name], name)
+            tensors[name] = _to_ids(tensors[name], name)
     graph = Graph.of(tensors["x"], tensors["edge_index"], tensors.get("edge_weight"))
     _check_optional(tensors, graph)
     data = Data(x=tensors.pop("x"), edge_index=tensors.pop("edge_index"))
     for name, tensor in tensors.items():
         data[name] = tensor
     for name, count in zip(NAMES, (graph.num_nodes, graph.num_features), strict=True):
-        if found.get(name) is not None:
-            names = found[name]
+        if fields.get(name) is not None:
+            names = fields[name]
             data[name] = give_names(list(names) if isinstance(names, tuple) else names, None, count, name[:-6] + "s")
     return data
 
 
 def _is_field(key: Any, value: Any) -> bool:
-    """Whether it is a tensor under a name that an argument of a model can have."""
+    """Return whether the value is a tensor and its name could be an argument of a model."""
     named = isinstance(key, str) and key.isidentifier() and not key.startswith("_") and key != "num_nodes"
     return named and key not in NAMES and type(value) in (Tensor, torch.nn.Parameter)
 
 
-def _plain(key: str, value: Tensor) -> Tensor:
+def _convert(key: str, value: Tensor) -> Tensor:
     tensor = value.detach()
     whole = not (tensor.is_floating_point() or tensor.is_complex())
-    # Counts and one-hot codes are often stored as whole numbers; models multiply them with weights.
+    # Counts and one-hot codes are often stored as whole numbers, but models multiply them with real weights.
     real = key in ("x", "edge_weight", "edge_attr") and (whole or tensor.dtype == torch.bfloat16)
     return tensor.float() if real else tensor
 
 
-def _ids(tensor: Tensor, name: str) -> Tensor:
+def _to_ids(tensor: Tensor, name: str) -> Tensor:
     if tensor.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
         raise DataError(f"{name} must hold whole numbers (got {tensor.dtype})")
     return tensor.long()
@@ -229,14 +234,18 @@ def _check_optional(tensors: dict[str, Tensor], graph: Graph) -> None:
     batch, pairs, attributes = (tensors.get(name) for name in ("batch", "edge_label_index", "edge_attr"))
     if batch is not None:
         if batch.shape != (graph.num_nodes,):
-            raise DataError(f"batch must be [{graph.num_nodes}], the graph of each node (got {list(batch.shape)})")
+            raise DataError(
+                f"batch must have shape [{graph.num_nodes}], the graph of each node (got {list(batch.shape)})"
+            )
         check_ids(batch, graph.num_nodes, "batch")
     if pairs is not None:
         if pairs.dim() != 2 or len(pairs) != 2:
-            raise DataError(f"edge_label_index must be [2, pairs] (got {list(pairs.shape)})")
+            raise DataError(f"edge_label_index must have shape [2, pairs] (got {list(pairs.shape)})")
         check_ids(pairs, graph.num_nodes, "edge_label_index")
     if attributes is not None:
         if not attributes.dim() or len(attributes) != graph.num_edges:
-            raise DataError(f"edge_attr must have {graph.num_edges} rows, one an edge (got {list(attributes.shape)})")
+            raise DataError(
+                f"edge_attr must have {graph.num_edges} rows, one for each edge (got shape {list(attributes.shape)})"
+            )
         if not bool(torch.isfinite(attributes).all()):
             raise DataError("edge_attr holds a number that is not finite")

@@ -17,8 +17,6 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from rich.console import Console
-from rich.progress import Progress
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
@@ -29,19 +27,20 @@ from .._base.errors import InputError
 from .._base.files import write_file
 from . import MOTIF_DATASETS, cache_folder, load_dataset
 
-# Part of the name of a cached file: raise it when a change here makes earlier weights wrong.
+# This number is part of the name of a cached file. Raise it when a change in this module makes earlier weights wrong.
 CACHE_FORMAT = 2
-# As in the GNNExplainer repository. BAShapesGCN's normalised layers need it; citation graphs never reach it.
+# The value is from the GNNExplainer repository. The normalised layers of BAShapesGCN need the limit; the gradients on
+# citation graphs never reach it.
 MAX_GRADIENT_NORM = 2.0
 
 log = logging.getLogger(__name__)
 
 
 class BAShapesGCN(nn.Module):
-    """Three graph convolutions whose L2-normalised outputs, side by side, go through one linear layer.
+    """Three graph convolutions whose L2-normalised outputs are concatenated and passed to one linear layer.
 
-    The architecture of the GNNExplainer repository: each convolution's output is normalised, then passed through
-    ReLU except after the last. There it is the model of Tree-Cycles and Tree-Grid too.
+    This is the architecture of the GNNExplainer repository: the output of each convolution is normalised and, except
+    for the last one, passed through ReLU. That repository uses it for Tree-Cycles and Tree-Grid too.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1], [1, 0]])
@@ -55,8 +54,8 @@ class BAShapesGCN(nn.Module):
         self.conv2 = GCNConv(hidden_channels, hidden_channels)
         self.conv3 = GCNConv(hidden_channels, hidden_channels)
         self.readout = nn.Linear(3 * hidden_channels, num_classes)
-        # With GCNConv's zero biases and constant features every node would start with the same normalised vector,
-        # and training hardly gets away from there.
+        # With the zero biases of GCNConv and constant features, every node would start with the same normalised
+        # vector, and training would hardly make progress from there.
         for conv in (self.conv1, self.conv2, self.conv3):
             nn.init.uniform_(conv.bias, -1.0, 1.0)
 
@@ -95,8 +94,8 @@ class CitationGCN(nn.Module):
             return x
         if not x.is_sparse:
             return F.dropout(x, self.dropout)
-        kept = F.dropout(x.values(), self.dropout)
-        return torch.sparse_coo_tensor(x.indices(), kept, x.shape, is_coalesced=True, check_invariants=False)
+        values = F.dropout(x.values(), self.dropout)
+        return torch.sparse_coo_tensor(x.indices(), values, x.shape, is_coalesced=True, check_invariants=False)
 
 
 def train(
@@ -110,20 +109,24 @@ def train(
     progress: bool = False,
     each: Callable[[int, nn.Module], None] | None = None,
 ) -> float:
-    """Train a node classifier with Adam; return the validation accuracy of the weights that were kept.
+    """Train a node classifier with Adam, and return the validation accuracy of its final weights.
 
-    Kept are the weights of the epoch with the lowest validation loss; test nodes have no part in the choice. The
-    model ends in evaluation mode. `seed` decides the dropout, and the global random state is as before afterwards.
-    `progress` shows a bar on stderr. `each` is called after every epoch with its number, from 1, and the model as that
-    epoch left it, in evaluation mode.
+    The final weights are those of the epoch with the lowest validation loss; test nodes are not used for this choice.
+    The model ends in evaluation mode. `seed` determines the dropout, and the global random state is restored
+    afterwards. `progress` shows a bar on stderr. `each` is called after every epoch with the number of the epoch,
+    counted from 1, and the model in evaluation mode with the weights after that epoch.
     """
+    # rich is imported here because `import graphfaith` should not load it.
+    from rich.console import Console
+    from rich.progress import Progress
+
     _check(data, epochs, seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
     best_loss, accuracy = float("inf"), 0.0
-    kept: dict[str, Tensor] = {}
+    best_weights: dict[str, Tensor] = {}
     bar = Progress(console=Console(stderr=True), transient=True, disable=not progress)
     with torch.random.fork_rng(devices=[]), bar:
-        # Not torch.manual_seed: it would also seed the other devices, which are not restored.
+        # torch.manual_seed is not used because it would also seed other devices, which fork_rng does not restore here.
         torch.default_generator.manual_seed(seed)
         for epoch in bar.track(range(1, epochs + 1), description="training"):
             model.train()
@@ -138,15 +141,15 @@ def train(
             loss = F.cross_entropy(logits, labels).item()
             if loss < best_loss:
                 best_loss, accuracy = loss, _accuracy(logits, labels)
-                kept = {name: value.clone() for name, value in model.state_dict().items()}
+                best_weights = {name: value.clone() for name, value in model.state_dict().items()}
             if each is not None:
                 each(epoch, model)
-    model.load_state_dict(kept)
+    model.load_state_dict(best_weights)
     return accuracy
 
 
 class Schedule(NamedTuple):
-    """How long and with what a model of the paper is trained."""
+    """The number of epochs and the settings of Adam with which a model of the paper is trained."""
 
     epochs: int
     lr: float
@@ -154,20 +157,21 @@ class Schedule(NamedTuple):
 
 
 def schedule_for(name: str) -> Schedule:
-    """The paper's training on a data set."""
+    """Return the training schedule of the paper for a data set."""
     return Schedule(1000, 0.01, 0.0) if name in MOTIF_DATASETS else Schedule(200, 0.01, 5e-4)
 
 
 def untrained(name: str, data: Data, seed: int = 0) -> nn.Module:
-    """The paper's model for a data set, with the weights that its training with that seed starts from."""
+    """Return the paper's model for a data set with the initial weights of the training with this seed."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return (BAShapesGCN if name in MOTIF_DATASETS else CitationGCN)(data.num_features, int(data.y.max()) + 1)
 
 
 def training_view(name: str, data: Data) -> Data:
-    """The graph as it is trained on, with the same numbers."""
-    # Citation features are 99 % zeros: as a sparse tensor their dropout and product take a fifth of the time.
+    """Return the graph in the form that is fastest to train on; the numbers are the same."""
+    # The features of citation graphs are 99 % zeros. As a sparse tensor, their dropout and their product with the
+    # weights take a fifth of the time.
     return data if name in MOTIF_DATASETS else copy.copy(data).update({"x": data.x.to_sparse()})
 
 
@@ -184,7 +188,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class _Recipe:
-    """What decides the weights of a trained model, but for the code."""
+    """All settings that determine the weights of a trained model, apart from the code."""
 
     dataset: str
     seed: int
@@ -208,12 +212,12 @@ def trained(
     progress: bool = False,
     cache: bool = True,
 ) -> Trained:
-    """Return the paper's model for a data set, trained now or, if `cache`, by an earlier call.
+    """Return the paper's trained model for a data set, from the cache if `cache` is True and it is there.
 
-    `seed` decides initial weights and dropout, `data_seed` which graph is used if it is a generated one,
-    `normalize` whether the features of a citation graph are row-normalised. Weights are kept as safetensors in the
-    cache folder; a file there that is damaged is made again, and a folder that cannot be written to costs only the
-    time.
+    `seed` determines the initial weights and the dropout. `data_seed` selects the graph if it is a generated one.
+    `normalize` says whether the features of a citation graph are row-normalised. The weights are stored as safetensors
+    in the cache folder. A damaged file there is replaced after a new training, and if the folder cannot be written to,
+    the model is trained again in every call.
     """
     data = load_dataset(name, seed=data_seed, normalize=normalize)
     recipe = _Recipe(dataset=name, seed=seed, data_seed=data_seed, normalize=normalize, **schedule_for(name)._asdict())
@@ -230,7 +234,7 @@ def trained(
 
 
 def accuracy_on_test(model: nn.Module, data: Data) -> float:
-    """The share of test nodes that the model, in evaluation mode from here on, puts into their class."""
+    """Return the share of test nodes that the model classifies correctly; the model is set to evaluation mode."""
     return _accuracy(_predict(model, data)[data.test_mask], data.y[data.test_mask])
 
 
@@ -266,18 +270,18 @@ def _save(model: nn.Module, accuracy: float, recipe: _Recipe) -> None:
         path = _path(recipe)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, to_safetensors(weights, metadata))
-    except (OSError, RuntimeError) as error:  # RuntimeError: no home folder
-        log.warning("cannot keep the trained weights (%s): they will be trained again", error)
+    except (OSError, RuntimeError) as error:  # Path.home() raises RuntimeError if there is no home folder.
+        log.warning("cannot store the trained weights (%s): the next run will train the model again", error)
 
 
 def _load(model: nn.Module, recipe: _Recipe) -> float | None:
-    """Put cached weights into the model and return their test accuracy, or None if there are no sound ones."""
+    """Load cached weights into the model and return their test accuracy, or None if there is no valid file."""
     try:
         path = _path(recipe)
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        # Safetensors checks its layout, not its numbers.
+        # The safetensors library checks the layout of the file but not its numbers.
         if metadata.get("sha256") != _digest(metadata.get("test_accuracy", ""), weights):
             raise ValueError("its checksum is wrong")
         if _shapes(weights) != _shapes(model.state_dict()):
@@ -286,8 +290,8 @@ def _load(model: nn.Module, recipe: _Recipe) -> float | None:
         return float(metadata["test_accuracy"])
     except FileNotFoundError:
         return None
-    except (OSError, SafetensorError, ValueError, RuntimeError) as error:  # RuntimeError: no home folder
-        log.warning("cannot use the trained weights kept for %s (%s): training again", recipe.dataset, error)
+    except (OSError, SafetensorError, ValueError, RuntimeError) as error:  # RuntimeError: there is no home folder.
+        log.warning("cannot use the stored weights for %s (%s): training again", recipe.dataset, error)
         return None
 
 

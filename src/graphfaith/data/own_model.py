@@ -1,4 +1,4 @@
-"""A model of the user's, made by a function of theirs."""
+"""Loading of the user's own model, by calling a function that the user names."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import torch
 
 from .._base.errors import InputError, ModelError, said
 
-# Never opened: most of them are pickles, and the others hold numbers without the code that they belong to.
+# Files with these suffixes are never opened: most are pickles, which can run code, and the others hold weights without
+# the code of the model.
 _FILES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".ckpt", ".joblib", ".npz", ".npy", ".safetensors", ".onnx", ".h5")
 
 
 def load_model(name: str) -> torch.nn.Module:
-    """The model that a function returns, named as ``module:function`` and called without arguments.
+    """Return the model that the function named ``module:function`` builds; it is called without arguments.
 
-    The module is looked for in the current folder first. A file of weights is no model, and is not opened.
+    The module is searched for in the current folder first. A file of weights is refused without opening it.
 
     >>> load_model("torch.nn:Identity")
     Identity()
@@ -27,8 +28,8 @@ def load_model(name: str) -> torch.nn.Module:
     module_name, colon, function_name = name.partition(":")
     if Path(module_name).suffix.lower() in _FILES or Path(name).suffix.lower() in _FILES:
         raise InputError(
-            f"'{name}' was not opened: a model is code: name a function as module:function that builds it and loads "
-            "its weights from safetensors or with weights_only=True"
+            f"'{name}' is a file of weights and was not opened: give a function as module:function that builds the "
+            "model and loads its weights from safetensors or with weights_only=True"
         )
     if not colon:
         raise InputError(f"cannot read the model '{name}': write module:function, as in mymodule:load")
@@ -41,7 +42,7 @@ def load_model(name: str) -> torch.nn.Module:
     if function is None:
         raise InputError(f"the module '{module_name}' has no '{function_name}'")
     if isinstance(function, torch.nn.Module) or not callable(function):
-        raise InputError(f"'{name}' is a {type(function).__name__}: name a function that returns the model")
+        raise InputError(f"'{name}' is a {type(function).__name__}: give a function that returns the model")
     try:
         model = function()
     except (Exception, SystemExit) as error:
@@ -54,12 +55,12 @@ def load_model(name: str) -> torch.nn.Module:
 def _import(name: str) -> Any:
     folder = os.getcwd()
     if folder not in sys.path:
-        sys.path.insert(0, folder)  # for good: models may import more when they are called
+        sys.path.insert(0, folder)  # This is not undone, because a model may import more modules when it is called.
     importlib.invalidate_caches()
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:
         missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
         if missing and (name == missing or name.startswith(f"{missing}.")):
-            raise InputError(f"there is no module '{missing}' in this folder, nor is one installed") from error
+            raise InputError(f"there is no module '{missing}' in this folder, and none is installed") from error
         raise ModelError(f"importing '{name}' failed: {said(error)}") from error

@@ -1,7 +1,7 @@
-"""Cora and CiteSeer, read only from files that hash to what their authors published.
+"""Cora and CiteSeer, read only from files whose checksums are those of the published files.
 
-The files are pickles, which run code when they are read; so each is compared with the sums below before anything
-looks into it.
+The files are pickles, which can run code when they are read. So each file is compared with the checksums below before
+it is read.
 
 Reference: "Revisiting Semi-Supervised Learning with Graph Embeddings" (arXiv 1603.08861).
 """
@@ -55,39 +55,40 @@ def planetoid(name: str, *, normalize: bool = True) -> Data:
 
     With `normalize` each row of the features is divided by its sum; rows without any feature stay zero.
 
-    The files come from the folder that the environment variable `GRAPHFAITH_DATA` names (`Cora/raw/ind.cora.x`
-    and so on; never written to), and without it from the cache folder, where missing ones are downloaded to.
+    If the environment variable `GRAPHFAITH_DATA` names a folder, the files are read from there (`Cora/raw/ind.cora.x`
+    and so on), and nothing is written to it. Otherwise they are read from the cache folder, and missing files are
+    downloaded to it.
     """
     if name not in FOLDERS:
         raise InputError(f"unknown citation graph {name!r}; known are {', '.join(FOLDERS)}")
-    data = _parse(name, {file: _verified(name, file) for file in SHA256 if file.startswith(f"ind.{name}.")})
+    data = _parse(name, {file: _read_verified(name, file) for file in SHA256 if file.startswith(f"ind.{name}.")})
     if normalize:
-        data.x = _row_normalized(data.x)
+        data.x = _normalize_rows(data.x)
     return data
 
 
 def cache_folder() -> Path:
-    """Return where graphfaith keeps what it can make or fetch again; the folder need not exist."""
+    """Return the folder for files that graphfaith can compute or download again; it need not exist."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "graphfaith"
 
 
-def _verified(name: str, file: str) -> bytes:
-    """Return the bytes of one file, which hash to the published sum."""
+def _read_verified(name: str, file: str) -> bytes:
+    """Return the content of one file, after checking that its checksum is the published one."""
     given = os.environ.get("GRAPHFAITH_DATA")
     if given:
         path = Path(given) / FOLDERS[name] / file
-        return _checked(_read(path), file, path, f"replace it with {SOURCE}{file}, or unset GRAPHFAITH_DATA")
+        return _check(_read(path), file, path, f"replace it with {SOURCE}{file}, or unset GRAPHFAITH_DATA")
     path = cache_folder() / "planetoid" / FOLDERS[name] / file
     if os.path.isfile(path):
-        return _checked(_read(path), file, path, "delete it, and the next run downloads it again")
-    content = _downloaded(SOURCE + file)
-    _checked(content, file, SOURCE + file, "the download was cut short or altered: try again")
+        return _check(_read(path), file, path, "delete it, and the next run downloads it again")
+    content = _download(SOURCE + file)
+    _check(content, file, SOURCE + file, "the download was cut short or altered: try again")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, content)
     except OSError as error:
-        log.warning("cannot keep %s (%s): it will be downloaded again", path, error)
+        log.warning("cannot store %s (%s): the next run will download it again", path, error)
     return content
 
 
@@ -96,11 +97,11 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise DataError(
-            f"cannot read {path} ({error.strerror}); without GRAPHFAITH_DATA missing files are downloaded to the cache"
+            f"cannot read {path} ({error.strerror}); unset GRAPHFAITH_DATA to download missing files to the cache"
         ) from error
 
 
-def _downloaded(url: str) -> bytes:
+def _download(url: str) -> bytes:
     verified_tls = ssl.create_default_context()
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS, context=verified_tls) as response:
@@ -112,23 +113,23 @@ def _downloaded(url: str) -> bytes:
     return content
 
 
-def _checked(content: bytes, file: str, origin: Path | str, remedy: str) -> bytes:
-    found = hashlib.sha256(content).hexdigest()
-    if found != SHA256[file]:
+def _check(content: bytes, file: str, origin: Path | str, remedy: str) -> bytes:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != SHA256[file]:
         raise DataError(
-            f"{origin} is not the published {file}: its sha256 should be {SHA256[file]} and is {found}; {remedy}"
+            f"{origin} is not the published {file}: its sha256 should be {SHA256[file]} and is {digest}; {remedy}"
         )
     return content
 
 
 def _parse(name: str, files: dict[str, bytes]) -> Data:
-    """Parse the verified bytes from a private copy: nobody can swap a file between the check and the reading."""
+    """Parse the verified content from a private copy, so that no file can change between the check and the reading."""
     with tempfile.TemporaryDirectory(prefix="graphfaith-") as folder, warnings.catch_warnings():
         for file, content in files.items():
             (Path(folder) / file).write_bytes(content)
         return read_planetoid_data(folder, name)
 
 
-def _row_normalized(x: Tensor) -> Tensor:
+def _normalize_rows(x: Tensor) -> Tensor:
     total = x.sum(dim=-1, keepdim=True)
     return x / total.masked_fill(total == 0, 1)

@@ -1,4 +1,4 @@
-"""The graph (X, A) as the user gave it, checked and indexed, and the part of it that a prediction depends on."""
+"""The checked and indexed graph (X, A) of the user, and the subgraph that one prediction depends on."""
 
 from .computation_graph import ComputationGraph
 from .graph import Graph

@@ -1,10 +1,12 @@
 """The exact subgraph that a prediction depends on.
 
-With M rounds of message passing, F at node v sees the features of nodes up to M hops away. A layer that normalises
-by degree also needs the in-edges of the nodes at M hops, which begin one hop further out; what those outermost nodes
-hold never reaches v, so one of them stands for all. This keeps every edge F can feel, and no other.
+With M rounds of message passing, F at node v depends on the features of nodes up to M hops away. A layer that
+normalises by degree also needs the in-edges of the nodes at M hops, whose sources are one hop further away. The
+features of these outermost nodes never reach v, so a single node represents all of them. The result contains every
+edge that F depends on, and no other edge.
 
-A prediction may be read from several nodes: the two ends of a link, all nodes of a graph. The walk starts at all.
+A prediction may be read from several nodes, for example the two ends of a link or all nodes of a graph. The search
+then starts at all of these nodes.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ from .graph import Graph, Int64
 class ComputationGraph:
     """The part of (X, A) on which F(X, A) depends.
 
-    Its nodes are ordered by hop, those that F is read from (``seeds``) first. Its edges are those of the whole graph
-    in their order there, followed by one self-loop for every node. A loop that F does not read (``felt`` is False)
-    has weight 1.
+    The nodes are ordered by hop, so the nodes that F is read from (``seeds``) come first. The edges keep their order
+    in the whole graph and are followed by one self-loop for every node. A self-loop that F does not read (``felt`` is
+    False) has weight 1.
 
     >>> x, path = torch.eye(4), torch.tensor([[3, 2, 1], [2, 1, 0]])     # 3 -> 2 -> 1 -> 0
     >>> part = ComputationGraph.around(Graph.of(x, path), 0, num_hops=1, degrees=True)
@@ -44,41 +46,43 @@ class ComputationGraph:
 
     nodes: Tensor  # [n] ids in the whole graph
     hop: Tensor  # [n] distance from the nearest seed
-    num_visible: int  # the first so many nodes are the ones whose features F can see
-    edge_index: Tensor  # [2, e] (source, sink) in places of ``nodes``
-    edge_id: Tensor  # [e] place in the whole graph's edge_index; -1 for a self-loop that is implied
+    num_visible: int  # F depends on the features of the first ``num_visible`` nodes only
+    edge_index: Tensor  # [2, e] (source, sink) as positions in ``nodes``
+    edge_id: Tensor  # [e] column in the whole graph's edge_index; -1 for a self-loop that is not in it
     weight: Tensor  # [e] the entries of A
-    felt: Tensor  # [e] whether F reads the entry: not the loops too far away, nor implied ones if layers add none
+    # [e] whether F reads the entry. It does not read self-loops too far away, nor self-loops that are not in the whole
+    # graph's edge_index if the layers add none.
+    felt: Tensor
     x: Tensor  # [n, d] the features
     feature_range: float  # max(X) - min(X) over the whole graph
     num_hops: int  # M
     size: tuple[int, int]  # nodes and edges of the whole graph
-    seeds: Tensor  # [s] places of the nodes that F is read from
-    e: Tensor  # [s] how often it is read from each: the vector e of the paper, in double precision
+    seeds: Tensor  # [s] positions of the nodes that F is read from
+    e: Tensor  # [s] how often F is read from each seed: the vector e of the paper, in double precision
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes there are, n."""
+        """The number of nodes, n."""
         return len(self.nodes)
 
     @property
     def num_edges(self) -> int:
-        """How many entries of A there are, self-loops included, e."""
+        """The number of entries of A including self-loops, e."""
         return len(self.weight)
 
     @property
     def num_plain(self) -> int:
-        """How many entries of A are no self-loops; they come first."""
+        """The number of entries of A that are not self-loops; these come first."""
         return self.num_edges - self.num_nodes
 
     @property
     def is_loop(self) -> Tensor:
-        """[e] whether an entry of A is a self-loop."""
+        """Whether each entry of A is a self-loop, [e]."""
         return torch.arange(self.num_edges) >= self.num_plain
 
     @property
     def carries_message(self) -> Tensor:
-        """[e] whether a message along the edge reaches a seed; other edges only count as degrees."""
+        """Whether a message along each edge reaches a seed, [e]; the other edges only count in degrees."""
         reached: Tensor = self.hop[self.edge_index[1]] < self.num_hops
         return reached
 
@@ -93,33 +97,33 @@ class ComputationGraph:
         out_degrees: bool = False,
         loop_weight: float | None = 1.0,
     ) -> ComputationGraph:
-        """The computation graph of ``seeds`` (one node or several) for ``num_hops`` rounds of message passing.
+        """Return the computation graph of ``seeds`` (one node or several) for ``num_hops`` rounds of message passing.
 
-        ``degrees`` says that messages are divided by the in-degree of the node that sends them, ``out_degrees`` by
-        the out-degree of either end; ``loop_weight`` is the weight of the self-loops that the model's layers add,
-        None if they add none.
+        ``degrees`` says that the model divides messages by the in-degree of the node that sends them, ``out_degrees``
+        that it divides them by the out-degree of either end. ``loop_weight`` is the weight of the self-loops that the
+        layers of the model add, or None if they add none.
         """
-        start, e = _checked_seeds(seeds, graph.num_nodes)
+        start, e = _check_seeds(seeds, graph.num_nodes)
         num_hops = check_count(num_hops, "num_hops")
         depth = num_hops if degrees or out_degrees else num_hops - 1
         rings, edges = _walk(graph, start, depth, num_hops)
         visible = np.concatenate(rings)
         inner = sum(map(len, rings[: depth + 1]))
         if out_degrees:
-            edges = np.concatenate((edges, _unknown(graph.out_edges(visible[:inner]), edges)))
+            edges = np.concatenate((edges, _select_new(graph.out_edges(visible[:inner]), edges)))
             edges.sort()
-        ends, beyond = _places(visible, graph.ends(edges))
+        ends, beyond = _find_positions(visible, graph.ends(edges))
         nodes = np.concatenate((visible, beyond))
         hop = np.repeat([*range(len(rings)), num_hops + 1], [*map(len, rings), len(beyond)])
-        # Every loop within depth is read; those of nodes whose messages go nowhere are not.
+        # F reads the self-loops of the nodes up to hop ``depth``. The messages of nodes further away reach no seed.
         return cls._of(graph, nodes, hop, len(visible), edges, ends, inner, num_hops, loop_weight, len(start), e)
 
     @classmethod
     def whole(
         cls, graph: Graph, seeds: int | Sequence[int] | Int64, num_hops: int, *, loop_weight: float | None = 1.0
     ) -> ComputationGraph:
-        """All of the graph, nodes in their order, for a model that looks at all of it."""
-        start, e = _checked_seeds(seeds, graph.num_nodes)
+        """Return the whole graph with its nodes in their order, for a model whose output depends on all of it."""
+        start, e = _check_seeds(seeds, graph.num_nodes)
         n = graph.num_nodes
         rings, _ = _walk(graph, start, num_hops - 1, num_hops)
         hop = np.full(n, num_hops + 1)
@@ -144,9 +148,10 @@ class ComputationGraph:
         seeds: Int64 | int,
         e: NDArray[np.float64],
     ) -> ComputationGraph:
-        """From ``edges`` and their ``ends`` in places of ``nodes``; F reads the loops of the first ``num_read`` nodes.
+        """Build the computation graph from ``edges`` and their ``ends``, given as positions in ``nodes``.
 
-        ``seeds`` are places too, or the number of them if they come first.
+        F reads the self-loops of the first ``num_read`` nodes. ``seeds`` are positions too, or just their number if
+        the seeds are the first nodes.
         """
         plain, n = len(edges), len(nodes)
         loops = graph.loop_edge.take(nodes)
@@ -157,16 +162,16 @@ class ComputationGraph:
         edge_index = np.empty((2, plain + n), dtype=np.int64)
         edge_index[:, :plain] = ends
         edge_index[:, plain:] = np.arange(n)
-        own = torch.from_numpy(nodes)
+        node_ids = torch.from_numpy(nodes)
         return cls(
-            nodes=own,
+            nodes=node_ids,
             hop=torch.from_numpy(hop),
             num_visible=num_visible,
             edge_index=torch.from_numpy(edge_index),
             edge_id=torch.from_numpy(np.concatenate((edges, loops))),
-            weight=_weights(graph, edges, loops, felt[plain:], loop_weight),
+            weight=_collect_weights(graph, edges, loops, felt[plain:], loop_weight),
             felt=torch.from_numpy(felt),
-            x=graph.x.detach().index_select(0, own),
+            x=graph.x.detach().index_select(0, node_ids),
             feature_range=graph.feature_range,
             num_hops=num_hops,
             size=(graph.num_nodes, graph.num_edges),
@@ -175,77 +180,83 @@ class ComputationGraph:
         )
 
 
-def _checked_seeds(seeds: int | Sequence[int] | Int64, num_nodes: int) -> tuple[Int64, NDArray[np.float64]]:
-    """The nodes in ascending order, each once, and how often each was named."""
+def _check_seeds(seeds: int | Sequence[int] | Int64, num_nodes: int) -> tuple[Int64, NDArray[np.float64]]:
+    """Return the distinct nodes of ``seeds`` in ascending order, and how often each occurs."""
     named = [seeds] if not isinstance(seeds, Sequence | np.ndarray) else seeds
     if not len(named):
-        raise InputError("there is no node to explain: name at least one")
+        raise InputError("there is no node to explain: give at least one")
     if len(named) == 1 and (isinstance(named, list) or (isinstance(named, np.ndarray) and named.ndim == 1)):
         return np.array([check_node(named[0], num_nodes)], dtype=np.int64), np.ones(1)
     if isinstance(named, np.ndarray) and named.dtype == np.int64 and 0 <= named.min() <= named.max() < num_nodes:
         start = named
     else:
         start = np.array([check_node(node, num_nodes) for node in named], dtype=np.int64)
-    found, counts = np.unique(start, return_counts=True)
-    return found, counts.astype(np.float64)
+    nodes, counts = np.unique(start, return_counts=True)
+    return nodes, counts.astype(np.float64)
 
 
 def _walk(graph: Graph, start: Int64, depth: int, reach: int) -> tuple[list[Int64], Int64]:
-    """Nodes by hop up to ``reach``, and the edges into the nodes up to hop ``depth`` in whole-graph order."""
-    rings, edges, known = [start], [], start
+    """Return the nodes of each hop up to ``reach``, and the edges into the nodes up to hop ``depth``.
+
+    The edges are ids of the whole graph in ascending order.
+    """
+    rings, edges_by_hop, known = [start], [], start
     for hop in range(1, depth + 2):
-        edges.append(graph.in_edges(rings[-1]))
+        edges_by_hop.append(graph.in_edges(rings[-1]))
         if hop > reach:
             break
-        ring = _unknown(graph.source[edges[-1]], known)
+        ring = _select_new(graph.source[edges_by_hop[-1]], known)
         if not len(ring):
             break
         rings.append(ring)
         known = np.concatenate((known, ring))
         known.sort()
-    found = np.concatenate(edges) if edges else np.empty(0, dtype=np.int64)
-    found.sort()
-    return rings, found
+    edges = np.concatenate(edges_by_hop) if edges_by_hop else np.empty(0, dtype=np.int64)
+    edges.sort()
+    return rings, edges
 
 
-def _unknown(ids: Int64, known: Int64) -> Int64:
-    """Those of ``ids`` that are not in the sorted ``known``, sorted and each once; ``ids`` is sorted in place.
+def _select_new(ids: Int64, known: Int64) -> Int64:
+    """Return the distinct ``ids`` that the sorted array ``known`` does not contain, sorted; ``ids`` is sorted in place.
 
-    ``np.setdiff1d`` does the same, and takes longer to set up than all the rest of a small graph.
+    ``np.setdiff1d`` returns the same, but on a small graph its overhead exceeds the time of everything else.
     """
     ids.sort()
-    fresh = known.take(known.searchsorted(ids), mode="clip") != ids if len(known) else np.ones(len(ids), dtype=bool)
-    fresh[1:] &= ids[1:] != ids[:-1]
-    found: Int64 = ids[fresh]
-    return found
+    is_new = known.take(known.searchsorted(ids), mode="clip") != ids if len(known) else np.ones(len(ids), dtype=bool)
+    is_new[1:] &= ids[1:] != ids[:-1]
+    new_ids: Int64 = ids[is_new]
+    return new_ids
 
 
-def _places(nodes: Int64, ids: Int64) -> tuple[Int64, Int64]:
-    """Places of ``ids`` in ``nodes``; those not there are outermost nodes, for which the least of them, last, stands.
+def _find_positions(nodes: Int64, ids: Int64) -> tuple[Int64, Int64]:
+    """Return the positions of ``ids`` in ``nodes``, and the node that represents all ids missing there.
 
-    It is returned with the places, as a list of one node or of none.
+    Missing ids are outermost nodes. The smallest of them represents them all, at the position after the last node. It
+    is returned as an array of length 1, or of length 0 if no id is missing.
     """
     order = nodes.argsort()
     ordered = nodes.take(order)
-    found = ordered.searchsorted(ids)
-    places: Int64 = order.take(found, mode="clip")
-    missing = ordered.take(found, mode="clip") != ids
+    ranks = ordered.searchsorted(ids)
+    positions: Int64 = order.take(ranks, mode="clip")
+    missing = ordered.take(ranks, mode="clip") != ids
     outside = ids[missing]
     if len(outside):
-        places[missing] = len(nodes)
+        positions[missing] = len(nodes)
         outside = outside.min(keepdims=True)
-    return places, outside
+    return positions, outside
 
 
-def _weights(graph: Graph, edges: Int64, loops: Int64, read: NDArray[np.bool_], loop_weight: float | None) -> Tensor:
-    """The entries of A at ``edges`` and then at the self-loops ``loops``; one that is not read weighs 1."""
+def _collect_weights(
+    graph: Graph, edges: Int64, loops: Int64, read: NDArray[np.bool_], loop_weight: float | None
+) -> Tensor:
+    """Return the entries of A at ``edges``, then at the self-loops ``loops``; entries that F does not read are 1."""
     given, plain = graph.edge_weight, len(edges)
     weight = torch.ones(plain + len(loops), dtype=graph.x.dtype if given is None else given.dtype)
     if given is not None:
         given = given.detach()
         weight[:plain] = given[torch.from_numpy(edges)]
-        there = np.flatnonzero(read & (loops >= 0))
-        weight[torch.from_numpy(plain + there)] = given[torch.from_numpy(loops[there])]
+        explicit = np.flatnonzero(read & (loops >= 0))
+        weight[torch.from_numpy(plain + explicit)] = given[torch.from_numpy(loops[explicit])]
     if loop_weight not in (None, 1.0):
         weight[torch.from_numpy(plain + np.flatnonzero(read & (loops < 0)))] = loop_weight
     return weight

@@ -1,4 +1,4 @@
-"""The whole graph (X, A) as the user gave it: checked once, and indexed so that a walk need not scan all edges."""
+"""The whole graph (X, A) of the user, checked once, with an index so that a search need not scan all edges."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Graph:
     """A checked graph with an index of in-edges (compressed columns of A).
 
     ``A[i, j]`` is the weight of the edge along which a message goes from j to i, so ``in_edges`` of i is row i of
-    A. Self-loops are kept apart: A has one for every node, of weight 1 unless the user gave another.
+    A. Self-loops are stored separately: A has one for every node, with weight 1 unless the user gave another.
 
-    Use :meth:`of`, which remembers the last graphs: the checks and the index are made once for a graph, not once
-    for a node.
+    Use :meth:`of`, which caches the most recent graphs: the checks and the index are then computed once for each graph
+    and not once for each explained node.
 
     >>> graph = Graph.of(torch.ones(3, 2), torch.tensor([[0, 1, 2], [1, 2, 2]]))
-    >>> graph.in_edges(np.array([1, 2])).tolist()      # ids of edges, loops left out
+    >>> graph.in_edges(np.array([1, 2])).tolist()      # ids of edges, without self-loops
     [0, 1]
-    >>> graph.loop_edge.tolist()                       # the explicit loop of node 2 is edge 2
+    >>> graph.loop_edge.tolist()                       # the explicit self-loop of node 2 is edge 2
     [-1, -1, 2]
     """
 
@@ -53,20 +53,20 @@ class Graph:
         self.loop_edge: Int64 = np.full(self.num_nodes, -1, dtype=np.int64)
         if len(loops):
             self.loop_edge[self.sink[loops]] = loops
-            # The last of a node's loops is left standing there, so the first of several finds another.
+            # If a node has several self-loops, the assignment above kept only the last one, so the first one differs.
             if (self.loop_edge[self.sink[loops]] != loops).any():
                 nodes, counts = np.unique(self.sink[loops], return_counts=True)
                 raise InputError(
-                    f"node {nodes[counts > 1][0]} has {counts[counts > 1][0]} self-loops: A has one entry for it; "
+                    f"node {nodes[counts > 1][0]} has {counts[counts > 1][0]} self-loops, but A has one entry for it; "
                     "merge them first (torch_geometric.utils.coalesce)"
                 )
         self._has_loops = bool(len(loops))
-        self._in = self._by_end(self.sink)
+        self._in = self._sort_by_end(self.sink)
 
-    def _by_end(self, end: Int64) -> tuple[Ids, Ids]:
-        """Ids of the edges that are no loops, sorted by one end, and where each node's begin.
+    def _sort_by_end(self, end: Int64) -> tuple[Ids, Ids]:
+        """Return the ids of the edges without self-loops, sorted by one end, and where the edges of each node begin.
 
-        Both as 32-bit numbers where these suffice: for a large graph they are kept beside the user's own tensors.
+        Both are 32-bit integers if these suffice, because for a large graph they take memory beside the user's tensors.
         """
         small = np.int32 if self.num_edges < 1 << 31 else np.int64
         others = np.flatnonzero(self.source != self.sink) if self._has_loops else np.arange(self.num_edges)
@@ -76,7 +76,8 @@ class Graph:
         shift = self.num_edges.bit_length()
         if shift + self.num_nodes.bit_length() > _KEY_BITS:
             return others[np.argsort(end, kind="stable")].astype(small), start
-        # (end, id) as one number, in place: argsort needs twice the memory and several times as long.
+        # The pair (end, id) is packed into one number and sorted in place. An argsort would need twice the memory and
+        # several times as long.
         end <<= shift
         end |= others
         del others
@@ -86,7 +87,7 @@ class Graph:
 
     @cached_property
     def _out(self) -> tuple[Ids, Ids]:
-        return self._by_end(self.source)
+        return self._sort_by_end(self.source)
 
     @property
     def x(self) -> Tensor:
@@ -95,43 +96,45 @@ class Graph:
 
     @property
     def edge_index(self) -> Tensor:
-        """The edges as the user gave them, [2, E]."""
+        """The edges in the user's order, [2, E]."""
         return _alive(self._edge_index)
 
     @property
     def edge_weight(self) -> Tensor | None:
-        """The weights the user gave, [E]; None stands for ones."""
+        """The user's edge weights, [E]; None means that all weights are 1."""
         return None if self._edge_weight is None else _alive(self._edge_weight)
 
     def ends(self, edges: Int64) -> Int64:
-        """Source and sink of ``edges``, [2, e]."""
-        # By indexing: np.take would copy all of the graph's edges first if the user's tensor is not contiguous.
-        found = np.empty((2, len(edges)), dtype=np.int64)
-        found[0], found[1] = self.source[edges], self.sink[edges]
-        return found
+        """Return source and sink of ``edges``, [2, e]."""
+        # np.take is avoided because it would first copy all edges if the user's tensor is not contiguous.
+        ends = np.empty((2, len(edges)), dtype=np.int64)
+        ends[0], ends[1] = self.source[edges], self.sink[edges]
+        return ends
 
     def in_edges(self, nodes: Int64) -> Int64:
-        """Ids of the edges into ``nodes``, loops left out, in the order of the nodes."""
+        """Return the ids of the edges into ``nodes`` without self-loops, in the order of the nodes."""
         return _edges_at(nodes, *self._in)
 
     def out_edges(self, nodes: Int64) -> Int64:
-        """Ids of the edges out of ``nodes``, loops left out, in the order of the nodes."""
+        """Return the ids of the edges out of ``nodes`` without self-loops, in the order of the nodes."""
         return _edges_at(nodes, *self._out)
 
     @classmethod
     def of(
         cls, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, flow: str = "source_to_target"
     ) -> Graph:
-        """The graph of these tensors, from memory when they have been seen and not written to since."""
+        """Return the graph of these tensors, from the cache if it is there and no tensor was written to since."""
         tensors = (x, edge_index, edge_weight)
         if any(isinstance(t, Tensor) and t.is_inference() for t in tensors):
-            return cls(x, edge_index, edge_weight, flow)  # writes to such a tensor leave no trace
+            # Inference tensors have no version counter, so writes to them could not be noticed.
+            return cls(x, edge_index, edge_weight, flow)
         stamp = (flow, *(None if t is None else (id(t), t._version) for t in tensors if _is_tensor(t)))
-        found = _RECENT.get(stamp)
-        graph = found if found is not None and found._is_of(tensors) else cls(x, edge_index, edge_weight, flow)
+        cached = _RECENT.get(stamp)
+        graph = cached if cached is not None and cached._is_of(tensors) else cls(x, edge_index, edge_weight, flow)
         with _RECENT_LOCK:
+            # The graph moves to the end of the dictionary, whose first entry is the least recently used.
             _RECENT.pop(stamp, None)
-            _RECENT[stamp] = graph  # last, as the one that was used last
+            _RECENT[stamp] = graph
             while len(_RECENT) > _REMEMBERED:
                 del _RECENT[next(iter(_RECENT))]
         return graph
@@ -141,12 +144,12 @@ class Graph:
         return all(a is b for a, b in zip(held, tensors, strict=True))
 
 
-# Only weak references to the user's tensors are held, so remembering a graph does not keep its features alive.
+# A graph holds only weak references to the user's tensors, so the cache does not keep their memory in use.
 _RECENT: dict[Any, Graph] = {}
 _RECENT_LOCK = threading.Lock()
 _REMEMBERED = 8
-_ROWS = 1 << 16  # looked through at once for one that is not finite
-_KEY_BITS = 63  # of a number that an edge and a node share while edges are sorted
+_ROWS = 1 << 16  # number of rows that are searched at a time for an entry that is not finite
+_KEY_BITS = 63  # bits of the number that holds a node and an edge id while edges are sorted
 _PRECISIONS = (torch.float16, torch.float32, torch.float64)
 
 
@@ -155,12 +158,13 @@ def _edges_at(nodes: Int64, ids: Ids, start: Ids) -> Int64:
         return ids[start[nodes[0]] : start[nodes[0] + 1]].astype(np.int64)
     last = start.take(nodes + 1)
     count = last - start.take(nodes)
-    # The k-th of all edges found is k places after the first of its node, less those found before that node.
+    # Edge k of the result, if it belongs to nodes[i], is at position start[i] + k - (edges of nodes[0] to nodes[i-1]),
+    # which is k + last[i] - total[i].
     total = count.cumsum(dtype=np.int64)
-    places = (last - total).repeat(count)
-    places += np.arange(len(places))
-    found: Int64 = ids.take(places).astype(np.int64, copy=False)
-    return found
+    positions = (last - total).repeat(count)
+    positions += np.arange(len(positions))
+    edges: Int64 = ids.take(positions).astype(np.int64, copy=False)
+    return edges
 
 
 def _is_tensor(value: Tensor | None) -> bool:
@@ -170,18 +174,21 @@ def _is_tensor(value: Tensor | None) -> bool:
 def _alive(reference: weakref.ref[Tensor]) -> Tensor:
     tensor = reference()
     if tensor is None:
-        raise InputError("the graph's tensors are gone: keep x, edge_index and edge_weight while you explain them")
+        raise InputError("the graph's tensors are gone: keep x, edge_index and edge_weight until the explanation ends")
     return tensor
 
 
 def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> float:
-    """Raise an :class:`InputError` for anything (X, A) cannot be; return max(X) - min(X)."""
+    """Check that the tensors form a valid graph (X, A), and return max(X) - min(X).
+
+    Raise an :class:`InputError` that names the first fault otherwise.
+    """
     if not isinstance(x, Tensor) or x.dim() != 2:
         raise InputError(f"x must be a tensor of shape [nodes, features] (got {_shape(x)})")
     if x.dtype not in _PRECISIONS:
         raise InputError(
-            f"x must hold real numbers of a precision numpy knows, e.g. x.float(); ids that a model looks up must be "
-            f"looked up before (got {x.dtype})"
+            f"x must hold real numbers of a precision that numpy supports, e.g. x.float(); if x holds ids of an "
+            f"embedding, pass the embedded features instead (got {x.dtype})"
         )
     if x.size(0) == 0 or x.size(1) == 0:
         raise InputError(f"the graph is empty: x has shape {list(x.shape)}")
@@ -211,12 +218,13 @@ def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> float:
 
 
 def _finite_ends(tensor: Tensor, name: str) -> tuple[Tensor, Tensor]:
-    """The smallest and the largest entry, if all are finite: one that is not is among the two, NaN before any other."""
+    """Return the smallest and the largest entry; raise an :class:`InputError` if any entry is not finite."""
+    # An infinite entry is the smallest or the largest one, and a NaN makes both NaN, so these two show every fault.
     tensor = tensor.detach()
     least, most = tensor.aminmax()
     if math.isfinite(least) and math.isfinite(most):
         return least, most
-    for start in range(0, len(tensor), _ROWS):  # as truth values all at once would be many
+    for start in range(0, len(tensor), _ROWS):  # in parts, because the mask of a large tensor needs much memory
         wrong = ~torch.isfinite(tensor[start : start + _ROWS])
         if wrong.any():
             row, *rest = wrong.nonzero()[0].tolist()

@@ -1,7 +1,7 @@
-"""One suite of checks that every explainer has to pass, whoever wrote it.
+"""A suite of checks that every explainer should pass, those of this library and those of other authors.
 
 It does for PyG's ``ExplainerAlgorithm`` what scikit-learn's ``check_estimator`` does for estimators. The checks use
-PyG's public interface alone and a graph of twelve nodes, so the suite takes seconds.
+only the public interface of PyG and a graph of twelve nodes, so the suite takes a few seconds.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from torch_geometric.explain.algorithm import ExplainerAlgorithm
 
 from .._base.errors import GraphfaithError, InputError
 from . import calls, meaning, state
-from .bench import Bench, NotApplicable, Violation, left_alone
+from .bench import Bench, NotApplicable, Violation, preserve_global_state
 
 __all__ = ["CHECKS", "CheckFailure", "CheckResult", "check_explainer"]
 
-#: Every check by name; the docstring says what has to hold.
+#: All checks by name. The docstring of a check states the requirement.
 CHECKS: MappingProxyType[str, Callable[[Bench], None]] = MappingProxyType(
     {check.__name__: check for check in (*state.CHECKS, *meaning.CHECKS, *calls.CHECKS)}
 )
 
 
 class CheckFailure(GraphfaithError, AssertionError):
-    """An algorithm fails checks; ``results`` has all of them."""
+    """An algorithm failed at least one check; ``results`` holds the results of all checks."""
 
     def __init__(self, message: str, results: list[CheckResult]) -> None:
         super().__init__(message)
@@ -35,7 +35,11 @@ class CheckFailure(GraphfaithError, AssertionError):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What came of one check: ``passed`` is None where it does not apply, and ``message`` says why, or what failed."""
+    """The result of one check.
+
+    ``passed`` is None if the check does not apply. ``message`` then says why, and for a failed check it says what is
+    wrong.
+    """
 
     name: str
     passed: bool | None
@@ -43,7 +47,7 @@ class CheckResult:
 
     @property
     def about(self) -> str:
-        """What has to hold, in one line."""
+        """The requirement that was checked, in one line."""
         return (CHECKS[self.name].__doc__ or "").strip()
 
     def __str__(self) -> str:
@@ -60,28 +64,30 @@ def check_explainer(
     expected_failures: Mapping[str, str] = MappingProxyType({}),
     raises: bool = True,
 ) -> list[CheckResult]:
-    """Try an explanation algorithm of PyG on every check of the suite.
+    """Run the checks of the suite on an explanation algorithm for PyG.
 
-    A setting that the algorithm refuses when it is connected, by ``supports()`` or a ValueError, makes a check not
-    applicable; a refusal later is a failure. Global random states and settings are put back at the end.
+    If the algorithm refuses the settings of a check when it is connected to the model, by ``supports()`` or a
+    ValueError, the check does not apply. A later refusal is a failure. Global random states and settings are restored
+    at the end.
 
     Args:
-        make: makes a new algorithm, with the same seed each time.
+        make: a function that makes a new algorithm, with the same seed each time.
         signed: whether scores are derivatives, which scale with the model's output, or masks between 0 and 1. If
-            None the algorithm's ``learns_mask`` says it; checks that need to know are left out if it has none.
-        draws: whether the algorithm draws random numbers. Then equivalent graphs need only get scores that
-            correlate, as what is drawn depends on the order of nodes and edges. If None it does if it has a ``seed``
-            or uses a global generator.
-        only: names of the checks to make; all of :data:`CHECKS` if None.
-        expected_failures: limits that are known, from the name of a check to the reason; such a check counts as not
-            applicable if it fails.
-        raises: whether a failed check is an error.
+            None, the attribute ``learns_mask`` of the algorithm decides; if the algorithm has no such attribute, the
+            checks that depend on it do not apply.
+        draws: whether the algorithm draws random numbers. If so, the scores on equivalent graphs only have to
+            correlate, because the numbers depend on the order of nodes and edges. If None, it is assumed if the
+            algorithm has a ``seed`` or uses a global generator.
+        only: names of the checks to run; all of :data:`CHECKS` if None.
+        expected_failures: known limits of the algorithm, as a mapping from the name of a check to the reason. If such
+            a check fails, it counts as not applicable.
+        raises: whether to raise an exception if a check fails.
 
     Returns:
         One result for each check.
 
     Raises:
-        CheckFailure: with ``raises``, if a check fails; its text lists what failed and how.
+        CheckFailure: if ``raises`` is True and a check fails; its text lists the failed checks and their messages.
 
     >>> from graphfaith import Saliency
     >>> from graphfaith.testing import check_explainer
@@ -93,41 +99,43 @@ def check_explainer(
     names = list(CHECKS) if only is None else list(only)
     for name in (*names, *expected_failures):
         if name not in CHECKS:
-            raise InputError(f"there is no check called {name!r}: they are {', '.join(CHECKS)}")
+            raise InputError(f"there is no check called {name!r}: the checks are {', '.join(CHECKS)}")
     if isinstance(make, ExplainerAlgorithm) or not callable(make):
         raise InputError(f"make must be a function that makes a new algorithm, e.g. `lambda: KEC(...)` (got {make!r})")
-    with left_alone():
+    with preserve_global_state():
         bench = Bench(make, signed, draws)
-        made = bench.make()
-        if not isinstance(made, ExplainerAlgorithm):
-            raise InputError(f"make must return an ExplainerAlgorithm of PyG (got {type(made).__name__})")
-        results = [_excused(_result(name, bench), expected_failures) for name in names]
+        algorithm = bench.make()
+        if not isinstance(algorithm, ExplainerAlgorithm):
+            raise InputError(f"make must return an ExplainerAlgorithm of PyG (got {type(algorithm).__name__})")
+        results = [_excuse(_run_check(name, bench), expected_failures) for name in names]
     failed = [result for result in results if result.passed is False]
     if raises and failed:
         listed = "\n".join(f"  {r.name}: {r.about}\n      {r.message}" for r in failed)
-        raise CheckFailure(f"{type(made).__name__} fails {len(failed)} of {len(results)} checks:\n{listed}", results)
+        kind = type(algorithm).__name__
+        raise CheckFailure(f"{kind} fails {len(failed)} of {len(results)} checks:\n{listed}", results)
     return results
 
 
-def _result(name: str, bench: Bench) -> CheckResult:
+def _run_check(name: str, bench: Bench) -> CheckResult:
     try:
-        with left_alone():
+        with preserve_global_state():
             CHECKS[name](bench)
     except NotApplicable as error:
         return CheckResult(name, None, str(error))
     except Violation as error:
         return CheckResult(name, False, str(error))
-    except Exception as error:  # whatever a broken algorithm raises
-        return CheckResult(name, False, f"raises {_one_line(error)}")
+    except Exception as error:  # A broken algorithm may raise any exception.
+        return CheckResult(name, False, f"raises {_format_error(error)}")
     return CheckResult(name, True)
 
 
-def _excused(result: CheckResult, reasons: Mapping[str, str]) -> CheckResult:
+def _excuse(result: CheckResult, reasons: Mapping[str, str]) -> CheckResult:
+    """Return a failed check as not applicable if its failure is expected."""
     if result.passed is False and result.name in reasons:
         return CheckResult(result.name, None, f"known limit: {reasons[result.name]}")
     return result
 
 
-def _one_line(error: Any) -> str:
+def _format_error(error: Any) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:300]}{'...' if len(text) > 300 else ''}"

@@ -1,4 +1,4 @@
-"""Checks that an algorithm leaves what is not its own as it found it: inputs, model, random numbers, settings."""
+"""Checks that an algorithm does not change the inputs, the model, the global random states or the settings of torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .bench import Bench, Fragile, Net, make_case, random_states, require, requi
 
 
 def inputs_unchanged(bench: Bench) -> None:
-    """x, edge_index, edge_weight, target and index have the same bits after the call."""
+    """x, edge_index, edge_weight, target and index are the same after the call, bit for bit."""
     case = make_case(weighted=True, index=torch.tensor([0]))
     before = {name: tensor.clone() for name, tensor in case.tensors().items()}
     bench.explain(case)
@@ -21,7 +21,7 @@ def inputs_unchanged(bench: Bench) -> None:
 
 
 def inputs_never_written(bench: Bench) -> None:
-    """No input is written to, not even to be restored: another thread may be reading it."""
+    """No input is written to, not even if it is restored, because another thread may read it meanwhile."""
     case = make_case(weighted=True, index=torch.tensor([0]))
     before = {name: tensor._version for name, tensor in case.tensors().items()}
     bench.explain(case)
@@ -30,7 +30,7 @@ def inputs_never_written(bench: Bench) -> None:
 
 
 def parameters_unchanged(bench: Bench) -> None:
-    """The parameters of the model have the same bits after the call."""
+    """The parameters of the model are the same after the call, bit for bit."""
     case = make_case()
     before = {name: parameter.detach().clone() for name, parameter in case.model.named_parameters()}
     bench.explain(case)
@@ -41,7 +41,7 @@ def parameters_unchanged(bench: Bench) -> None:
 
 
 def buffers_unchanged(bench: Bench) -> None:
-    """The statistics of a batch normalisation stay as they were, also if the model is in train mode."""
+    """The statistics of a batch normalisation do not change, even if the model is in train mode."""
     case = make_case(lambda: Net(norm=True))
     case.model.train()
     before = {name: buffer.clone() for name, buffer in case.model.named_buffers()}
@@ -51,7 +51,7 @@ def buffers_unchanged(bench: Bench) -> None:
 
 
 def parameter_gradients_untouched(bench: Bench) -> None:
-    """The .grad and the requires_grad of every parameter stay as they were."""
+    """The .grad and the requires_grad of every parameter do not change."""
     case = make_case()
     for place, parameter in enumerate(case.model.parameters()):
         parameter.requires_grad_(place != 1)
@@ -63,12 +63,12 @@ def parameter_gradients_untouched(bench: Bench) -> None:
         if place == 2:
             require(parameter.grad is None, f"{name} had no .grad and has one now")
         else:
-            kept = parameter.grad is not None and bool((parameter.grad == 7.0).all())
-            require(kept, f".grad of {name} has changed")
+            unchanged = parameter.grad is not None and bool((parameter.grad == 7.0).all())
+            require(unchanged, f".grad of {name} has changed")
 
 
-def _random_state_untouched(bench: Bench, library: str) -> None:
-    call = bench.directly(make_case())
+def _check_random_state(bench: Bench, library: str) -> None:
+    call = bench.prepare_call(make_case())
     before = random_states()[library]
     call()
     require(random_states()[library] == before, f"the call draws from {library}'s global generator, or seeds it")
@@ -76,30 +76,30 @@ def _random_state_untouched(bench: Bench, library: str) -> None:
 
 def torch_random_state_untouched(bench: Bench) -> None:
     """The global random state of torch is the same after the call."""
-    _random_state_untouched(bench, "torch")
+    _check_random_state(bench, "torch")
 
 
 def numpy_random_state_untouched(bench: Bench) -> None:
     """The global random state of numpy is the same after the call."""
-    _random_state_untouched(bench, "numpy")
+    _check_random_state(bench, "numpy")
 
 
 def python_random_state_untouched(bench: Bench) -> None:
     """The global random state of Python's random module is the same after the call."""
-    _random_state_untouched(bench, "python")
+    _check_random_state(bench, "python")
 
 
 def global_seed_ignored(bench: Bench) -> None:
-    """The scores do not depend on the global random state: what is drawn is named by the algorithm's own seed."""
+    """The scores depend on the seed of the algorithm and not on the global random state."""
     case = make_case()
-    first, second = (bench.scores(case, seed=seed) for seed in (0, 1))
+    first, second = (bench.score(case, seed=seed) for seed in (0, 1))
     require_same(second, first, "with another global seed", tolerance=0.0)
 
 
 def torch_settings_untouched(bench: Bench) -> None:
     """Grad mode, default dtype, number of threads and determinism of torch are the same after the call."""
 
-    def settings() -> dict[str, Any]:
+    def read_settings() -> dict[str, Any]:
         return {
             "grad mode": torch.is_grad_enabled(),
             "default dtype": torch.get_default_dtype(),
@@ -107,18 +107,18 @@ def torch_settings_untouched(bench: Bench) -> None:
             "determinism": torch.are_deterministic_algorithms_enabled(),
         }
 
-    call = bench.directly(make_case())
-    before = settings()
+    call = bench.prepare_call(make_case())
+    before = read_settings()
     call()
-    for name, value in settings().items():
+    for name, value in read_settings().items():
         require(value == before[name], f"the {name} is now {value}, not {before[name]}")
 
 
 def train_mode_preserved(bench: Bench) -> None:
-    """Every module is in the mode it was in before the call: all in train mode, all in eval mode, or some in each."""
+    """Every module keeps its mode, whether all are in train mode, all in eval mode, or some in each."""
     for wanted in ("train", "eval", "mixed"):
         case = make_case()
-        call = bench.directly(case)
+        call = bench.prepare_call(case)
         case.model.train(wanted != "eval")
         if wanted == "mixed":
             dict(case.model.named_children())["first"].eval()
@@ -130,19 +130,19 @@ def train_mode_preserved(bench: Bench) -> None:
 
 
 def dropout_inactive(bench: Bench) -> None:
-    """A model in train mode gets the same scores as in eval mode: dropout and batch statistics are off."""
+    """A model in train mode gets the same scores as in eval mode, with dropout and batch statistics switched off."""
     case = make_case(lambda: Net(dropout=0.5, norm=True))
-    expected = bench.scores(case)
+    expected = bench.score(case)
     case.model.train()
-    require_same(bench.scores(case), expected, "with the model in train mode")
+    require_same(bench.score(case), expected, "with the model in train mode")
 
 
-def _plain(value: Any) -> Any:
-    """``value`` in a form that can be compared; objects that cannot are taken as one of their kind."""
+def _to_comparable(value: Any) -> Any:
+    """Return ``value`` in a form that can be compared; other objects are represented by the name of their type."""
     if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
+        return {key: _to_comparable(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
+        return [_to_comparable(entry) for entry in value]
     if isinstance(value, (bool, int, float, str, type(None), torch.dtype)):
         return value
     if isinstance(value, (Tensor, torch.nn.Module)):
@@ -150,43 +150,44 @@ def _plain(value: Any) -> Any:
     return type(value).__name__
 
 
-def _snapshot(model: torch.nn.Module) -> dict[str, Any]:
-    """Every attribute, hook, mask and mode of every module."""
+def _take_snapshot(model: torch.nn.Module) -> dict[str, Any]:
+    """Return every attribute, hook, mask and mode of every module."""
     return {
-        f"{name or 'the model'}: {key}": copy.copy(_plain(value))
+        f"{name or 'the model'}: {key}": copy.copy(_to_comparable(value))
         for name, module in model.named_modules()
         for key, value in vars(module).items()
-        if key not in ("calls", "inspector")  # the count of a Fragile, and a cache of PyG
+        # ``calls`` is the counter of Fragile, and ``inspector`` is a cache of PyG; both may change.
+        if key not in ("calls", "inspector")
     }
 
 
-def _require_clean(model: torch.nn.Module, before: dict[str, Any], when: str) -> None:
-    after = _snapshot(model)
-    faults = {
+def _require_unchanged(model: torch.nn.Module, before: dict[str, Any], when: str) -> None:
+    after = _take_snapshot(model)
+    keys_by_fault = {
         "new": sorted(after.keys() - before.keys()),
         "missing": sorted(before.keys() - after.keys()),
         "changed": sorted(key for key in after.keys() & before.keys() if after[key] != before[key]),
     }
-    found = "; ".join(f"{word}: {', '.join(keys)}" for word, keys in faults.items() if keys)
-    require(not found, f"{when} attributes of modules are {found}")
+    faults = "; ".join(f"{fault}: {', '.join(keys)}" for fault, keys in keys_by_fault.items() if keys)
+    require(not faults, f"{when} attributes of modules are {faults}")
 
 
 def model_left_clean(bench: Bench) -> None:
-    """No mask, hook or new attribute is left on any module of the model."""
+    """No mask, hook or new attribute remains on any module of the model."""
     case = make_case()
-    before = _snapshot(case.model)
+    before = _take_snapshot(case.model)
     bench.explain(case)
-    _require_clean(case.model, before, "after the call")
+    _require_unchanged(case.model, before, "after the call")
 
 
 def model_left_clean_after_error(bench: Bench) -> None:
-    """If the model raises an error half way, it is left as it was found, and the error is not hidden."""
+    """If the model raises an error during the call, its modules do not change, and the error is not hidden."""
     for fails_at in (1, 2, 3):
         case = make_case(lambda fails_at=fails_at: Fragile(fails_at))  # type: ignore[misc]
         case.model.train()
-        call = bench.directly(case)
+        call = bench.prepare_call(case)
         case.model.train()
-        before = _snapshot(case.model)
+        before = _take_snapshot(case.model)
         wanted = [parameter.requires_grad for parameter in case.model.parameters()]
         raised: BaseException | None = None
         try:
@@ -197,13 +198,13 @@ def model_left_clean_after_error(bench: Bench) -> None:
             shown = raised is not None and Fragile.MESSAGE in f"{raised}{raised.__cause__}{raised.__context__}"
             require(shown, f"the model's own error is hidden (got {raised!r})")
         when = f"after an error in call {fails_at} of the model"
-        _require_clean(case.model, before, when)
+        _require_unchanged(case.model, before, when)
         same = wanted == [parameter.requires_grad for parameter in case.model.parameters()]
         require(same, f"{when} requires_grad of a parameter has changed")
 
 
 def result_belongs_to_caller(bench: Bench) -> None:
-    """Writing to the masks of an explanation changes neither the inputs nor a later answer."""
+    """Writing to the masks of an explanation changes neither the inputs nor a later explanation."""
     case, algorithm = make_case(weighted=True), bench.make()
     inputs = {name: tensor.clone() for name, tensor in case.tensors().items()}
     explanation = bench.explain(case, algorithm)
@@ -212,34 +213,34 @@ def result_belongs_to_caller(bench: Bench) -> None:
         explanation[name].detach().fill_(-3.0)
     for name, tensor in case.tensors().items():
         require(torch.equal(tensor, inputs[name]), f"a mask shares its memory with {name}")
-    require_same(bench.scores(case, algorithm), expected, "after the first answer was written to")
+    require_same(bench.score(case, algorithm), expected, "after the first answer was written to")
 
 
 def same_answer_from_new_one(bench: Bench) -> None:
-    """Two algorithms from the factory give the same bits for the same call."""
+    """Two algorithms made by the factory give the same scores for the same call, bit for bit."""
     case = make_case()
-    require_same(bench.scores(case), bench.scores(case), "a second algorithm", tolerance=0.0)
+    require_same(bench.score(case), bench.score(case), "a second algorithm", tolerance=0.0)
 
 
 def same_answer_twice(bench: Bench) -> None:
-    """One algorithm gives the same bits when it is called again."""
+    """An algorithm gives the same scores when it is called again, bit for bit."""
     case, algorithm = make_case(), bench.make()
-    first = bench.scores(case, algorithm)
-    require_same(bench.scores(case, algorithm), first, "the second call", tolerance=0.0)
+    first = bench.score(case, algorithm)
+    require_same(bench.score(case, algorithm), first, "the second call", tolerance=0.0)
 
 
 def other_node_between(bench: Bench) -> None:
-    """A call for another node in between changes nothing."""
+    """A call for another node in between does not change the scores."""
     case, other, algorithm = make_case(), make_case(index=7), bench.make()
-    first = bench.scores(case, algorithm)
-    bench.scores(other, algorithm)
-    require_same(bench.scores(case, algorithm), first, "after a call for another node", tolerance=0.0)
+    first = bench.score(case, algorithm)
+    bench.score(other, algorithm)
+    require_same(bench.score(case, algorithm), first, "after a call for another node", tolerance=0.0)
 
 
 def no_stale_answer(bench: Bench) -> None:
-    """After x and a parameter are written to, the same algorithm answers for what they are now."""
+    """After x, edge_weight and a parameter are written to, the same algorithm explains the new values."""
     case, algorithm = make_case(weighted=True), bench.make()
-    bench.scores(case, algorithm)
+    bench.score(case, algorithm)
     new = make_case(weighted=True)
     for changed in (case, new):
         with torch.no_grad():
@@ -247,7 +248,7 @@ def no_stale_answer(bench: Bench) -> None:
             changed.kwargs["edge_weight"].mul_(1.5)
             next(changed.model.parameters()).add_(0.3)
     seed_everything()
-    require_same(bench.scores(case, algorithm), bench.scores(new), "after the inputs were written to")
+    require_same(bench.score(case, algorithm), bench.score(new), "after the inputs were written to")
 
 
 CHECKS = (

@@ -1,7 +1,10 @@
-"""The static figure: explanations side by side on one layout, for a paper, a README or a notebook.
+"""The static figure: explanations side by side with the same layout, for a paper, a README or a notebook.
 
-Figures are built on `matplotlib.figure.Figure` itself, so making or saving one touches neither the user's backend nor
-pyplot's list of open figures. The same explanations give the same bytes.
+Figures are made directly with `matplotlib.figure.Figure`, so drawing or saving one changes neither the user's backend
+nor the open figures of pyplot. The same explanations give the same file, byte for byte.
+
+matplotlib, and the modules that need it, are imported inside the functions, because `import graphfaith` should not load
+it.
 """
 
 from __future__ import annotations
@@ -12,25 +15,23 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-
-import matplotlib as mpl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from .._base.errors import InputError
 from .._base.files import check_output, write_file
-from .frame import draw_legend, draw_titles, frame_for
 from .layout import Layout, lay_out
-from .panel import draw_features, draw_panel, fit
 
-# Without a date, the same picture is the same file.
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# The date is left out, so that the same picture gives the same file.
 _METADATA: dict[str, dict[str, str | None]] = {
     ".png": {},
     ".pdf": {"CreationDate": None},
     ".svg": {"Date": None},
 }
-# Settings of the user that would make names into formulas or two runs differ; fonts stay the user's.
+# These settings replace those of the user, because otherwise names could become formulas, or two runs could differ. The
+# fonts of the user are not replaced.
 _RC: Any = {
     "text.usetex": False,
     "svg.hashsalt": "graphfaith",
@@ -62,22 +63,24 @@ def figure(
 ) -> Figure:
     """Draw one explanation, or several of the same graph side by side, and save the picture if `path` is given.
 
-    The explained node is grey. Blue and solid is a positive influence, red and dashed a negative one; opacity of a
-    node and width of an edge are its score as a share of the panel's largest, which is printed under the panel.
+    The explained node is grey. A positive influence is blue and solid, a negative one is red and dashed. The opacity of
+    a node and the width of an edge show its score as a share of the largest score, which is printed under the panel.
 
     Args:
         explanations: a PyG `Explanation` or a list of them; each becomes a panel, all with the same layout.
-        path: where to save, as .png, .pdf or .svg. An existing file is replaced only by a complete new one.
-        titles: one a panel; by default the name of the method.
-        max_nodes: at most so many nodes are shown, those with the largest |score| in any panel.
-        max_features: features to list a panel; by default 5 if they have names or nothing else is scored, else none.
-        directed: draw arrows; by default only if some edge has no opposite. Without arrows an edge and its opposite
-            are one line with the sum of their scores.
-        columns: panels abreast; by default at most four.
-        panel_width: of one panel, in inches; by default 2.8 for a few nodes to 4.3 for 300.
-        dpi: resolution of a .png.
-        positions: x and y of every node, [N, 2], if they are not to be found; then all nodes are shown.
-        stars: nodes that get a star, whose meaning the legend gives as ``star_means``.
+        path: the file to save, as .png, .pdf or .svg. An existing file is replaced only by a complete new one.
+        titles: one title for each panel; by default the name of the method.
+        max_nodes: the largest number of nodes to show. The nodes with the largest |score| in any panel are taken.
+        max_features: the number of features to list in each panel; by default 5 if the features have names or nothing
+            else has scores, otherwise none.
+        directed: whether to draw arrows; by default only if some edge has no opposite. Without arrows an edge and its
+            opposite are one line with the sum of their scores.
+        columns: the number of panels in a row; by default at most four.
+        panel_width: the width of one panel in inches; by default from 2.8 for a few nodes to 4.3 for 300.
+        dpi: the resolution of a .png.
+        positions: x and y of every node, [N, 2], to use instead of a computed layout; all nodes are then shown.
+        stars: the nodes to mark with a star.
+        star_means: the meaning of a star, for the legend.
 
     >>> import torch
     >>> from torch_geometric.explain import Explanation
@@ -96,7 +99,7 @@ def figure(
         positions=positions,
         stars=stars,
     )
-    return _draw(_plain_figure, layout, target, columns, panel_width, dpi, star_means)
+    return _draw(_make_figure, layout, target, columns, panel_width, dpi, star_means)
 
 
 def show(
@@ -109,30 +112,61 @@ def show(
     columns: int | None = None,
     panel_width: float | None = None,
 ) -> Figure:
-    """Show the figure where the user is, and return it; the arguments are those of `figure`.
+    """Show the figure and return it; the arguments are those of `figure`.
 
-    In a notebook it appears below the cell; at a terminal with a screen, in a window; on a machine without a screen
-    nothing happens but the return.
+    In a notebook the figure appears below the cell, and in a Python shell with a screen it appears in a window. On a
+    machine without a screen it is only returned.
     """
     layout = lay_out(explanations, titles=titles, max_nodes=max_nodes, max_features=max_features, directed=directed)
-    if _notebook() is not None:
-        drawn = _draw(_NotebookFigure, layout, None, columns, panel_width)
+    if _find_notebook() is not None:
+        drawn = _draw(_make_notebook_figure, layout, None, columns, panel_width)
         sys.modules["IPython"].display.display(drawn)
         return drawn
     if not _has_windows():
-        return _draw(_plain_figure, layout, None, columns, panel_width)
+        return _draw(_make_figure, layout, None, columns, panel_width)
     import matplotlib.pyplot as plt
 
     try:
         drawn = _draw(plt.figure, layout, None, columns, panel_width)
-    except Exception:  # a toolkit that finds no screen says so in a type of its own (TclError, ImportError, ...)
-        return _draw(_plain_figure, layout, None, columns, panel_width)
+    except (
+        Exception
+    ):  # Without a screen, each toolkit raises an exception of its own type (TclError, ImportError, ...).
+        return _draw(_make_figure, layout, None, columns, panel_width)
     plt.show()
     return drawn
 
 
-def _plain_figure() -> Figure:
+def _make_figure() -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     drawn = Figure()
+    FigureCanvasAgg(drawn)
+    return drawn
+
+
+def _make_notebook_figure() -> Figure:
+    """Return a figure that shows itself in a notebook, but only once in each cell.
+
+    Otherwise `show(...)` on the last line of a cell would show the figure twice.
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    class NotebookFigure(Figure):
+        shown_in: int | None = None
+
+        def _ipython_display_(self) -> None:
+            cell = getattr(_find_notebook(), "execution_count", None)
+            if cell is None or cell != self.shown_in:
+                self.shown_in = cell
+                with mpl.rc_context(_RC):
+                    picture = render(self, ".png", 110)
+                display = sys.modules["IPython"].display
+                display.display(display.Image(data=picture))
+
+    drawn = NotebookFigure()
     FigureCanvasAgg(drawn)
     return drawn
 
@@ -146,6 +180,8 @@ def _draw(
     dpi: float = 200,
     star_means: str = "",
 ) -> Figure:
+    import matplotlib as mpl
+
     _check_sizes(columns, panel_width, dpi)
     with mpl.rc_context(_RC):
         drawn = make()
@@ -165,7 +201,10 @@ def _check_sizes(columns: int | None, panel_width: float | None, dpi: float) -> 
 
 
 def _compose(drawn: Figure, layout: Layout, columns: int | None, panel_width: float | None, star_means: str) -> None:
-    frame = frame_for(layout, panel_width, columns, star_means)
+    from .frame import draw_legend, draw_titles, make_frame
+    from .panel import draw_features, draw_panel, fit
+
+    frame = make_frame(layout, panel_width, columns, star_means)
     drawn.set_size_inches(frame.size[0] / 72, frame.size[1] / 72)
     drawn.set_facecolor("white")
     geometry = fit(layout, frame.box)
@@ -179,40 +218,28 @@ def _compose(drawn: Figure, layout: Layout, columns: int | None, panel_width: fl
 
 
 def render(drawn: Figure, suffix: str, dpi: float = 200) -> bytes:
-    """The figure as a file with that suffix would hold it; the same figure gives the same bytes."""
+    """Return the content of a file of the figure with this suffix; the same figure gives the same bytes."""
+    import matplotlib as mpl
+
     buffer = io.BytesIO()
     with warnings.catch_warnings(), mpl.rc_context(_RC):
-        # A name with a letter that the font lacks shows a box; that is no reason to have no figure.
+        # If the font lacks a character of a name, matplotlib warns and draws a box, which is good enough.
         warnings.filterwarnings("ignore", message=".*[Gg]lyph.*")
         drawn.savefig(buffer, format=suffix[1:], dpi=dpi, metadata=_METADATA[suffix], facecolor="white")
     return buffer.getvalue()
 
 
-class _NotebookFigure(Figure):
-    """A figure that shows itself in a notebook, once a cell: `show(...)` on a cell's last line would show it twice."""
+def _find_notebook() -> Any:
+    """Return IPython's shell if it runs in a notebook, else None.
 
-    _shown_in: int | None = None
-
-    def __init__(self) -> None:
-        super().__init__()
-        FigureCanvasAgg(self)
-
-    def _ipython_display_(self) -> None:
-        cell = getattr(_notebook(), "execution_count", None)
-        if cell is None or cell != self._shown_in:
-            self._shown_in = cell
-            with mpl.rc_context(_RC):
-                picture = render(self, ".png", 110)
-            display = sys.modules["IPython"].display
-            display.display(display.Image(data=picture))
-
-
-def _notebook() -> Any:
-    """IPython's shell if it belongs to a notebook. A notebook has imported IPython itself, so nobody else need."""
+    IPython is not imported here: in a notebook it is already in `sys.modules`.
+    """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell if hasattr(shell, "kernel") else None
 
 
 def _has_windows() -> bool:
+    import matplotlib as mpl
+
     backend = str(mpl.get_backend()).lower()
     return backend not in _NO_WINDOWS and "inline" not in backend

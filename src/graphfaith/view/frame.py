@@ -1,4 +1,4 @@
-"""What stands around the panels: sizes of the figure's parts, titles, captions, and a legend that is also a scale."""
+"""Everything around the panels: the sizes of the parts of a figure, titles, captions, and a legend with the scale."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from .labels import shorten, text_size
+from .labels import measure_text, shorten
 from .layout import Layout, Panel
-from .panel import FAINT_INK, INK, LOOP_FROM, MARGIN, line_style, node_style, scatter_nodes
+from .panel import FAINT_INK, INK, LOOP_FROM, MARGIN, scatter_nodes, style_lines, style_node
 
 _SIDE, _GAP = 10.0, 14.0
 _TITLE, _SUBTITLE, _CAPTION, _FEATURE_ROW = 15.0, 12.0, 13.0, 9.5
 _SCALE = (-1.0, -0.5, 0.0, 0.5, 1.0)
 _SCALE_TEXT = ("−1", "−½", "0", "½", "1")
-# The legend: a step of the scale, the words beside it, the explained node, rows, and the narrowest figure they need.
+# Sizes of the legend in points: the width of a step of the scale, of the words beside it and of the explained node, the
+# heights of the two rows, and the width of the narrowest figure with room for the scale.
 _STEP, _WORD, _EXPLAINED, _STRIP, _ROW, _NARROWEST = 30.0, 70.0, 84.0, 36.0, 19.0, 310.0
 _NOTE, _NOTE_SIZE = 9.0, 6.8
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Sizes in points; a cell is title, panel, caption and feature bars from top to bottom."""
+    """The sizes of a figure in points. A cell has title, panel, caption and feature bars from top to bottom."""
 
     columns: int
     rows: int
@@ -38,18 +39,18 @@ class Frame:
 
     @property
     def features(self) -> float:
-        """Height of the feature bars, 0 without any."""
+        """The height of the feature bars; 0 if there are none."""
         return self.feature_rows * _FEATURE_ROW + 6.0 if self.feature_rows else 0.0
 
     @property
     def stacked(self) -> bool:
-        """Whether the legend is too wide for one row, so that the explained node gets a row of its own."""
+        """Whether the legend is too wide for one row, so that the explained node needs a separate row."""
         needed = _EXPLAINED + 2 * _WORD + _STEP * len(_SCALE) + 2 * _SIDE
         return self.explained and figure_width(self.columns, self.box[0]) < needed
 
     @property
     def size(self) -> tuple[float, float]:
-        """The whole figure."""
+        """Width and height of the whole figure."""
         width = figure_width(self.columns, self.box[0])
         cells = self.rows * (self._cell + _GAP) - (0.0 if self.feature_rows else _GAP / 2)
         return width, cells + _STRIP + _ROW * self.stacked + _NOTE * len(self.notes) + 4.0
@@ -59,21 +60,21 @@ class Frame:
         return self.title + self.box[1] + _CAPTION + self.features
 
     def add_panel(self, figure: Figure, position: int) -> Axes:
-        """Axes for a panel's picture."""
+        """Add the axes of a panel's picture."""
         return self.add(figure, *self._corner(position), *self.box)
 
     def add_features(self, figure: Figure, position: int) -> Axes:
-        """Axes for a panel's feature bars."""
+        """Add the axes of a panel's feature bars."""
         left, bottom = self._corner(position)
         return self.add(figure, left, bottom - _CAPTION - self.features, self.box[0], self.features)
 
     def add(self, figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
-        """Axes at this place in points."""
+        """Add axes at this place, given in points."""
         across, up = self.size
         return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
     def _corner(self, position: int) -> tuple[float, float]:
-        """Lower left corner of a panel's box."""
+        """Return the lower left corner of a panel's box."""
         row, column = divmod(position, self.columns)
         width, height = self.size
         used = self.columns * self.box[0] + (self.columns - 1) * _GAP
@@ -82,19 +83,19 @@ class Frame:
 
 
 def figure_width(columns: int, panel: float) -> float:
-    """Points from edge to edge, never less than the legend needs."""
+    """Return the width of a figure in points, which is at least the width that the legend needs."""
     return max(columns * panel + (columns - 1) * _GAP + 2 * _SIDE, _NARROWEST)
 
 
-def frame_for(layout: Layout, panel_width: float | None, columns: int | None, star_means: str = "") -> Frame:
-    """Panels as wide as the number of nodes and as high as the layout asks, at most four abreast."""
+def make_frame(layout: Layout, panel_width: float | None, columns: int | None, star_means: str = "") -> Frame:
+    """Choose the sizes: the width of a panel by the number of nodes, its height by the layout, at most four a row."""
     panels, shown = layout.panels, len(layout.nodes)
     width = 72 * (panel_width or max(2.8, 2.2 + 0.12 * math.sqrt(min(shown, 400))))
     columns = min(columns or math.ceil(len(panels) / math.ceil(len(panels) / 4)), len(panels))
     ratio = 0.0
     if shown > 1:
         across, up = np.ptp(layout.positions, axis=0).tolist()
-        # A drawing of the user's own may be as flat as it is; one that was found is made to fill a panel.
+        # Positions of the user may be as flat as they are. A computed layout gets a panel of usual proportions.
         ratio = float(np.clip(up / max(across, 1e-9), 0.25 if layout.fixed else 0.55, 1.0))
     title = _TITLE * any(panel.title for panel in panels) + _SUBTITLE * any(panel.subtitle for panel in panels)
     return Frame(
@@ -103,12 +104,12 @@ def frame_for(layout: Layout, panel_width: float | None, columns: int | None, st
         box=(width, (width - 2 * MARGIN) * ratio + 2 * MARGIN),
         title=title,
         feature_rows=max(len(panel.features) for panel in panels),
-        notes=_wrap(_notes(layout, star_means), figure_width(columns, width) - 2 * _SIDE),
+        notes=_wrap(_collect_notes(layout, star_means), figure_width(columns, width) - 2 * _SIDE),
         explained=any(panel.explained for panel in panels),
     )
 
 
-def _notes(layout: Layout, star_means: str) -> list[str]:
+def _collect_notes(layout: Layout, star_means: str) -> list[str]:
     notes = [f"{layout.cut}, strongest first"] if layout.cut else []
     notes.append("node opacity and edge width: share of the panel's scale")
     if any(panel.nodes[list(panel.explained)].any() for panel in layout.panels):
@@ -124,7 +125,7 @@ def _wrap(notes: list[str], width: float) -> tuple[str, ...]:
     lines = [notes[0]]
     for note in notes[1:]:
         longer = f"{lines[-1]} · {note}"
-        if text_size(longer, _NOTE_SIZE)[0] <= width:
+        if measure_text(longer, _NOTE_SIZE)[0] <= width:
             lines[-1] = longer
         else:
             lines.append(note)
@@ -132,31 +133,31 @@ def _wrap(notes: list[str], width: float) -> tuple[str, ...]:
 
 
 def draw_titles(axes: Axes, panel: Panel, frame: Frame) -> None:
-    """Method above, neighbourhood and unfaithfulness under it, the panel's scale below the picture."""
+    """Write the method and, below it, neighbourhood and unfaithfulness above the picture, and the scale under it."""
     width, height = frame.box
     lower = frame.title - _TITLE if panel.title else 0.0
     for text, y, size, weight, ink in (
         (panel.title, height + lower + 3, 10.0, "bold", INK),
         (panel.subtitle, height + 2, 7.5, "normal", FAINT_INK),
-        (caption(panel), -9.0, 6.5, "normal", FAINT_INK),
+        (format_caption(panel), -9.0, 6.5, "normal", FAINT_INK),
     ):
         line = shorten(text, 90)
-        size = min(size, size * (width + _GAP / 2) / max(text_size(line, size, bold=weight == "bold")[0], 1.0))
+        size = min(size, size * (width + _GAP / 2) / max(measure_text(line, size, bold=weight == "bold")[0], 1.0))
         axes.text(
             width / 2, y, line, fontsize=size, fontweight=weight, color=ink, ha="center", va="bottom",
             parse_math=False, clip_on=False,
         )  # fmt: skip
 
 
-def caption(panel: Panel) -> str:
-    """The scores that 1 stands for in this panel."""
+def format_caption(panel: Panel) -> str:
+    """Return a text with the scores that are drawn at full strength in this panel."""
     kinds = (("edges", panel.edge_scale), ("nodes", panel.node_scale), ("features", panel.feature_scale))
     parts = [f"±{scale:.3g} {kind}" for kind, scale in kinds if scale > 0 and (kind != "features" or panel.features)]
     return "scale " + " · ".join(parts) if parts else "every score is zero"
 
 
 def draw_legend(figure: Figure, frame: Frame) -> None:
-    """The explained node, a strip of nodes and edges from -1 to 1, and what else there is to know."""
+    """Draw the explained node, a scale of nodes and edges from -1 to 1, and the notes."""
     width = frame.size[0]
     notes = _NOTE * len(frame.notes) + 3.0
     height = notes + _STRIP + _ROW * frame.stacked
@@ -176,17 +177,17 @@ def draw_legend(figure: Figure, frame: Frame) -> None:
 
 
 def _draw_explained(axes: Axes, x: float, y: float) -> None:
-    scatter_nodes(axes, np.array([[x, y]]), np.array([6.0]), [node_style(0.0, True)], 0.9, "legend-explained")
+    scatter_nodes(axes, np.array([[x, y]]), np.array([6.0]), [style_node(0.0, True)], 0.9, "legend-explained")
     _write(axes, x + 10, y, "explained node", "left")
 
 
 def _draw_scale(axes: Axes, left: float, y: float) -> None:
-    """A disc over an edge for each step, drawn as the panels draw them."""
+    """Draw a disc above an edge for each step of the scale, in the style of the panels."""
     x = left + _STEP * (np.arange(len(_SCALE)) + 0.5)
-    styles = [node_style(score, False) for score in _SCALE]
+    styles = [style_node(score, False) for score in _SCALE]
     scatter_nodes(axes, np.stack([x, np.full(len(x), y)], 1), np.full(len(x), 5.5), styles, 0.9, "legend")
     lines = [np.array([[a - 10.5, y - 11], [a + 10.5, y - 11]]) for a in x]
-    widths, colours, dashes = line_style(np.array(_SCALE), 4.0)
+    widths, colours, dashes = style_lines(np.array(_SCALE), 4.0)
     samples = LineCollection(lines, colors=colours, linewidths=widths.tolist(), linestyles=dashes)
     samples.set_gid("legend-edges")
     axes.add_collection(samples, autolim=False)

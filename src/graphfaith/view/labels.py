@@ -1,4 +1,4 @@
-"""Which nodes get their name written, and where: inside the disc if it fits, else beside it where nothing is hidden."""
+"""Labels of nodes: which nodes get one, and where. A label is inside the disc if it fits, or in free space nearby."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import text_to_path
 from numpy.typing import NDArray
 
 from .positions import Array
 
 _LONGEST = 18
-# Right, left, above, below, then the diagonals: the order in which a reader finds a label.
+# The directions from a node to its label in order of preference: right, left, above, below, then the diagonals.
 _DIRECTIONS = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8)])
 
 
 @dataclass(frozen=True)
 class Label:
-    """A name, centred at (x, y) in points; `inside` its disc or beside it."""
+    """The name of a node, centred at (x, y) in points, `inside` the disc of the node or beside it."""
 
     node: int
     text: str
@@ -31,7 +29,7 @@ class Label:
 
 
 def shorten(name: str, longest: int = _LONGEST) -> str:
-    """One printable line, cut with an ellipsis.
+    """Return a name as one printable line of at most `longest` characters, ending in an ellipsis if it was cut.
 
     >>> shorten("a very long name indeed\\n", 12)
     'a very long…'
@@ -40,32 +38,37 @@ def shorten(name: str, longest: int = _LONGEST) -> str:
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
 
-def text_size(text: str, size: float, *, bold: bool = False) -> tuple[float, float]:
-    """Width and height of a text in points, as it will be drawn."""
+def measure_text(text: str, size: float, *, bold: bool = False) -> tuple[float, float]:
+    """Return width and height in points that a text will have when it is drawn."""
+    # matplotlib is imported here because `import graphfaith` should not load it.
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
     font = FontProperties(size=size, weight="bold" if bold else "normal")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*[Gg]lyph.*")  # a box is drawn for it, and measured here
+        # For a character that the font lacks, matplotlib warns and uses a box, whose size is correct here.
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph.*")
         width, height, _ = text_to_path.get_text_width_height_descent(text or " ", font, False)
     return float(width), float(height)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What labels must not hide, in points: discs, lines from end to end, and the edge of the panel."""
+    """The things that labels must not cover, in points: discs, lines, self-loops, and the border of the panel."""
 
-    points: Array  # [n, 2]
-    radius: Array  # [n]
-    priority: Array  # [n] in [0, 1], who is named first
-    lines: Array  # [m, 2, 2]
-    strength: Array  # [m] in [0, 1]
+    points: Array  # [n, 2] the centres of the discs
+    radius: Array  # [n] the radii of the discs
+    priority: Array  # [n] in [0, 1]; nodes of high priority get their labels first
+    lines: Array  # [m, 2, 2] the ends of the edges
+    strength: Array  # [m] in [0, 1], of the edges
     loops: Array  # [k, 3] centre and radius of self-loops
-    box: tuple[float, float]
+    box: tuple[float, float]  # width and height of the panel
 
 
 def place_labels(
     names: Sequence[str], scene: Scene, explained: Sequence[int], size: float, most: int = 30
 ) -> list[Label]:
-    """Labels for the explained nodes always, then for the `most` important others, where they fit."""
+    """Return labels for all explained nodes, and for those of the `most` strongest other nodes that have free space."""
     first = set(explained)
     order = sorted(range(len(names)), key=lambda i: (i not in first, -scene.priority[i], i))
     taken = np.zeros((0, 4))  # centre and half size of the labels beside discs
@@ -75,63 +78,71 @@ def place_labels(
         if not must and scene.priority[node] < 0.02:
             break
         text = shorten(names[node])
-        half = np.array(text_size(text, size, bold=must)) / 2
+        half = np.array(measure_text(text, size, bold=must)) / 2
         if np.hypot(*half) <= scene.radius[node] - 0.5:
-            labels.append(_label(node, text, scene.points[node], inside=True, bold=must))
+            labels.append(_make_label(node, text, scene.points[node], inside=True, bold=must))
             continue
-        # The strongest are worth hiding something weak for; nothing is worth hiding another label (3).
+        # The labels of the eight strongest nodes may cover something weak. No label may cover another label, which
+        # costs 3, except for the labels of explained nodes.
         limit = np.inf if must else 2.5 if rank < len(first) + 8 else 1.0
-        spot = _spot_beside(node, half, scene, taken, limit)
+        spot = _find_spot_beside(node, half, scene, taken, limit)
         if spot is not None:
-            labels.append(_label(node, text, spot, inside=False, bold=must))
+            labels.append(_make_label(node, text, spot, inside=False, bold=must))
             taken = np.vstack([taken, np.concatenate([spot, half + 1])])
     return labels
 
 
-def _label(node: int, text: str, spot: Array, *, inside: bool, bold: bool) -> Label:
+def _make_label(node: int, text: str, spot: Array, *, inside: bool, bold: bool) -> Label:
     return Label(node, text, float(spot[0]), float(spot[1]), inside, bold)
 
 
-def _spot_beside(node: int, half: Array, scene: Scene, taken: Array, limit: float) -> Array | None:
-    """The centre of the emptiest place around the node; None if it would hide more than the limit."""
+def _find_spot_beside(node: int, half: Array, scene: Scene, taken: Array, limit: float) -> Array | None:
+    """Return the place around the node with the lowest cost, or None if that cost is not below the limit."""
     must = limit == np.inf
-    space = 4.0 if must else 1.5  # an explained node has a ring
+    space = 4.0 if must else 1.5  # An explained node has a ring, which needs more space.
     spots: Array = scene.points[node] + _DIRECTIONS * (half + scene.radius[node] + space)
     if must:
         spots = np.clip(spots, half, np.maximum(np.array(scene.box) - half, half))
-    cost = [_hidden(spot, half, node, scene, taken) for spot in spots]
+    cost = [_compute_cost(spot, half, node, scene, taken) for spot in spots]
     best = int(np.argmin(cost))
     return spots[best] if cost[best] < limit else None
 
 
-def _hidden(spot: Array, half: Array, node: int, scene: Scene, taken: Array) -> float:
-    """What a label here would hide: 1 or more for what must stay visible, little for a weak edge."""
+def _compute_cost(spot: Array, half: Array, node: int, scene: Scene, taken: Array) -> float:
+    """Return how bad it is to put the label here: 1 or more if it covers something important, little for a weak edge.
+
+    The cost is 10 outside the panel, 3 for each label that is covered, 0.4 + priority for each disc, 0.6 for each
+    self-loop, twice the strength of the strongest edge, 0.01 for each edge, and up to 0.5 if another disc is near.
+    """
     outside = float((spot - half < 0).any() or (spot + half > np.array(scene.box)).any())
-    discs = _touching(spot, half, scene.points, scene.radius)
-    loops = _touching(spot, half, scene.loops[:, :2], scene.loops[:, 2])
+    discs = _find_touching(spot, half, scene.points, scene.radius)
+    loops = _find_touching(spot, half, scene.loops[:, :2], scene.loops[:, 2])
     discs[node] = False
     clashes = (np.abs(taken[:, :2] - spot) < taken[:, 2:] + half).all(1)
-    crossed = scene.strength[_crossing(spot, half, scene.lines)]
-    lost = float((0.4 + scene.priority[discs]).sum()) + 2.0 * float(crossed.max(initial=0.0)) + 0.01 * len(crossed)
-    lost += 0.6 * float(loops.sum())
-    # A label about as near to another disc as to its own could be read as that one's name.
+    crossed = scene.strength[_find_crossing(spot, half, scene.lines)]
+    cost = float((0.4 + scene.priority[discs]).sum()) + 2.0 * float(crossed.max(initial=0.0)) + 0.01 * len(crossed)
+    cost += 0.6 * float(loops.sum())
+    # If another disc is about as near as the node's disc, a reader could take the label for the name of that node.
     border = np.linalg.norm(scene.points - spot, axis=1) - scene.radius
     nearest = float(np.delete(border, node).min(initial=np.inf))
-    lost += 0.5 * float(np.clip((border[node] + 4.0 - nearest) / 4.0, 0.0, 1.0))
-    return 10 * outside + 3 * float(clashes.sum()) + lost
+    cost += 0.5 * float(np.clip((border[node] + 4.0 - nearest) / 4.0, 0.0, 1.0))
+    return 10 * outside + 3 * float(clashes.sum()) + cost
 
 
-def _touching(spot: Array, half: Array, centres: Array, radius: Array) -> NDArray[np.bool_]:
+def _find_touching(spot: Array, half: Array, centres: Array, radius: Array) -> NDArray[np.bool_]:
     gap = np.maximum(np.abs(centres - spot) - half, 0)
     result: NDArray[np.bool_] = np.linalg.norm(gap, axis=1) < radius
     return result
 
 
-def _crossing(spot: Array, half: Array, lines: Array) -> NDArray[np.bool_]:
-    """Which lines run through the box: the stretches inside its columns and inside its rows overlap."""
+def _find_crossing(spot: Array, half: Array, lines: Array) -> NDArray[np.bool_]:
+    """Return which lines run through the box around `spot`.
+
+    A line does if its part between the left and right sides and its part between the lower and upper sides overlap.
+    """
     start, along = lines[:, 0], lines[:, 1] - lines[:, 0]
     along = np.where(np.abs(along) < 1e-9, 1e-9, along)
-    one, two = (spot - half - start) / along, (spot + half - start) / along
-    enter, leave = np.minimum(one, two).max(1), np.maximum(one, two).min(1)
+    low, high = (spot - half - start) / along, (spot + half - start) / along
+    enter, leave = np.minimum(low, high).max(1), np.maximum(low, high).min(1)
     result: NDArray[np.bool_] = (enter <= leave) & (leave >= 0) & (enter <= 1)
     return result

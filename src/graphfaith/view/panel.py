@@ -1,8 +1,9 @@
-"""The marks of one panel: nodes, edges, self-loops, labels and feature bars, drawn with matplotlib in points.
+"""The content of one panel: nodes, edges, self-loops, labels and feature bars, drawn with matplotlib in points.
 
-The language is the paper's: the explained node grey, blue for a positive and red for a negative influence, opacity of
-a node and width of an edge for its strength. The sign is told a second time by the line: solid is positive, dashed is
-negative, for edges and for the outlines of nodes, so that it survives grey print and colour blindness.
+The style is that of the paper: the explained node is grey, a positive influence is blue and a negative one is red. The
+opacity of a node and the width of an edge show its strength. The sign is also shown by the line style of edges and of
+the outlines of nodes: solid is positive and dashed is negative. So it can be read in grey print and by colour-blind
+readers.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ POSITIVE, NEGATIVE = "#2166ac", "#b2182b"
 EXPLAINED, CONTEXT, INK, FAINT_INK = "#707070", "#d4d4d4", "#1a1a1a", "#5f5f5f"
 STAR = "#f5c518"
 LABEL_SIZE = 6.5
-MARGIN = 21.0  # around the layout in its box: room for discs, self-loops and labels
-LOOP_FROM = 0.03  # weaker self-loops would only be specks
-RING = 2.5  # points from the explained node to the ring that shows its own score
-HOLLOW = 0.72  # a negative node's disc, as a share of the dashed ring around it
+MARGIN = 21.0  # points around the layout in its box, as room for discs, self-loops and labels
+LOOP_FROM = 0.03  # weaker self-loops are not drawn, because they would be too small to read
+RING = 2.5  # points between the explained node and the ring that shows its own score
+HOLLOW = 0.72  # radius of the disc of a negative node, as a share of the dashed ring around it
 Colour = tuple[float, float, float, float]
 Dash = Literal["solid"] | tuple[float, Sequence[float]]
 SOLID: Dash = "solid"
@@ -37,40 +38,44 @@ SOLID: Dash = "solid"
 
 @dataclass(frozen=True)
 class Geometry:
-    """The layout in points inside a panel's box, shared by all panels."""
+    """The layout in points inside the box of a panel; all panels share it."""
 
     box: tuple[float, float]
     points: Array  # [n, 2]
     radius: Array  # [n]
-    loops: Array  # [n, 3] centre and radius of the circle that stands for a self-loop
+    loops: Array  # [n, 3] centre and radius of the circle that represents a self-loop
     widest: float  # line width of an edge with score 1
     outline: float  # line width around a node
     labels: list[Label]
 
 
 def fit(layout: Layout, box: tuple[float, float]) -> Geometry:
-    """Scale the layout into the box; nodes as large as the room between them allows."""
+    """Scale the layout to the box, and make the nodes as large as the distances between them allow."""
     if not len(layout.nodes):
         return Geometry(box, np.zeros((0, 2)), np.zeros(0), np.zeros((0, 3)), 1.0, 1.0, [])
     low, high = layout.positions.min(0), layout.positions.max(0)
     room = np.array(box) - 2 * MARGIN
     scale = float((room / np.maximum(high - low, 1e-9)).min()) if len(layout.nodes) > 1 else 1.0
     points = (layout.positions - (low + high) / 2) * scale + np.array(box) / 2
-    share = 0.26 if layout.directed else 0.34  # an arrow needs to be seen between two discs
-    base = float(np.clip(share * _typical_gap(points), 2.0, 9.5))
+    share = 0.26 if layout.directed else 0.34  # Smaller discs leave room for the head of an arrow.
+    base = float(np.clip(share * _measure_gap(points), 2.0, 9.5))
     radius = base * (0.45 + 0.55 * np.sqrt(np.clip(layout.relevance, 0, 1)))
     explained = sorted({i for panel in layout.panels for i in panel.explained})
     radius[explained] = max(1.1 * base, 6.5)
     strength = np.abs(np.stack([panel.edges for panel in layout.panels])).mean(0)
-    loops = _loop_circles(layout, points, radius)
-    scene = Scene(points, radius, _priority(layout), points[layout.edges], strength, loops[loops[:, 2] > 0], box)
+    loops = _place_loops(layout, points, radius)
+    priority = _compute_priority(layout)
+    scene = Scene(points, radius, priority, points[layout.edges], strength, loops[loops[:, 2] > 0], box)
     labels = place_labels(layout.names, scene, explained, LABEL_SIZE)
     widest, outline = float(np.clip(0.55 * base, 1.8, 4.5)), float(np.clip(0.14 * base, 0.45, 0.9))
     return Geometry(box, points, radius, loops, widest, outline, labels)
 
 
-def _priority(layout: Layout) -> Array:
-    """[n] who is named first: strong on average, so that a method that rates everything high does not decide alone."""
+def _compute_priority(layout: Layout) -> Array:
+    """Return the priorities [n] of the labels: the largest |score| at each node, averaged over the panels.
+
+    The average prevents that one method with high scores everywhere determines the labels alone.
+    """
     total = np.zeros(len(layout.nodes))
     for panel in layout.panels:
         strength = np.maximum(np.abs(panel.nodes), np.abs(panel.loops))
@@ -80,7 +85,8 @@ def _priority(layout: Layout) -> Array:
     return total / len(layout.panels)
 
 
-def _typical_gap(points: Array) -> float:
+def _measure_gap(points: Array) -> float:
+    """Return the distance to the nearest node, as its 20 % quantile over all nodes."""
     if len(points) < 2:
         return np.inf
     gap = np.linalg.norm(points[:, None] - points[None], axis=-1)
@@ -89,7 +95,11 @@ def _typical_gap(points: Array) -> float:
 
 
 def draw_panel(axes: Axes, layout: Layout, panel: Panel, geometry: Geometry, name: str) -> None:
-    """Draw one panel; artists carry gids '<name>-edges', '-arrows', '-loops', '-discs', '-nodes', '-outlines'."""
+    """Draw one panel.
+
+    The gids of its artists are `name` followed by '-edges', '-arrows', '-loops', '-discs', '-nodes', '-outlines',
+    '-rings' and '-stars'.
+    """
     axes.set_xlim(0, geometry.box[0])
     axes.set_ylim(0, geometry.box[1])
     axes.set_axis_off()
@@ -101,31 +111,31 @@ def draw_panel(axes: Axes, layout: Layout, panel: Panel, geometry: Geometry, nam
 
 
 def colour(score: float, alpha: float) -> Colour:
-    """Blue or red by sign, grey for zero."""
+    """Return blue for a positive score, red for a negative one and grey for zero, with this opacity."""
     return (*to_rgb(POSITIVE if score > 0 else NEGATIVE if score < 0 else CONTEXT), alpha)
 
 
-def line_style(scores: Array, widest: float) -> tuple[Array, list[Colour], list[Dash]]:
-    """Width, colour and dash of edges with these scores; dashes keep a length that can be seen on thin lines."""
+def style_lines(scores: Array, widest: float) -> tuple[Array, list[Colour], list[Dash]]:
+    """Return width, colour and dash of edges with these scores."""
     width = np.where(scores == 0, 0.35, 0.4 + (widest - 0.4) * np.abs(scores))
     colours = [colour(s, 0.25 + 0.75 * abs(s) if s else 1.0) for s in scores.tolist()]
-    dashes = [_dash(s, w) for s, w in zip(scores.tolist(), width.tolist(), strict=True)]
+    dashes = [_choose_dash(s, w) for s, w in zip(scores.tolist(), width.tolist(), strict=True)]
     return width, list(colours), dashes
 
 
-def _dash(score: float, width: float) -> Dash:
-    """In units of the line width, as matplotlib wants it."""
+def _choose_dash(score: float, width: float) -> Dash:
+    """Return the dash of a line in units of its width; thin lines have relatively longer dashes, which stay visible."""
     return (0.0, (max(2.2, 2.6 / width), max(1.1, 1.8 / width))) if score < 0 else SOLID
 
 
 def _draw_edges(axes: Axes, layout: Layout, panel: Panel, geometry: Geometry, name: str) -> None:
-    order = np.argsort(np.abs(panel.edges), kind="stable")  # strong ones on top
+    order = np.argsort(np.abs(panel.edges), kind="stable")  # Strong edges are drawn last, on top of weak ones.
     scores, ends = panel.edges[order], layout.edges[order]
-    width, colours, dashes = line_style(scores, geometry.widest)
+    width, colours, dashes = style_lines(scores, geometry.widest)
     lines = geometry.points[ends]
     if layout.directed and len(ends):
         head = 2.6 + 1.6 * width
-        lines, tips = _arrows(lines, geometry.radius[ends[:, 1]], head, _has_opposite(ends))
+        lines, tips = _make_arrows(lines, geometry.radius[ends[:, 1]], head, _has_opposite(ends))
         arrows = PolyCollection(list(tips), facecolors=colours, edgecolors="none", zorder=2)
         arrows.set_gid(f"{name}-arrows")
         axes.add_collection(arrows, autolim=False)
@@ -137,13 +147,18 @@ def _draw_edges(axes: Axes, layout: Layout, panel: Panel, geometry: Geometry, na
 
 
 def _has_opposite(ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return for each edge whether the edge in the opposite direction exists."""
     count = int(ends.max()) + 1
     result: NDArray[np.bool_] = np.isin(ends[:, 1] * count + ends[:, 0], ends[:, 0] * count + ends[:, 1])
     return result
 
 
-def _arrows(lines: Array, gap: Array, head: Array, bowed: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Curves [m, 13, 2] that stop at the target's disc, and their heads [m, 3, 2]; opposite edges bow apart."""
+def _make_arrows(lines: Array, gap: Array, head: Array, bowed: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Return the curves [m, 13, 2] of arrows and their heads [m, 3, 2].
+
+    An arrow ends at the disc of its target. The `bowed` ones are curved, so that an edge and its opposite are separate
+    lines.
+    """
     start, end = lines[:, 0], lines[:, 1]
     along = end - start
     length = np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-9)
@@ -159,33 +174,36 @@ def _arrows(lines: Array, gap: Array, head: Array, bowed: NDArray[np.bool_]) -> 
     return curve, np.stack([tip, back + side, back - side], axis=1)
 
 
-def _loop_circles(layout: Layout, points: Array, radius: Array) -> Array:
-    """[n, 3] centre and radius of each node's self-loop, where its edges leave most room; radius 0 without one."""
+def _place_loops(layout: Layout, points: Array, radius: Array) -> Array:
+    """Return centre and radius of the self-loop of each node, [n, 3]; the radius is 0 if no self-loop is drawn.
+
+    A self-loop is placed in the widest angle between the edges of its node.
+    """
     circles = np.zeros((len(points), 3))
     strength = np.abs(np.stack([panel.loops for panel in layout.panels])).max(0)
     explained = {i for panel in layout.panels for i in panel.explained}
     for node in np.flatnonzero(strength >= LOOP_FROM).tolist():
         size = 0.62 * radius[node] + 1.6
         reach = radius[node] + (RING if node in explained else 0.0) + 0.55 * size
-        circles[node] = *(points[node] + reach * _free_direction(node, layout, points)), size
+        circles[node] = *(points[node] + reach * _find_free_direction(node, layout, points)), size
     return circles
 
 
 def _draw_loops(axes: Axes, panel: Panel, geometry: Geometry, name: str) -> None:
-    places = np.flatnonzero(np.abs(panel.loops) >= LOOP_FROM)
-    places = places[np.argsort(np.abs(panel.loops[places]), kind="stable")]
+    nodes = np.flatnonzero(np.abs(panel.loops) >= LOOP_FROM)
+    nodes = nodes[np.argsort(np.abs(panel.loops[nodes]), kind="stable")]
     angle = np.linspace(0, 2 * np.pi, 25)
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    lines = [geometry.loops[node, :2] + geometry.loops[node, 2] * circle for node in places]
-    width, colours, dashes = line_style(panel.loops[places], geometry.widest * 0.8)
+    lines = [geometry.loops[node, :2] + geometry.loops[node, 2] * circle for node in nodes]
+    width, colours, dashes = style_lines(panel.loops[nodes], geometry.widest * 0.8)
     loops = LineCollection(lines, colors=colours, linewidths=width.tolist(), linestyles=dashes, zorder=2, clip_on=False)
     loops.set_gid(f"{name}-loops")
     axes.add_collection(loops, autolim=False)
 
 
-def _free_direction(node: int, layout: Layout, points: Array) -> Array:
-    mine = layout.edges[(layout.edges == node).any(1)]
-    others = mine[mine != node]
+def _find_free_direction(node: int, layout: Layout, points: Array) -> Array:
+    incident = layout.edges[(layout.edges == node).any(1)]
+    others = incident[incident != node]
     if not len(others):
         return np.array([0.0, 1.0])
     towards = points[others] - points[node]
@@ -198,17 +216,21 @@ def _free_direction(node: int, layout: Layout, points: Array) -> Array:
 
 @dataclass(frozen=True)
 class NodeStyle:
-    """How a node with this score looks: a disc, and a line around it."""
+    """The style of a node: a disc and a line around it."""
 
     face: Colour
-    disc: float  # the disc's share of the node's radius
+    disc: float  # radius of the disc as a share of the node's radius
     line: Colour
     line_width: float  # in units of the panel's outline width
     dash: Dash
 
 
-def node_style(score: float, explained: bool) -> NodeStyle:
-    """Positive: a full disc in a solid line. Negative: a smaller disc in a dashed ring. Explained: grey in black."""
+def style_node(score: float, explained: bool) -> NodeStyle:
+    """Return the style of a node with this score.
+
+    A positive node is a full disc with a solid outline, a negative node is a smaller disc in a dashed ring, and the
+    explained node is a grey disc with a black outline.
+    """
     if explained:
         return NodeStyle((*to_rgb(EXPLAINED), 1.0), 1.0, (0.0, 0.0, 0.0, 1.0), 1.6, SOLID)
     if score == 0:
@@ -222,9 +244,9 @@ def node_style(score: float, explained: bool) -> NodeStyle:
 def scatter_nodes(
     axes: Axes, points: Array, radius: Array, styles: Sequence[NodeStyle], outline: float, name: str
 ) -> None:
-    """White discs, coloured discs, outlines."""
+    """Draw nodes as white discs, coloured discs on them, and outlines."""
     x, y = points.T
-    # White first: opacity then reads against paper, not against the edges that end under the disc.
+    # The white discs hide the ends of edges, which would otherwise shine through a disc of low opacity.
     discs = axes.scatter(x, y, s=(2 * radius) ** 2, c="white", linewidths=0, zorder=3, clip_on=False)
     discs.set_gid(f"{name}-discs")
     inner = radius * np.array([style.disc for style in styles])
@@ -240,26 +262,26 @@ def scatter_nodes(
 
 
 def _draw_nodes(axes: Axes, panel: Panel, geometry: Geometry, name: str) -> None:
-    styles = [node_style(score, i in panel.explained) for i, score in enumerate(panel.nodes.tolist())]
+    styles = [style_node(score, i in panel.explained) for i, score in enumerate(panel.nodes.tolist())]
     scatter_nodes(axes, geometry.points, geometry.radius, styles, geometry.outline, name)
-    # The explained node is grey; its own score is the ring around it.
+    # The explained node is always grey, so a ring around it shows its own score.
     explained = [i for i in panel.explained if panel.nodes[i] != 0]
-    own = [node_style(score, False) for score in panel.nodes[explained].tolist()]
+    ring_styles = [style_node(score, False) for score in panel.nodes[explained].tolist()]
     x, y = geometry.points[explained].T
     rings = axes.scatter(x, y, s=(2 * (geometry.radius[explained] + RING)) ** 2, zorder=5, clip_on=False)
     rings.set_facecolor("none")
-    rings.set_edgecolor([style.face for style in own])
+    rings.set_edgecolor([style.face for style in ring_styles])
     rings.set_linewidth(1.8)
-    rings.set_linestyle([style.dash for style in own])
+    rings.set_linestyle([style.dash for style in ring_styles])
     rings.set_gid(f"{name}-rings")
 
 
 def _draw_stars(axes: Axes, layout: Layout, geometry: Geometry, name: str) -> None:
-    """A star beside the disc's upper left, so that the node's own colour is seen."""
-    places = list(layout.stars)
-    offset = (geometry.radius[places, None] + RING + 2.0) * np.array([-0.8, 0.8])
-    x, y = (geometry.points[places] + offset).T
-    size = (2.4 * np.maximum(geometry.radius[places], 5.0)) ** 2
+    """Draw the stars at the upper left of the discs, where they do not cover the colour of the node."""
+    nodes = list(layout.stars)
+    offset = (geometry.radius[nodes, None] + RING + 2.0) * np.array([-0.8, 0.8])
+    x, y = (geometry.points[nodes] + offset).T
+    size = (2.4 * np.maximum(geometry.radius[nodes], 5.0)) ** 2
     stars = axes.scatter(x, y, s=size, c=STAR, marker="*", edgecolors=INK, linewidths=0.5, zorder=7, clip_on=False)
     stars.set_gid(f"{name}-stars")
 
@@ -284,7 +306,7 @@ def _draw_labels(axes: Axes, panel: Panel, geometry: Geometry) -> None:
 
 
 def draw_features(axes: Axes, features: Sequence[tuple[str, float]], rows: int, name: str) -> None:
-    """Bars to the right for positive features, to the left for negative ones, the name on the free side."""
+    """Draw bars of features, to the right for positive and to the left for negative scores, with names opposite."""
     axes.set_xlim(-1.05, 1.05)
     axes.set_ylim(rows - 0.4, -0.6)
     axes.set_axis_off()

@@ -1,12 +1,12 @@
-// The live view: asks the server for what the reader picks. The address's #part is the question, so that Back, Forward
-// and a bookmark work.
+// The live view asks the server to explain what the reader selects. The fragment of the address (after #) is the
+// question, so that Back, Forward and bookmarks work.
 const live = given.live;
 const token = new URLSearchParams(location.search).get("token") ?? "";
 const GONE = "The server does not answer. Is graphfaith view still running?";
 let turns = 0;
-let before = null; // the question under way
-let filled = { id: null, text: null }; // what stands in the field without having been typed
-let shown = null; // the question that the page shows
+let before = null; // the AbortController of the current request
+let filled = { id: null, text: null }; // the text of the field if the page filled it in, and its id
+let shown = null; // the question whose answer the page shows
 let chosenId = null;
 
 async function fetched(path, signal = null) {
@@ -23,7 +23,7 @@ function methods(query) {
 }
 
 function question() {
-  // What was filled in for the reader is an id; what the reader typed is a name, or else an id.
+  // A text that the page filled in belongs to a known id. A text that the reader typed may be a name or an id.
   const text = by("index").value;
   const what = text === filled.text ? { index: filled.id } : { name: text };
   return methods(new URLSearchParams({ ...what, near: by("near").value }));
@@ -41,11 +41,11 @@ function fillIn(query) {
 function go(query) {
   const hash = `#${query}`;
   if (hash === location.hash) ask(query);
-  else location.hash = hash; // which asks, and can be gone back to
+  else location.hash = hash; // The event "hashchange" then asks, and the browser's history has an entry for it.
 }
 
 function focused() {
-  // Where the reader is, to be there again when all panels are new.
+  // Remember the focus, and return a function that restores it after all panels were replaced.
   const panel = panels.findIndex((one) => one.svg === document.activeElement);
   const back = document.activeElement === by("chosen-one") ? by("index") : null;
   return () => { if (panel >= 0) panels[Math.min(panel, panels.length - 1)].svg.focus(); else back?.focus(); };
@@ -53,7 +53,7 @@ function focused() {
 
 async function ask(query) {
   const turn = ++turns;
-  before?.abort(); // the server need not work out what nobody waits for
+  before?.abort(); // The server stops computing an answer that is not needed any more.
   before = new AbortController();
   const started = performance.now();
   const tell = () => {
@@ -66,7 +66,7 @@ async function ask(query) {
   tell();
   try {
     const answer = await (await fetched(`/api/explain?${query}`, before.signal)).json();
-    if (turn !== turns) return; // the reader has asked for something else meanwhile
+    if (turn !== turns) return; // The reader has asked another question meanwhile.
     const comeBack = focused();
     show(answer);
     comeBack();

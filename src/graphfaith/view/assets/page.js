@@ -1,26 +1,26 @@
-// The page: what is seen, what is chosen, and the hands that move it.
-const FIRST_EDGES = 400; // shown before the reader asks for more
+// The page: its state, the selection of nodes and edges, and the reactions to pointer and keyboard.
+const FIRST_EDGES = 400; // number of edges to show until the reader moves the slider
 const state = { scale: 1, x: 0, y: 0, chosen: null, hovered: null };
 let data = null;
 let points = [];
 let radius = [];
-let height = VIEW; // of a panel; all are as wide as VIEW
+let height = VIEW; // height of a panel; the width is always VIEW
 let panels = [];
 let tables = [];
-let walk = null; // what to do with a node that the reader wants explained; only a server can
+let walk = null; // function that explains another node; only the live view, which has a server, sets it
 let onChoose = null;
 const asked = { share: false }; // whether the reader has moved the slider
-let named = null; // the scale that names were last placed for
+let named = null; // the scale for which the names were placed last
 
 // Moving -----------------------------------------------------------------------------------------------------------
 
-const REST = 150; // milliseconds without a movement after which the picture is drawn anew
+const REST = 150; // milliseconds without movement after which the picture is drawn again
 let drawn = { scale: 1, x: 0, y: 0 };
 let waiting = false;
 let resting = null;
 
 function move() {
-  // Once a frame, however many events ask for it.
+  // The picture is drawn at most once for each frame, even if many events request it.
   clearTimeout(resting);
   if (waiting) return;
   waiting = true;
@@ -39,7 +39,8 @@ function move() {
 }
 
 function glide() {
-  // While a hand moves it, the picture is moved as it is: to draw thousands of edges anew takes longer than a frame.
+  // During a movement the finished picture is moved by CSS, because drawing thousands of edges again takes longer than
+  // a frame.
   clearTimeout(resting);
   resting = setTimeout(move, REST);
   const grown = state.scale / drawn.scale;
@@ -60,7 +61,7 @@ function zoom(factor, cx = VIEW / 2, cy = height / 2, then = move) {
 
 function reset() {
   Object.assign(state, { scale: 1, x: 0, y: 0 });
-  named = null; // a new picture, or one of another size
+  named = null; // The names must be placed again, because the picture or its size may have changed.
   move();
 }
 
@@ -70,7 +71,8 @@ function inView(one, event) {
 }
 
 function under(one, event) {
-  // The node under the pointer, or else the edge that passes by. The pointer may be captured: ask the document.
+  // Return the node under the pointer, or else the edge near it. If the pointer is captured, the target of the event is
+  // the panel, so the document is asked for the element.
   const node = document.elementFromPoint(event.clientX, event.clientY)?.closest(".node");
   if (node) return { node: Number(node.dataset.node) };
   const [x, y] = inView(one, event);
@@ -82,7 +84,7 @@ function under(one, event) {
 
 function listen(one) {
   const { svg, stage } = one;
-  const fingers = new Map(); // where each was last, in the panel's units
+  const fingers = new Map(); // the last position of each pointer, in units of the panel
   let moved = false;
   stage.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || fingers.size === 2) return;
@@ -98,7 +100,7 @@ function listen(one) {
     if (fingers.size === 1) {
       Object.assign(state, { x: state.x + now[0] - was[0], y: state.y + now[1] - was[1] });
       glide();
-    } else { // two: about the one that rests
+    } else { // With two fingers, the panel is zoomed about the finger that does not move.
       const [rests] = [...fingers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
       const away = (place) => Math.hypot(place[0] - rests[0], place[1] - rests[1]);
       zoom(away(now) / Math.max(1, away(was)), ...rests, glide);
@@ -116,7 +118,7 @@ function listen(one) {
   stage.addEventListener("lostpointercapture", letGo);
   stage.addEventListener("pointerleave", () => { if (fingers.size === 0) hover(null); });
   stage.addEventListener("wheel", (event) => {
-    // The wheel scrolls the page, unless the reader is in the panel or says by a key that it is meant.
+    // The wheel scrolls the page, unless the panel has the focus or the reader holds Ctrl.
     if (!event.ctrlKey && !event.metaKey && document.activeElement !== svg) {
       hint("To zoom, click the panel first, or hold Ctrl.");
       return;
@@ -143,7 +145,7 @@ function listen(one) {
 }
 
 function step(dx, dy) {
-  // To the nearest node in that direction, from the chosen one or from the explained one.
+  // Choose the nearest node in that direction, starting from the chosen node or else from the explained one.
   const from = state.chosen?.node ?? data.explained[0] ?? 0;
   if (state.chosen?.node === undefined) { choose({ node: from }); return; }
   let best = null;
@@ -157,7 +159,7 @@ function step(dx, dy) {
 }
 
 function bringIn(node) {
-  // Move the view only if the node is not in it.
+  // Move the view only if the node is outside it.
   const [x, y] = [state.x + state.scale * points[node][0], state.y + state.scale * points[node][1]];
   if (x > 0 && x < VIEW && y > 0 && y < height) return;
   state.x += VIEW / 2 - x;
@@ -199,7 +201,7 @@ function choose(what) {
     if (what) marked(one, what).classList.add("chosen");
   }
   state.chosen = what;
-  share(); // an edge that is chosen is shown, however weak
+  share(); // A chosen edge is shown even if it is weak.
   for (const table of tables) table.mark(what);
   say(what ? words(what) : "");
   if (onChoose) onChoose(what?.node === undefined ? null : data.ids[what.node]);
@@ -226,7 +228,7 @@ function share() {
   by("share-said").textContent = `${count} of ${data.edges.length}`;
 }
 
-// All of it --------------------------------------------------------------------------------------------------------
+// The whole page ---------------------------------------------------------------------------------------------------
 
 function show(given) {
   data = given;
@@ -246,7 +248,7 @@ function show(given) {
   drawBars(data);
   tables = drawTables(data, choose);
   for (const id of ["find", "shown"]) by(id).removeAttribute("hidden");
-  // Of a tangle, the strongest first; the reader has the slider.
+  // If there are many edges, only the strongest are shown at first. The reader can show more with the slider.
   if (!asked.share) by("share").value = Math.min(100, Math.ceil(100 * FIRST_EDGES / Math.max(1, data.edges.length)));
   reset();
   choose(null);
@@ -254,7 +256,7 @@ function show(given) {
 }
 
 by("share").addEventListener("input", () => { asked.share = true; share(); });
-// No form: the sandbox of a notebook's frame lets none be submitted.
+// There is no form, because the sandbox of a notebook's frame does not allow submitting one.
 by("find-it").addEventListener("click", () => search(by("search").value));
 by("search").addEventListener("keydown", (event) => { if (event.key === "Enter") search(by("search").value); });
 by("closer").addEventListener("click", () => zoom(1.25));
@@ -267,7 +269,8 @@ by("theme").addEventListener("click", () => {
 addEventListener("resize", () => { if (data) { named = null; move(); } });
 const given = JSON.parse(by("data").textContent);
 if (given.panels) {
-  // What is there already is painted before the panels are made. A frame out of sight paints nothing, and need not wait.
+  // The browser paints the rest of the page before the panels are made. A hidden frame gets no animation frame, so the
+  // panels are made after 100 ms in any case.
   const begin = () => { if (data === null) show(given); };
   requestAnimationFrame(() => setTimeout(begin));
   setTimeout(begin, 100);

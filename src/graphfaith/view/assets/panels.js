@@ -1,13 +1,14 @@
-// Panels: one picture an explanation, all with the nodes in the same places.
+// Panels: one picture for each explanation, all with the nodes at the same places.
 const MARGIN = 70;
-const FEW = 60; // of so many nodes none is covered by a name; of more, only those of such relevance
+// Names cover no node if there are at most FEW nodes; otherwise they cover no node of relevance STRONG or more.
+const FEW = 60;
 const STRONG = 0.25;
-const LOOP_FROM = 0.03; // weaker self-loops are left out, as in the figure
+const LOOP_FROM = 0.03; // weaker self-loops are not drawn, as in the figure
 const fixed = (number) => number.toFixed(1);
 const at = (point) => `${fixed(point[0])} ${fixed(point[1])}`;
 
 function place(positions, fixed) {
-  // Across the whole panel; as high as the layout asks, but no slit.
+  // The layout fills the width of the panel. Its height is that of the layout, but at least a share of the width.
   const range = (axis) => {
     const values = positions.map((p) => p[axis]);
     return [Math.min(...values), Math.max(...values)];
@@ -53,7 +54,7 @@ function headPath(a, b, radius, width, bowed) {
   const bow = bowed ? 0.12 * towards(a, b).length : 0;
   const straight = towards(a, b).u;
   const middle = [(a[0] + b[0]) / 2 - straight[1] * bow, (a[1] + b[1]) / 2 + straight[0] * bow];
-  const { u } = towards(middle, b); // a bowed edge arrives from its bow
+  const { u } = towards(middle, b); // The head of a bowed edge points along the end of the curve.
   const tip = [b[0] - u[0] * (radius + 2), b[1] - u[1] * (radius + 2)];
   const back = [tip[0] - u[0] * (9 + width), tip[1] - u[1] * (9 + width)];
   const half = 4 + width / 2;
@@ -110,7 +111,7 @@ function drawNode(data, panel, i, point, radius) {
 }
 
 function drawStar(radius) {
-  // At the disc's upper left, so that the node's own colour is seen.
+  // The star is at the upper left of the disc, where it does not cover the colour of the node.
   const size = 1.2 * Math.max(radius, 12);
   const tips = Array.from({ length: 10 }, (_, i) => {
     const [far, angle] = [i % 2 ? 0.42 * size : size, Math.PI * (i / 5 - 0.5)];
@@ -132,7 +133,7 @@ function drawPanel(data, number, points, height, radius) {
   svg.append(world);
   stage.append(svg);
   const known = new Set(data.edges.map(([s, t]) => `${s} ${t}`));
-  // The weakest first, so that the strongest lie on top.
+  // The weakest edges are drawn first, so that the strongest are on top.
   const order = panel.edges.map((_, i) => i).sort((i, j) => Math.abs(panel.edges[i]) - Math.abs(panel.edges[j]));
   const edges = new Array(order.length);
   order.forEach((i, rank) => {
@@ -153,13 +154,14 @@ function drawPanel(data, number, points, height, radius) {
   return { section, stage, svg, world, edges, nodes, names };
 }
 
-// The ring of the explained node needs room.
+// The distance from a node to its name: the explained node has a ring, which needs more room.
 const beside = (data, radius, i) => radius[i] + (data.explained.includes(i) ? 11 : 5);
-// Letters of East Asia and pictures are wider than others.
+// The width of a text in letters: East Asian letters and pictograms are wider than others.
 const wide = (text) => [...text].reduce((sum, letter) => sum + (letter.codePointAt(0) > 0x2e7f ? 1.7 : 1), 0);
 
 function nameSome(data, points, radius, panels, scale) {
-  // A name is shown where it hides neither another nor a strong node, strongest first; when zoomed in, nearly all are.
+  // A name is shown if it covers neither another name nor a strong node; strong nodes get their names first. When the
+  // reader zooms in, more names fit.
   const pixel = VIEW / (panels[0].stage.clientWidth || 400) / scale;
   const size = 11.5 * pixel;
   const taken = points.flatMap(([x, y], i) => (
@@ -177,7 +179,7 @@ function nameSome(data, points, radius, panels, scale) {
     const reach = start + 0.62 * size * wide(data.labels[i]);
     const right = [x + start, y - 0.6 * size, x + reach, y + 0.6 * size];
     const left = [x - reach, right[1], x - start, right[3]];
-    // At its right, if that is within the panel; the explained node is named whatever is there.
+    // The name goes to the right of the node if there is room, or else to the left. The explained node always has one.
     const side = right[2] < VIEW && free(i, right) ? "start" : left[0] > 0 && free(i, left) ? "end" : null;
     if (side === null && !data.explained.includes(i)) continue;
     sides.set(i, side ?? "start");
@@ -194,7 +196,7 @@ function nameSome(data, points, radius, panels, scale) {
 }
 
 function nearestEdge(data, points, edges, x, y, reach) {
-  // The shown edge that passes closest to a point, if one passes within reach. Bowed ones count as straight.
+  // Return the visible edge nearest to a point, or null if none is within reach. Bowed edges are treated as straight.
   let best = null;
   let least = reach;
   data.edges.forEach(([s, t], i) => {

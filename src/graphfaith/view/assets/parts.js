@@ -1,5 +1,5 @@
-// What the other files are made of. Everything on the page is text nodes and attributes: nothing that came with the
-// data is ever parsed as HTML.
+// Helpers of the other files. The page is built from text nodes and attributes only: no text of the data is ever parsed
+// as HTML.
 const SVG = "http://www.w3.org/2000/svg";
 const VIEW = 1000; // units across a panel
 const root = document.documentElement;
@@ -24,16 +24,16 @@ function short(value) {
   return (value > 0 ? "+" : "") + text.replaceAll("-", "\u2212");
 }
 
-// A name within a sentence: one that reads from right to left must not turn the rest of the line.
+// Isolate a name within a sentence, so that a right-to-left name does not change the direction of the rest of the line.
 const isolate = (name) => `\u2068${name}\u2069`;
 
-// What the reader did, and what came of it; an error stays until the next thing is done.
+// Show the result of an action of the reader. An error remains visible until the next action.
 function say(text, wrong = false) {
   by("status").textContent = wrong ? "" : text;
   by("wrong").textContent = wrong ? text : "";
 }
 
-// What the pointer is on: it may not cover an error.
+// Show a text about the element under the pointer. It does not replace an error.
 function hint(text) {
   by("status").textContent = text;
 }

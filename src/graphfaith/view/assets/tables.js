@@ -1,5 +1,5 @@
-// How far to believe each explanation, and its scores as numbers.
-const BAR = 600; // units across a bar
+// The unfaithfulness of each explanation as a bar, and its scores in tables.
+const BAR = 600; // width of a bar in units
 
 function drawBars(data) {
   const holder = by("bars");
@@ -8,7 +8,8 @@ function drawBars(data) {
   const error = (panel) => panel.relative_stderr ?? 0;
   const known = data.panels.filter((panel) => panel.relative !== null);
   const largest = Math.max(0, ...known.map((panel) => panel.relative + error(panel)));
-  // Up to twice the dashed line; where all are far below it, as far as the longest bar, so that they can be compared.
+  // The axis ends at twice the dashed line at most. If all bars are far below the line, it ends at the longest bar, so
+  // that they can be compared.
   const most = largest < 0.2 ? Math.max(1.15 * largest, 1e-6) : Math.min(2, Math.max(1.05, largest));
   const reach = (value) => fixed(BAR * Math.min(1, Math.max(0, value / most)));
   for (const panel of data.panels) {
@@ -68,7 +69,7 @@ function drawTable(id, title, heads, rows, choose) {
     head.querySelectorAll("th").forEach((other) => other.setAttribute("aria-sort", "none"));
     cell.setAttribute("aria-sort", up ? "ascending" : "descending");
     const turn = up ? 1 : -1;
-    const number = (row) => row.values[column - 1] ?? (up ? Infinity : -Infinity); // blanks last
+    const number = (row) => row.values[column - 1] ?? (up ? Infinity : -Infinity); // Rows without a value are last.
     lines.sort((a, b) => (column === 0
       ? turn * text(a.row).localeCompare(text(b.row), undefined, { numeric: true })
       : turn * (number(a.row) - number(b.row)) || 0));
@@ -89,7 +90,7 @@ function drawTable(id, title, heads, rows, choose) {
   holder.append(grid);
   section.append(caption, holder);
 
-  // The table is one stop of the Tab key; within it, arrow keys go from row to row.
+  // The Tab key reaches the table as one element; inside it, the arrow keys go from row to row.
   holder.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!choose || !step || lines.length === 0) return;
@@ -104,7 +105,7 @@ function drawTable(id, title, heads, rows, choose) {
     try {
       await navigator.clipboard.writeText(table.map((line) => line.join("\t")).join("\n"));
       say(`${title}: copied.`);
-    } catch { // a frame or a file may not be let near the clipboard
+    } catch { // A page in a frame or from a file may have no access to the clipboard.
       getSelection().selectAllChildren(grid);
       say(`${title}: selected; copy with Ctrl+C.`);
     }
@@ -122,7 +123,7 @@ function drawTable(id, title, heads, rows, choose) {
 function drawTables(data, choose) {
   const heads = data.panels.map((panel) => panel.title);
   const strength = (values) => Math.max(...values.map(Math.abs));
-  const score = (value, scale) => (scale ? value * scale : null); // without a scale there are no scores of that kind
+  const score = (value, scale) => (scale ? value * scale : null); // Without a scale there are no scores of that kind.
   const strongest = (rows) => rows.sort((a, b) => b.strength - a.strength).slice(0, data.top);
   const loops = data.names.map((name, i) => ({
     what: { node: i }, names: [name], loop: true, strength: strength(data.panels.map((panel) => panel.loops[i])),

@@ -1,4 +1,7 @@
-"""Questions under way: one that is being answered is waited for, and never answered twice at the same time."""
+"""A cache of answers in which the same question is never computed twice at the same time.
+
+A thread that asks a question which another thread is computing waits for that result.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ V = TypeVar("V")
 
 
 class Flights(Generic[V]):
-    """Answers by question, of which the last ``keep`` are kept.
+    """A cache of the answers to the last ``keep`` questions.
 
     >>> flights = Flights(keep=2)
     >>> flights.get("6 x 7", lambda: 42), flights.get("6 x 7", lambda: 1 / 0)
@@ -25,26 +28,27 @@ class Flights(Generic[V]):
         self._flights: OrderedDict[Hashable, Future[V]] = OrderedDict()
 
     def get(self, question: Hashable, answer: Callable[[], V]) -> V:
-        """The answer: from before, from whoever is working it out, or worked out here and now."""
+        """Return the answer from the cache, from another thread that is computing it, or by calling ``answer``."""
         with self._lock:
             flight = self._flights.get(question)
-            mine = flight is None
+            is_new = flight is None
             if flight is None:
                 flight = self._flights[question] = Future()
             self._flights.move_to_end(question)
-        if mine:
+        if is_new:
             try:
                 flight.set_result(answer())
             except BaseException as error:
-                with self._lock:  # all who wait hear of it, but it may be asked again
+                # All waiting threads get the error, but it is not cached: a later call computes the answer again.
+                with self._lock:
                     self._flights.pop(question, None)
                 flight.set_exception(error)
             else:
-                self._forget()
+                self._forget_oldest()
         return flight.result()
 
-    def _forget(self) -> None:
+    def _forget_oldest(self) -> None:
         with self._lock:
-            landed = [question for question, flight in self._flights.items() if flight.done()]
-            for question in landed[: max(len(landed) - self.keep, 0)]:
+            done = [question for question, flight in self._flights.items() if flight.done()]
+            for question in done[: max(len(done) - self.keep, 0)]:
                 del self._flights[question]
