@@ -220,7 +220,7 @@ def _lowest(scores: Sequence[Unfaithfulness], others: Sequence[Sequence[Unfaithf
 
 def _mean(scores: Sequence[Unfaithfulness]) -> dict[str, float]:
     values = torch.tensor([score.value for score in scores], dtype=torch.float64)
-    zero = sum(score.change for score in scores) / len(scores)
+    zero = sum(score.delta_zero for score in scores) / len(scores)
     mean = float(values.mean())
     spread = float(values.std()) / math.sqrt(len(scores)) if len(scores) > 1 else scores[0].stderr
     relative = mean / zero if zero > 0 else (0.0 if mean == 0 else math.inf)

@@ -16,7 +16,7 @@ from .._base.stages import stage, timed
 from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood, Perturbations, as_neighborhood
 from ..surrogate.difference import AnchoredModel, DifferenceModel, bending, carried, energy
-from ..surrogate.estimate import estimated
+from ..surrogate.estimate import estimate_unfaithfulness
 from ..surrogate.propagation import MOMENTS, Propagation
 from ..surrogate.sensitivity import Sensitivity, gradients_at
 from ..surrogate.solve import ridge
@@ -188,7 +188,7 @@ class AnchoredKEC(FaithfulExplainer):
         if errors["zero"] <= noise:  # nothing happens to F; its gradient says as much, and what X would do
             chosen = "saliency" if errors["saliency"] <= noise else "zero"
         p = terms.model(fit, kind) if chosen == "anchored" else terms.simple(chosen, kind)
-        p.estimate = estimated(left[chosen], change, noise, str(self.neighborhood), self.seed)
+        p.estimate = estimate_unfaithfulness(left[chosen], change, noise, str(self.neighborhood), self.seed)
         p.in_sample_error = fit.solution.error if chosen == "anchored" else errors[chosen]
         p.fit_samples, p.chosen = count, chosen
         return p

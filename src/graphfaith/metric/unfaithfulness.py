@@ -22,7 +22,7 @@ from ..explanation.masks import target_of
 from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood, Perturbations, as_neighborhood
 from ..surrogate.difference import DifferenceModel, LinearModel, SubgraphModel
-from ..surrogate.estimate import Unfaithfulness, estimated
+from ..surrogate.estimate import Unfaithfulness, estimate_unfaithfulness
 
 # Explainers of PyG whose result is a mask in [0, 1] that multiplies the graph: p(X, A) = F(X_s, A_s).
 _MASK_LEARNERS = (GNNExplainer, PGExplainer, GraphMaskExplainer, AttentionExplainer)
@@ -67,7 +67,7 @@ def unfaithfulness_of(
     residuals, delta = residuals_of(target, models, near, num_samples, seed)
     # A change of F no larger than its rounding is no change.
     noise = 4 * torch.finfo(target.computation_graph.x.dtype).eps * target.scale
-    return [estimated(residual, delta, noise**2, str(near), seed) for residual in residuals]
+    return [estimate_unfaithfulness(residual, delta, noise**2, str(near), seed) for residual in residuals]
 
 
 def residuals_of(
