@@ -1,5 +1,9 @@
 """Explanations of graph neural networks, with a number and an error bar that say how far to trust them."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from ._base.errors import (
     DataError,
     GraphfaithError,
@@ -30,7 +34,9 @@ from .sampling.neighborhood import (
 from .surrogate.difference import AnchoredModel, DifferenceModel, KHopModel, LinearModel, SubgraphModel
 from .surrogate.estimate import Unfaithfulness
 from .testing import CheckFailure, CheckResult, check_explainer
-from .view import figure, page, show
+
+if TYPE_CHECKING:
+    from .view import figure, page, show
 
 __all__ = [
     "KEC",
@@ -84,3 +90,12 @@ __all__ = [
     "top_nodes",
     "unfaithfulness_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The view loads matplotlib, which takes longer than to explain a node, and most programs never draw.
+    if name in ("figure", "page", "show"):
+        from . import view
+
+        return getattr(view, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
