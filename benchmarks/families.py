@@ -121,7 +121,7 @@ def compare(model, data, extra, nodes, near, **options):
         target = gf.Target(model, data.x, data.edge_index, node, **extra)
         scores.append(gf.unfaithfulness_of(target, [e.difference_model for e in explanations], near, 500, seed=1))
     for name, column in zip(made, zip(*scores, strict=True), strict=True):
-        value, change = torch.tensor([(s.value, s.change) for s in column], dtype=torch.float64).T
+        value, change = torch.tensor([(s.value, s.delta_zero) for s in column], dtype=torch.float64).T
         ratio = value.mean() / change.mean()  # its error is that of the linearised ratio, over nodes
         found[name] = float(ratio), float((value - ratio * change).std() / change.mean() / len(value) ** 0.5)
     return made["KEC"], seconds, statistics.mode(e.normalization for e in made["KEC auto"]), found

@@ -67,7 +67,7 @@ def main():
             own = graph_of_edge == graph
             auc.append(roc_auc_score(batch.motif_edge[own], explanation.edge_mask[own].abs()))
             scores.append(gf.general_unfaithfulness(explainer, explanation, NEAR, 500, seed=1))
-        value, change = torch.tensor([(s.value, s.change) for s in scores], dtype=torch.float64).T
+        value, change = torch.tensor([(s.value, s.delta_zero) for s in scores], dtype=torch.float64).T
         ratio = value.mean() / change.mean()
         error = (value - ratio * change).std() / change.mean() / len(scores) ** 0.5
         print(f"| {name} | {mean(auc)} | {ratio:.2g} ± {error:.1g} | {seconds:.2f} |", flush=True)

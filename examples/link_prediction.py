@@ -29,7 +29,7 @@ METHODS = {
 
 def relative(scores):
     """The mean of Delta(p) over that of Delta(0), with its standard error over links, as text."""
-    value, change = torch.tensor([(s.value, s.change) for s in scores], dtype=torch.float64).T
+    value, change = torch.tensor([(s.value, s.delta_zero) for s in scores], dtype=torch.float64).T
     ratio = value.mean() / change.mean()
     return f"{ratio:.2g} ± {(value - ratio * change).std() / change.mean() / len(scores) ** 0.5:.2g}"
 

@@ -4,6 +4,8 @@
 ``torch_geometric.explain.Explainer``. Everything else lives in its room; ``docs/architecture.md`` leads through them.
 """
 
+from __future__ import annotations
+
 from ._base.errors import (
     DataError,
     GraphfaithError,

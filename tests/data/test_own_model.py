@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from graphfaith.compare import ALL_METHODS
 from rich.console import Console
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
@@ -21,7 +22,6 @@ import graphfaith as gf
 from graphfaith import cli
 from graphfaith._base.errors import InputError, ModelError, UnsupportedError
 from graphfaith.cli import source
-from graphfaith.compare import ALL_METHODS
 from graphfaith.data.own_model import load_model
 from graphfaith.explanation import archive
 from graphfaith.model.arguments import arguments_for, in_precision_of

@@ -42,8 +42,9 @@ CHANGES = {
     "a flag": lambda model: setattr(model, "reads", False),
     "an entry of a dictionary": lambda model: model.options.update(scale=2.0),
     "an entry of a list": lambda model: model.steps.__setitem__(0, 3.0),
-    "a write to a parameter": lambda model: model.conv.lin.weight.data.add_(0) is None
-    or torch.nn.init.zeros_(model.conv.bias),
+    "a write to a parameter": lambda model: (
+        model.conv.lin.weight.data.add_(0) is None or torch.nn.init.zeros_(model.conv.bias)
+    ),
     "another parameter": lambda model: setattr(model.conv, "bias", torch.nn.Parameter(torch.ones(2))),
     "a write to a buffer": lambda model: model.shift.add_(1.0),
     "another layer": lambda model: setattr(model, "conv", GCNConv(3, 2)),

@@ -20,6 +20,7 @@ from urllib.parse import urlencode
 
 import pytest
 import torch
+from graphfaith.subject import Subject
 from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 from typer.testing import CliRunner
@@ -27,7 +28,6 @@ from typer.testing import CliRunner
 from graphfaith._base.errors import InputError, OutputError, UnsupportedError
 from graphfaith.cli import app
 from graphfaith.model.task import Task
-from graphfaith.subject import Subject
 from graphfaith.view.live.desk import Desk, Question
 from graphfaith.view.live.flights import Flights
 from graphfaith.view.live.server import Server, check_loopback
@@ -259,9 +259,9 @@ class TestAnswers:
             ({"index": "1_0"}, "'1_0' is not the id"),
             ({"index": "\uff11"}, "is not the id"),
             ({"name": "tank 3"}, "once: by its index, or by its name"),
-            ({"near": "all"}, "name one neighbourhood"),
-            ({"index": ""}, "name one index"),
-            ({"index": [1, 2]}, "name one index"),
+            ({"near": "all"}, "give one neighbourhood"),
+            ({"index": ""}, "give one index"),
+            ({"index": [1, 2]}, "give one index"),
             ({"near": "U(B,0.5)"}, "U(B,0.5)"),
             ({"near": "U(A,-1)"}, "sigma must be above 0"),
             ({"other": 1}, "no field called 'other'"),

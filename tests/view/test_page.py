@@ -7,16 +7,16 @@ import hashlib
 import html
 import json
 import re
-from types import SimpleNamespace
 
 import pytest
 import torch
+from graphfaith.compare import explainer_for
 from torch_geometric.explain import Explanation
 from torch_geometric.nn import GCN
 
 import graphfaith as gf
 from graphfaith._base.errors import InputError, OutputError
-from graphfaith.compare import explainer_for
+from graphfaith.explanation.faithfulness import record_unfaithfulness
 from graphfaith.view.page import MOST_EDGES, as_script, page_data
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -74,10 +74,39 @@ class TestData:
         assert [value * panel["edge_scale"] for value in panel["loops"]] == [0.0, 1.0, 0.0]
 
     def test_unfaithfulness_and_neighbourhood(self) -> None:
-        found = SimpleNamespace(relative=0.0763, relative_stderr=0.0091, neighborhood="U(A,0.5)")
-        panel = data_of(gf.page(small(unfaithfulness=found)))["panels"][0]
+        one = small()
+        record_unfaithfulness(one, gf.Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "U(A,0.5)", 1))
+        panel = data_of(gf.page(one))["panels"][0]
         assert (panel["relative"], panel["relative_stderr"], panel["near"]) == (0.0763, 0.0091, "U(A,0.5)")
-        assert panel["share"] == "7.6 % ± 0.9 % unexplained"
+        assert (panel["share"], panel["estimate"]) == ("7.6 % ± 0.9 % unexplained", False)
+        assert panel["faithfulness"] == "7.6 % ± 0.9 % unexplained in U(A,0.5)"
+
+    def test_a_number_of_another_neighbourhood_than_that_of_the_fit_says_so(self) -> None:
+        one = small(neighborhood="B(A,0.5)")
+        record_unfaithfulness(one, gf.Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "U(A,0.5)", 1))
+        panel = data_of(gf.page(one))["panels"][0]
+        assert (panel["near"], panel["share"]) == ("B(A,0.5)", "7.6 % ± 0.9 % unexplained in U(A,0.5)")
+
+    def test_a_number_is_shown_only_beside_the_scores_it_is_of(self) -> None:
+        torch.manual_seed(0)
+        model = GCN(2, 4, num_layers=2, out_channels=2).eval()
+        shares = {}
+        for method in ("kec", "anchored-kec"):
+            explainer = explainer_for(model, method, "U(A,0.5)", samples=60)
+            explanation = explainer(torch.rand(3, 2), PATH, index=1)
+            shares[method] = [data_of(gf.page(explanation))["panels"][0]]
+            score = gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", 50)
+            shares[method].append(data_of(gf.page(explanation))["panels"][0])
+            assert shares[method][1]["relative"] == pytest.approx(score.relative, rel=1e-3)
+            assert shares[method][1]["estimate"] is False
+            explanation.edge_mask[0] += 1.0
+            shares[method].append(data_of(gf.page(explanation))["panels"][0])
+        assert [panel["share"] for panel in shares["kec"][::2]] == ["", ""]
+        assert [panel["relative"] for panel in shares["kec"][::2]] == [None, None]
+        unscored, _, edited = shares["anchored-kec"]
+        assert re.fullmatch(r"about .* unexplained, by its own estimate", unscored["share"])
+        assert unscored["estimate"] is True
+        assert (edited["share"], edited["faithfulness"], edited["relative"]) == ("", "", None)
 
     def test_features_of_one_name_stay_apart(self) -> None:
         one = small(x=torch.ones(3, 3), node_mask=torch.tensor([[1.0, -4.0, 2.0]]), feature_names=["a", "a", "b"])
@@ -155,7 +184,7 @@ class TestSize:
         assert len(data_of(text)["features"]) == 100
 
     def test_too_many_panels(self) -> None:
-        with pytest.raises(InputError, match="at most 12 panels, not 13"):
+        with pytest.raises(InputError, match=r"at most 12 panels \(got 13\)"):
             page_data([small()] * 13)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
+from graphfaith.compare import explainer_for
 from playwright.sync_api import Browser, Locator, Page, expect
 from torch_geometric.explain import Explanation
+from torch_geometric.nn import GCN
 
 import graphfaith as gf
 from browsing import Watched, serious, watched
+from graphfaith.explanation.faithfulness import record_unfaithfulness
 
 BLUE, RED = "rgb(33, 102, 172)", "rgb(178, 24, 43)"
 HOSTILE = [
@@ -27,7 +29,11 @@ HOSTILE = [
 ]
 
 
-def wheel(**fields: object) -> Explanation:
+def share(relative: float, error: float, neighborhood: str = "U(A,0.5)") -> gf.Unfaithfulness:
+    return gf.Unfaithfulness(relative, error, relative, error, 1.0, 500, neighborhood, 1)
+
+
+def wheel(score: gf.Unfaithfulness | None = share(0.2, 0.05), **fields: object) -> Explanation:  # noqa: B008
     """Node 0 explained, with spokes to 1 to 5 of falling strength; two of them negative."""
     spokes = torch.tensor([[0, 0, 0, 0, 0], [1, 2, 3, 4, 5]])
     edge_index = torch.cat([spokes, spokes.flip(0)], dim=1)
@@ -38,17 +44,15 @@ def wheel(**fields: object) -> Explanation:
         "index": torch.tensor(0),
         "method": "One",
         "node_names": ["hub", "b10", "b9", "b8", "b7", "b6"],
-        "unfaithfulness": SimpleNamespace(relative=0.2, relative_stderr=0.05, neighborhood="U(A,0.5)"),
     }
-    return Explanation(**(default | fields))
+    explanation = Explanation(**(default | fields))
+    if score is not None:
+        record_unfaithfulness(explanation, score)
+    return explanation
 
 
 def other() -> Explanation:
-    return wheel(
-        method="Two",
-        edge_mask=torch.tensor([-1.0, 2.0, 3.0, 4.0, 5.0]).repeat(2),
-        unfaithfulness=SimpleNamespace(relative=0.8, relative_stderr=0.1, neighborhood="U(A,0.5)"),
-    )
+    return wheel(share(0.8, 0.1), method="Two", edge_mask=torch.tensor([-1.0, 2.0, 3.0, 4.0, 5.0]).repeat(2))
 
 
 @pytest.fixture
@@ -406,30 +410,45 @@ class TestBars:
         expect(two.locator("#bars")).to_contain_text("20 % \u00b1 5 % unexplained in U(A,0.5)")
 
     def test_every_method_has_a_line(self, quiet: Watched, tmp_path: Path) -> None:
-        endless = SimpleNamespace(relative=float("inf"), relative_stderr=float("nan"), value=0.3, stderr=0.0)
-        three = [wheel(), wheel(method="Two", unfaithfulness=endless), wheel(method="Three", unfaithfulness=None)]
-        gf.page(three, tmp_path / "x.html")
+        endless = gf.Unfaithfulness(0.3, 0.0, float("inf"), 0.0, 0.0, 500, "B(A,0.5)", 1)
+        gf.page([wheel(), wheel(endless, method="Two"), wheel(None, method="Three")], tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
         assert page.locator("#bars dt").all_inner_texts()[:3] == ["One", "Two", "Three"]
-        expect(page.locator("#bars")).to_contain_text("\u0394 = 0.3 where the model does not change")
+        expect(page.locator("#bars")).to_contain_text("\u0394(p) = 0.3 in B(A,0.5), where F does not change")
         expect(page.locator("#bars")).to_contain_text("not measured")
         expect(page.locator("#bars rect")).to_have_count(1)
 
     def test_small_ones_can_be_compared(self, quiet: Watched, tmp_path: Path) -> None:
-        shares = [SimpleNamespace(relative=r, relative_stderr=0.0005, neighborhood="U(A,0.5)") for r in (0.001, 0.02)]
-        gf.page([wheel(method=str(i), unfaithfulness=one) for i, one in enumerate(shares)], tmp_path / "x.html")
+        shares = [share(relative, 0.0005) for relative in (0.001, 0.02)]
+        gf.page([wheel(score, method=str(i)) for i, score in enumerate(shares)], tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
         widths = [float(page.locator("#bars rect").nth(i).get_attribute("width")) for i in range(2)]
         assert widths[1] > 500
         assert page.locator(".axis").inner_text().split() == ["0", "%", "2.36", "%"]
 
+    def test_an_estimate_is_marked_in_words_and_in_its_bar(self, quiet: Watched, tmp_path: Path) -> None:
+        torch.manual_seed(0)
+        ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
+        explainer = explainer_for(
+            GCN(2, 4, num_layers=2, out_channels=2).eval(), "anchored-kec", "U(A,0.5)", samples=60
+        )
+        estimated, scored = (explainer(torch.rand(4, 2), ring, index=1) for _ in range(2))
+        gf.general_unfaithfulness(explainer, scored, "B(A,0.5)", 50)
+        gf.page([estimated, scored], tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        expect(page.locator("#bars rect")).to_have_count(2)
+        expect(page.locator("#bars rect.estimate")).to_have_count(1)
+        lines = [text for text in page.locator("#bars dd").all_inner_texts() if "unexplained" in text]
+        assert lines[0].endswith("unexplained in U(A,0.5), by its own estimate")
+        assert lines[1].endswith("unexplained in B(A,0.5)")
+        assert page.locator(".panel").first.get_by_text("by its own estimate").is_visible()
+
     def test_none_where_nothing_is_known(self, quiet: Watched, tmp_path: Path) -> None:
-        gf.page(wheel(unfaithfulness=None), tmp_path / "x.html")
+        gf.page(wheel(None), tmp_path / "x.html")
         assert quiet.open(tmp_path / "x.html").get_by_text("How far to believe it").is_hidden()
 
     def test_no_bar_leaves_the_picture(self, quiet: Watched, tmp_path: Path) -> None:
-        worse = SimpleNamespace(relative=40.0, relative_stderr=3.0, neighborhood="B(A,0.5)")
-        gf.page(wheel(unfaithfulness=worse), tmp_path / "x.html")
+        gf.page(wheel(share(40.0, 3.0, "B(A,0.5)")), tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
         assert float(page.locator("#bars rect").get_attribute("width")) <= 600
         expect(page.locator("#bars")).to_contain_text("beyond this bar")

@@ -18,7 +18,7 @@ from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood
 from ..sampling.perturbations import Perturbations
 from ..surrogate.difference import AnchoredModel, DifferenceModel, bending, carry, energy
-from ..surrogate.estimate import estimated
+from ..surrogate.estimate import estimate_unfaithfulness
 from ..surrogate.propagation import MOMENTS, Propagation
 from ..surrogate.sensitivity import Sensitivity, gradients_at
 from ..surrogate.solve import ridge
@@ -161,7 +161,7 @@ class AnchoredKEC(FittedExplainer):
         if errors["zero"] <= noise:  # nothing happens to F; its gradient says as much, and what X would do
             chosen = "saliency" if errors["saliency"] <= noise else "zero"
         p = terms.model(fit, kind) if chosen == "anchored" else terms.simple(chosen, kind)
-        p.estimate = estimated(left[chosen], change, noise, str(self.neighborhood), self.seed)
+        p.estimate = estimate_unfaithfulness(left[chosen], change, noise, str(self.neighborhood), self.seed)
         p.in_sample_error = fit.solution.error if chosen == "anchored" else errors[chosen]
         p.fit_samples, p.chosen = count, chosen
         return p

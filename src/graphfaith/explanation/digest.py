@@ -1,20 +1,23 @@
-"""A digest of the scores of an explanation, by which one that was edited is told from a fresh one."""
+"""Digests of the scores of an explanation, which tell edited scores from those that were fitted or measured."""
 
 from __future__ import annotations
 
-from functools import cache
+import hashlib
 
-import numpy as np
+import torch
 from torch import Tensor
 from torch_geometric.explain import Explanation
 
 from ..graph.computation_graph import ComputationGraph
-from ..sampling.draw import UInt64, keys
+from ..surrogate.difference import SubgraphModel
+from .scores import num_nodes_of
+
+_MASKS = ("node_mask", "edge_mask", "self_loop_score")
 
 
 def scores_digest(explanation: Explanation, part: ComputationGraph) -> str:
-    """A digest of the scores on the computation graph, by which an edited explanation is told from a fresh one."""
-    nodes, edges, loops = (explanation.get(key) for key in ("node_mask", "edge_mask", "self_loop_score"))
+    """Return the digest of the scores on the computation graph ``part``, which may be far smaller than the graph."""
+    nodes, edges, loops = (explanation.get(name) for name in _MASKS)
     return digest_of(
         nodes if nodes is None or nodes.size(0) == 1 else nodes[part.nodes[: part.num_visible]],
         None if edges is None else edges[part.edge_id[part.edge_id >= 0]],
@@ -22,31 +25,44 @@ def scores_digest(explanation: Explanation, part: ComputationGraph) -> str:
     )
 
 
-def digest_of(*scores: Tensor | None) -> str:
-    """The digest of scores: of the rows of nodes, of the edges that were given, and of self-loops.
+def current_digest(explanation: Explanation) -> str | None:
+    """Return the digest of the scores that the explanation has now; None if its parts do not fit together.
 
-    It is against slips, not against forgers: sum_i k_i w_i mod 2^64 over words w_i and odd keys k_i, which is several
-    times faster than a cryptographic one. The upper half of a word is mixed into the lower one before: all signs turned
-    would otherwise be a sum of 2^63, and so nothing.
+    Where the explanation carries the p that was fitted, the scores are those of p's computation graph: F does not
+    depend on any other. Otherwise they are all scores of the graph. A subgraph's p counts as none, because it is not
+    saved with an explanation, and the digest has to be the same after loading.
     """
-    total = 0
-    for part in scores:
-        data = b"" if part is None else part.detach().contiguous().numpy().reshape(-1).view(np.uint8)
-        words = np.frombuffer(data, dtype=np.uint64, count=len(data) // 8)
-        rest = int.from_bytes(bytes(data[8 * len(words) :]), "little")
-        total = (total + 1) * _STEP + 8 * len(data) + rest
-        for start in range(0, len(words), _BLOCK):
-            block = words[start : start + _BLOCK]
-            block = block ^ (block >> np.uint64(32))
-            total = total * _STEP + int(np.dot(block, _digest_keys()[: len(block)]))
-        total &= (1 << 64) - 1
-    return f"{total:016x}"
+    model = explanation.get("difference_model")
+    part = None if isinstance(model, SubgraphModel) else getattr(model, "graph", None)
+    if not isinstance(part, ComputationGraph):
+        # The edges belong to it, so that a smaller graph with the same scores of columns has another digest.
+        masks = [explanation.get(name) for name in (*_MASKS, "edge_index")]
+        return f"{num_nodes_of(explanation)} nodes, {digest_of(*masks)}"
+    return scores_digest(explanation, part) if _fits(explanation, part) else None
 
 
-_STEP = 0x9E3779B97F4A7C15
-_BLOCK = 1 << 15  # words
+def _fits(explanation: Explanation, part: ComputationGraph) -> bool:
+    """Return whether the ids of the computation graph are those of this graph, and not of one it was cut from."""
+    num_nodes, num_edges = part.size
+    edge_index = explanation.get("edge_index")
+    if num_nodes_of(explanation) != num_nodes or edge_index is None or edge_index.size(1) != num_edges:
+        return False
+    lengths = {"node_mask": (1, num_nodes), "edge_mask": (num_edges,), "self_loop_score": (num_nodes,)}
+    masks = {name: explanation.get(name) for name in _MASKS}
+    return all(mask is None or len(mask) in lengths[name] for name, mask in masks.items())
 
 
-@cache
-def _digest_keys() -> UInt64:
-    return keys(0, "digest", np.arange(_BLOCK)) | np.uint64(1)
+def digest_of(*scores: Tensor | None) -> str:
+    """Return the digest of several tensors: of their types, shapes and bytes. None differs from an empty tensor.
+
+    >>> digest_of(torch.zeros(0), None) == digest_of(None, torch.zeros(0))
+    False
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for values in scores:
+        if values is None:
+            digest.update(b"none;")
+            continue
+        digest.update(f"{values.dtype} {list(values.shape)};".encode())
+        digest.update(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Between PyG's way to call an explainer and ours: from its arguments to a Target, from scores to its masks."""
+"""From PyG's arguments of an explainer to a Target, and from scores on the computation graph to PyG's masks."""
 
 from __future__ import annotations
 
@@ -22,31 +22,32 @@ from ..surrogate.difference import DifferenceModel
 from .digest import digest_of
 from .signed import SignedExplanation
 
-# PyG puts the model's arguments on the explanation, where these names are taken.
+# PyG stores the model's arguments on the explanation, where these names are taken.
 OWN_FIELDS = (
     *("x", "edge_index", "target", "prediction", "index", "node_mask", "edge_mask"),
     *("self_loop_score", "difference_model", "edge_route", "num_hops", "scores_digest"),
+    *("unfaithfulness", "scored_digest"),
     *("method", "neighborhood", "in_sample_error", "normalization", "node_names", "feature_names"),
     *("estimate", "fit_samples", "chosen"),
     *("evaluations", "rollouts", "budget_spent"),
 )
-_MAPPED = 1 << 20  # bytes from which on a mask has pages of its own
+_MAPPED = 1 << 20  # A mask of at least so many bytes has memory pages of its own.
 
 
 class Explained(Protocol):
-    """What an explanation has to know of the target it is of."""
+    """What an explanation has to know of the target that it explains."""
 
     @property
     def computation_graph(self) -> ComputationGraph:
-        """Where the scores are."""
+        """The computation graph, which has all the scores."""
 
     @property
     def route(self) -> Route:
-        """What A is."""
+        """What A is: the model's edge weight, or PyG's mask on messages."""
 
     @property
     def num_hops(self) -> int:
-        """M."""
+        """The number of hops M."""
 
 
 def explain(
@@ -60,12 +61,12 @@ def explain(
     edge_mask_type: MaskType | None,
     **extra: Any,
 ) -> Explanation:
-    """Lay scores of the computation graph, [n, d] and [e], out over the whole graph in PyG's masks.
+    """Write scores of the computation graph, [n, d] and [e], into PyG's masks over the whole graph.
 
-    With ``node_mask_type`` "attributes" the node mask is the score of every feature. A mask on a whole node
-    multiplies its features, so its score ("object") is sum_c x_vc score_vc, and that of a column
+    With ``node_mask_type`` "attributes" the node mask holds the score of every feature. A mask on a whole node
+    multiplies its features, so a node's score ("object") is sum_c x_vc score_vc, and that of a column
     ("common_attributes") is sum_v x_vc score_vc. With ``as_mask`` the scores are such masks already, and None keeps
-    every feature; ``features_scored`` then tells a reader of the mask that its ones say nothing.
+    every feature; ``features_scored`` is then False, which says that the ones in the mask are no scores.
     """
     part = target.computation_graph
     num_nodes, num_edges = part.size
@@ -95,13 +96,13 @@ def explain(
     explanation["num_hops"] = target.num_hops
     for name, value in extra.items():
         explanation[name] = value
-    # That of scores_digest, from the scores before they were laid out.
+    # This equals scores_digest() of the explanation, without reading the scores back from the masks.
     explanation["scores_digest"] = digest_of(node_rows, given_score, loop_score)
     return explanation
 
 
 def _node_rows(part: ComputationGraph, scores: Tensor, kind: MaskType, as_mask: bool) -> Tensor:
-    """Rows of the node mask: those of the nodes F can see, or the only one of a mask of columns."""
+    """Return the rows of the node mask: those of the nodes F can see, or the only row of a mask of columns."""
     seen = scores[: part.num_visible]
     if kind == MaskType.attributes:
         return seen
@@ -111,12 +112,12 @@ def _node_rows(part: ComputationGraph, scores: Tensor, kind: MaskType, as_mask: 
 
 
 def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Zeros that take no time and no memory until they are written to: masks are as large as the whole graph."""
+    """Return zeros that take no time and no memory until written to, since masks are as large as the whole graph."""
     kind = _numpy_type(dtype)
     size = math.prod(shape) * kind.itemsize
     if size >= _MAPPED and hasattr(mmap, "MAP_ANONYMOUS"):
-        # calloc clears memory that was freed before, and numpy asks for pages of 2 MB, of which a row takes a whole
-        # one: a mask of Cora with 14 rows written took 15 MB and up to 2 ms so, and takes 0.2 MB and 0.1 ms.
+        # numpy would clear memory that was freed before, and use pages of 2 MB, so that each row written takes a whole
+        # page. A mask of Cora with 14 rows written took 15 MB and up to 2 ms that way; here it takes 0.2 MB and 0.1 ms.
         with contextlib.suppress(OSError):
             memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             return torch.from_numpy(np.frombuffer(memory, dtype=kind).reshape(shape))
@@ -125,12 +126,12 @@ def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 
 @cache
 def _numpy_type(dtype: torch.dtype) -> np.dtype[Any]:
-    found: np.dtype[Any] = torch.empty(0, dtype=dtype).numpy().dtype
-    return found
+    kind: np.dtype[Any] = torch.empty(0, dtype=dtype).numpy().dtype
+    return kind
 
 
 def target_of(explainer: Explainer, explanation: Explanation) -> Target:
-    """The F(X, A) that ``explanation`` explains, with the model of ``explainer`` as it is now."""
+    """Return the F(X, A) that ``explanation`` explains, with the present parameters of the model of ``explainer``."""
     if explanation.get("node_id") is not None:
         raise InputError("an excerpt of an explanation cannot be scored: score the explanation it was cut from")
     for name in ("x", "edge_index", "target"):
@@ -160,15 +161,15 @@ def make_target(
     kwargs: dict[str, Any],
     **options: Any,
 ) -> Target:
-    """A target in PyG's terms: ``labels`` has the class of every row of the output, ``config`` is a ModelConfig.
+    """Return a target from PyG's terms: ``labels`` is the class of every row of the output, ``config`` a ModelConfig.
 
-    ``kwargs`` are the model's, ``options`` those of :class:`Target`.
+    ``kwargs`` are those of the model, and ``options`` those of :class:`Target`.
     """
     for name in kwargs:
         if name in OWN_FIELDS:
             raise UnsupportedError(
-                f"the model's argument {name!r} has the name of a field of the explanation: wrap the model so that it "
-                "has another"
+                f"the model's argument {name!r} has the name of a field of the explanation: wrap the model so that "
+                "its argument has another name"
             )
     return Target(
         model,

@@ -1,11 +1,13 @@
-"""The scores of an explanation, whoever made it: read out of PyG's fields, checked, and put in order of strength.
+"""The one reader of explanations: it reads the scores of any PyG explanation, checks them and puts them in order.
 
-Everything is a few tensor operations whatever the size of the graph, on the CPU and in double precision.
+An explanation by plain PyG has ``node_mask`` and ``edge_mask`` at most; the fields that graphfaith adds are used where
+they exist. Everything is a few tensor operations, whatever the size of the graph, on the CPU and in double precision.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -20,26 +22,66 @@ Names = Sequence[str] | Mapping[int, str]
 
 
 class Entries(NamedTuple):
-    """Entries of A with their scores: every edge of the graph, then the self-loops that are scored but not in it."""
+    """Entries of A with their scores: every edge of the graph, then the scored self-loops that are no edges of it."""
 
     ends: Tensor  # [2, m] source and sink
     score: Tensor  # [m]
-    edge_id: Tensor  # [m] place in edge_index; -1 for a self-loop that is implied
+    edge_id: Tensor  # [m] place in edge_index; -1 for a self-loop that is not there
+
+
+@dataclass(frozen=True)
+class Scores:
+    """All scores of one explanation, float64 on the CPU; a kind of score that it does not have is None."""
+
+    num_nodes: int
+    num_nodes_known: bool  # False if the nodes were only counted from the ids that occur
+    edge_index: Tensor  # [2, E] without self-loops
+    edge: Tensor | None  # [E]
+    node: Tensor | None  # [N]
+    loop: Tensor | None  # [N]
+    feature: Tensor | None  # [d]
+    explained: tuple[int, ...]  # each node once
+    method: str
+    neighborhood: str  # in which the method was fitted
+    node_names: Sequence[Any] | None
+    feature_names: Sequence[Any] | None
+
+
+def read_scores(explanation: Explanation) -> Scores:
+    """Read and check an explanation as a picture shows it: self-loops apart from edges, and one score a feature."""
+    num_nodes, known = _count_nodes(explanation)
+    edge_index = edge_index_of(explanation)
+    edge, loop = _edge_and_loop_scores(explanation, edge_index, num_nodes)
+    is_loop = edge_index[0] == edge_index[1]
+    if edge is not None and bool(is_loop.any()):
+        loop = torch.zeros(num_nodes, dtype=torch.float64) if loop is None else loop
+        loop.index_add_(0, edge_index[0, is_loop], edge[is_loop])
+    node = scores_of_nodes(explanation)
+    return Scores(
+        num_nodes=num_nodes,
+        num_nodes_known=known,
+        edge_index=edge_index[:, ~is_loop],
+        edge=None if edge is None else edge[~is_loop],
+        node=None if node is None else node.double(),
+        loop=loop,
+        feature=_scores_of_features(explanation),
+        explained=tuple(dict.fromkeys(explained_nodes(explanation).tolist())),
+        method=str(explanation.get("method") or ""),
+        neighborhood=str(explanation.get("neighborhood") or ""),
+        node_names=names_of(explanation, "node_names"),
+        feature_names=names_of(explanation, "feature_names"),
+    )
 
 
 def entries(explanation: Explanation) -> Entries:
-    """The scores of edges and self-loops; of edges only where there is an ``edge_mask``."""
+    """Return the scores of edges and self-loops; those of edges only if there is an ``edge_mask``."""
     edge_index = edge_index_of(explanation)
-    edges = _vector(explanation, "edge_mask", edge_index.size(1))
-    loops = _vector(explanation, "self_loop_score", num_nodes_of(explanation))
+    edges, loops = _edge_and_loop_scores(explanation, edge_index, num_nodes_of(explanation))
     ends, scores = [edge_index[:, :0]], [torch.zeros(0, dtype=torch.float64)]
     edge_id = [torch.zeros(0, dtype=torch.int64)]
     if edges is not None:
         ends, scores, edge_id = [edge_index], [edges], [torch.arange(len(edges))]
     if loops is not None:
-        if edges is not None:
-            loops = loops.clone()
-            loops[edge_index[0, edge_index[0] == edge_index[1]]] = 0  # a loop of the graph is among its edges
         nodes = loops.nonzero().view(-1)
         ends.append(nodes.expand(2, -1))
         scores.append(loops[nodes])
@@ -47,12 +89,27 @@ def entries(explanation: Explanation) -> Entries:
     return Entries(torch.cat(ends, dim=1), torch.cat(scores), torch.cat(edge_id))
 
 
-def strongest(
-    scores: Tensor, k: int | None = None, sign: Sign | None = None, share: float | None = None
-) -> Tensor:  # fmt: skip
-    """Places of the scores that are not zero, the largest |score| first and of equal ones the first.
+def _edge_and_loop_scores(
+    explanation: Explanation, edge_index: Tensor, num_nodes: int
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return the scores of all edges, [E], and those of the self-loops that are no scored edges, [N].
 
-    At most ``k``; only those of one ``sign``; only the first that have together a ``share`` of the sum of |score|.
+    A self-loop in ``edge_index`` has its score in ``edge_mask``, and graphfaith repeats it in ``self_loop_score``. It
+    is one entry of A and counts once, as the metric counts it: the score in ``edge_mask`` holds.
+    """
+    edges = _vector(explanation, "edge_mask", edge_index.size(1))
+    loops = _vector(explanation, "self_loop_score", num_nodes)
+    if edges is not None and loops is not None:
+        loops = loops.clone()
+        loops[edge_index[0, edge_index[0] == edge_index[1]]] = 0
+    return edges, loops
+
+
+def strongest(scores: Tensor, k: int | None = None, sign: Sign | None = None, share: float | None = None) -> Tensor:
+    """Return the places of the scores that are not zero, the largest |score| first; of equal ones, the first one.
+
+    There are at most ``k``. With ``sign``, all have that sign. With ``share``, they are the fewest that have together
+    that share of the sum of |score|.
 
     >>> strongest(torch.tensor([0.0, -3.0, 1.0, 3.0]), 2).tolist()
     [1, 3]
@@ -65,12 +122,12 @@ def strongest(
         raise InputError(f'sign must be "+", "-" or None for both (got {sign!r})')
     wanted = scores != 0 if sign is None else scores > 0 if sign == "+" else scores < 0
     places = wanted.nonzero().view(-1)
-    if k is not None and k < len(places):  # the rest, which may be millions, need no order
+    if k is not None and k < len(places):  # There may be millions of others, which need not be sorted.
         places = places[scores[places].abs() >= scores[places].abs().topk(k).values[-1]]
     size, order = scores[places].abs().sort(descending=True, stable=True)
     if share is not None:
         if k is not None:
-            raise InputError("k and share both say how much to keep: give one")
+            raise InputError("k and share both say how much to keep: give one of them")
         if check_real(share, "share", above=0.0) > 1:
             raise InputError(f"share must be at most 1 (got {share!r})")
         total = size.cumsum(0)
@@ -80,10 +137,10 @@ def strongest(
 
 
 def node_scores(explanation: Explanation) -> Tensor:
-    """One score a node, [N]: the derivative with respect to a mask on the whole node.
+    """Return one score a node, [N]: the derivative with respect to a mask on the whole node.
 
-    A ``node_mask`` of type "object" has it. From one of type "attributes" it is sum_c x_vc score_vc; if the scores are
-    themselves a mask between 0 and 1, that is what the mask leaves of the node's features. A mask of one column is
+    A ``node_mask`` of type "object" holds it. From one of type "attributes" it is sum_c x_vc score_vc; if the scores
+    are themselves a mask between 0 and 1, that is what the mask leaves of the node's features. A mask of one column is
     taken for "object".
 
     >>> x, mask = torch.tensor([[1.0, 2.0], [3.0, 0.0]]), torch.tensor([[1.0, -1.0], [2.0, 5.0]])
@@ -92,57 +149,117 @@ def node_scores(explanation: Explanation) -> Tensor:
     """
     scores = scores_of_nodes(explanation)
     if scores is None:
-        raise InputError('scores of nodes need node_mask_type="object" or "attributes"')
+        raise InputError(
+            'scores of nodes need a method that scores features, and node_mask_type="object" or "attributes"'
+        )
     return scores
 
 
 def scores_of_nodes(explanation: Explanation) -> Tensor | None:
-    """:func:`node_scores`, or None if no node has a score of its own."""
-    mask, num_nodes = explanation.get("node_mask"), num_nodes_of(explanation)
+    """Return :func:`node_scores`, or None if no node has a score of its own."""
+    mask = node_mask_of(explanation)
+    if mask is None or mask.size(0) != num_nodes_of(explanation):
+        return None
+    if mask.size(1) == 1:
+        # Where x has one column, the mask may be of type "attributes" too. Its shape does not tell, so a mask of one
+        # column is one score a node whatever x is, and not multiplied by x.
+        return mask[:, 0]
+    return _products(explanation, mask).sum(dim=1)
+
+
+def _scores_of_features(explanation: Explanation) -> Tensor | None:
+    """Return one score a feature, [d]: the derivative with respect to a mask on the whole column, sum_v x_vc score_vc.
+
+    A ``node_mask`` of type "common_attributes", which has one row, holds it. None if no feature has a score.
+    """
+    mask = node_mask_of(explanation)
     if mask is None:
         return None
-    if not isinstance(mask, Tensor) or mask.dim() not in (1, 2) or mask.size(0) not in (1, num_nodes):
-        raise InputError(f"node_mask must be [{num_nodes}, d] or [1, d] (got {shape_of(mask)})")
-    if mask.size(0) != num_nodes:
-        return None
-    scores = numbers_of(mask, "node_mask", mask.dtype if mask.is_floating_point() else torch.float64)
-    if scores.dim() == 1 or scores.size(1) == 1:
-        return scores.reshape(-1)
+    if mask.size(0) != num_nodes_of(explanation):
+        return mask[0].double()
+    return None if mask.size(1) == 1 else _products(explanation, mask).sum(dim=0).double()
+
+
+def _products(explanation: Explanation, mask: Tensor) -> Tensor:
+    """Return x_vc score_vc, [N, d]. Without x they are unknown, and a sum of the scores alone is no node's score."""
     x = explanation.get("x")
     if not isinstance(x, Tensor) or x.shape != mask.shape:
         raise InputError(f"node_mask {list(mask.shape)} needs an x of the same shape (got {shape_of(x)})")
-    return (scores * x.detach().cpu()).sum(dim=1)
+    return _check_finite(mask * x.detach().cpu(), "node_mask times x")
+
+
+def node_mask_of(explanation: Explanation) -> Tensor | None:
+    """Return the scores in ``node_mask``, [N, d], [N, 1] or [1, d], checked; None if they say nothing.
+
+    A method that scores edges alone fills the mask with ones, because PyG asks for a mask, and sets
+    ``features_scored`` to False. Those ones are no scores.
+    """
+    mask, num_nodes = explanation.get("node_mask"), num_nodes_of(explanation)
+    if mask is None or explanation.get("features_scored") is False:
+        return None
+    if not isinstance(mask, Tensor) or mask.dim() not in (1, 2) or mask.size(0) not in (1, num_nodes):
+        raise InputError(f"node_mask must be a tensor [{num_nodes}, d] or [1, d] (got {shape_of(mask)})")
+    scores = numbers_of(mask, "node_mask", mask.dtype if mask.is_floating_point() else torch.float64)
+    return scores.unsqueeze(1) if scores.dim() == 1 else scores
 
 
 def num_nodes_of(explanation: Explanation) -> int:
-    """How many nodes the graph has; PyG would take the one row of a mask on columns for one node."""
+    """Return how many nodes the graph has."""
+    return _count_nodes(explanation)[0]
+
+
+def _count_nodes(explanation: Explanation) -> tuple[int, bool]:
+    """Return how many nodes the graph has, and whether that is known and not only the largest id that occurs.
+
+    The fields with one row a node are asked in the order of their weight: the input of F, the scores, the names. Where
+    they disagree, the check of the later one says so. PyG would take the one row of a mask on columns for one node.
+    """
     if isinstance(explanation, HeteroExplanation):
-        raise UnsupportedError("explanations of heterogeneous graphs are not supported")
+        raise UnsupportedError("explanations of heterogeneous graphs are not supported: convert with to_homogeneous()")
     if not isinstance(explanation, Explanation):
         raise InputError(f"an explanation of PyG is needed (got {type(explanation).__name__})")
     count = explanation.get("num_nodes")
     if count is not None:
-        return int(count)
-    for name in ("x", "self_loop_score", "node_names"):
-        if explanation.get(name) is not None:
-            return len(explanation[name])
-    mask, edge_index = explanation.get("node_mask"), explanation.get("edge_index")
-    if isinstance(mask, Tensor) and mask.dim() and (len(mask) > 1 or edge_index is None):
-        return len(mask)
-    return int(edge_index.max()) + 1 if isinstance(edge_index, Tensor) and edge_index.numel() else 0
+        return int(count), True
+    row_mask = False
+    for name in ("x", "self_loop_score", "node_mask", "node_names"):
+        value = explanation.get(name)
+        if value is None:
+            continue
+        if not hasattr(value, "__len__") or (isinstance(value, Tensor) and not value.dim()):
+            raise InputError(f"{name} must have one row a node (got {shape_of(value)})")
+        if name == "node_mask" and len(value) == 1 and getattr(value, "ndim", 1) != 1:
+            row_mask = True
+            continue
+        return len(value), True
+    ids = [explanation.get("edge_index")]
+    if task_level(explanation) == "node":  # At other levels the index counts pairs or graphs.
+        ids.append(_index_of(explanation))
+    largest = [int(values.max()) for values in ids if isinstance(values, Tensor) and values.numel()]
+    # A mask of columns is one of at least one node.
+    return max(max(largest, default=-1) + 1, int(row_mask)), False
 
 
 def num_columns_of(explanation: Explanation) -> int:
-    """How many features a node has."""
-    for name in ("x", "node_mask"):
-        value = explanation.get(name)
-        if isinstance(value, Tensor) and value.dim() == 2:
-            return value.size(1)
-    raise InputError("the explanation has no x and no node_mask: there are no features")
+    """Return how many features a node has."""
+    count = _count_columns(explanation)
+    if count is None:
+        raise InputError("the explanation has no x and no node_mask with columns: there are no features")
+    return count
+
+
+def _count_columns(explanation: Explanation) -> int | None:
+    """Return how many features a node has; None if that is unknown, as from a mask with one score a node."""
+    x, mask = explanation.get("x"), explanation.get("node_mask")
+    if isinstance(x, Tensor) and x.dim() == 2:
+        return x.size(1)
+    if isinstance(mask, Tensor) and mask.dim() == 2 and (mask.size(1) > 1 or mask.size(0) == 1):
+        return mask.size(1)
+    return None
 
 
 def edge_index_of(explanation: Explanation) -> Tensor:
-    """The edges, [2, E], checked; [2, 0] if there is no ``edge_index``."""
+    """Return the edges, [2, E], checked; [2, 0] if there is no ``edge_index``."""
     edge_index, num_nodes = explanation.get("edge_index"), num_nodes_of(explanation)
     if edge_index is None:
         return torch.zeros(2, 0, dtype=torch.int64)
@@ -153,7 +270,7 @@ def edge_index_of(explanation: Explanation) -> Tensor:
 
 
 def check_ids(ids: Tensor, count: int, name: str, least: int = 0) -> None:
-    """See that all ``ids`` are whole numbers from ``least`` to ``count - 1``."""
+    """Check that all ``ids`` are whole numbers from ``least`` to ``count - 1``."""
     if ids.dtype not in (torch.int64, torch.int32):
         raise InputError(f"{name} must hold whole numbers (got {ids.dtype})")
     if ids.numel() and not least <= int(ids.min()) <= int(ids.max()) < count:
@@ -161,13 +278,15 @@ def check_ids(ids: Tensor, count: int, name: str, least: int = 0) -> None:
 
 
 def explained_nodes(explanation: Explanation) -> Tensor:
-    """Ids of the nodes whose prediction is explained: at edge level sources, then sinks; none for a whole graph."""
-    index, num_nodes, level = explanation.get("index"), num_nodes_of(explanation), task_level(explanation)
+    """Return the ids of the nodes whose prediction is explained; there are none for the prediction of a whole graph.
+
+    At edge level these are the sources and then the sinks of the explained pairs. The pairs are those in the field
+    that :func:`pairs_field` names, so that a model which scores the edges themselves has explained nodes too.
+    """
+    ids, num_nodes, level = _index_of(explanation), num_nodes_of(explanation), task_level(explanation)
     none = torch.zeros(0, dtype=torch.int64)
-    if index is None:
+    if ids is None:
         return none
-    ids = torch.as_tensor(index).detach().cpu()
-    ids = ids.nonzero().view(-1) if ids.dtype == torch.bool else ids.reshape(-1)
     if level == "node":
         check_ids(ids, num_nodes, "index", least=-num_nodes)
         return ids.long() % max(num_nodes, 1)
@@ -181,8 +300,20 @@ def explained_nodes(explanation: Explanation) -> Tensor:
     return ends.reshape(-1)
 
 
+def _index_of(explanation: Explanation) -> Tensor | None:
+    """Return the explained rows of the output as a list of numbers; None if there is no ``index``."""
+    index = explanation.get("index")
+    if index is None:
+        return None
+    try:
+        ids = torch.as_tensor(index).detach().cpu()
+    except (RuntimeError, TypeError, ValueError):
+        raise InputError(f"index must be a whole number, or a list or tensor of them (got {shape_of(index)})") from None
+    return ids.nonzero().view(-1) if ids.dtype == torch.bool else ids.reshape(-1)
+
+
 def pairs_field(explanation: Explanation) -> str:
-    """The field whose columns the rows of the output stand for at edge level: pairs to judge, or the edges."""
+    """Return the field whose columns the rows of the output stand for at edge level: pairs to judge, or the edges."""
     output = next((explanation[name] for name in ("target", "prediction") if explanation.get(name) is not None), None)
     count = len(output) if isinstance(output, Tensor) and output.dim() else None
     names: list[str] = ["edge_label_index", *(getattr(explanation, "_model_args", None) or []), "edge_index"]
@@ -197,24 +328,28 @@ def pairs_field(explanation: Explanation) -> str:
 
 
 def task_level(explanation: Explanation) -> str:
-    """What was explained: the prediction of a "node", of an "edge" or of a "graph"."""
+    """Return what was explained: the prediction of a "node", of an "edge" or of a "graph"."""
     config = getattr(explanation, "_model_config", None)
     return str(getattr(getattr(config, "task_level", None), "value", "node"))
 
 
 def names_of(explanation: Explanation, field: str) -> Sequence[Any] | None:
-    """The names in ``node_names`` or ``feature_names``, checked for their number; None if there are none."""
+    """Return the names in ``node_names`` or ``feature_names``; None if there are none.
+
+    Their number is checked, but for names of features that the explanation has no column of.
+    """
     names = explanation.get(field)
     if names is None:
         return None
-    count = num_nodes_of(explanation) if field == "node_names" else num_columns_of(explanation)
-    if isinstance(names, str) or not isinstance(names, Sequence) or len(names) != count:
-        raise InputError(f"{field} must be a list of {count} names (got {shape_of(names)})")
+    count = num_nodes_of(explanation) if field == "node_names" else _count_columns(explanation)
+    if isinstance(names, str) or not isinstance(names, Sequence) or (count is not None and len(names) != count):
+        wanted = "names" if count is None else f"{count} names"
+        raise InputError(f"{field} must be a list of {wanted} (got {shape_of(names)})")
     return names
 
 
 def check_fields(explanation: Explanation) -> None:
-    """See that scores, names and ids fit the graph."""
+    """Check that scores, names and ids fit the graph."""
     num_nodes, num_edges = num_nodes_of(explanation), edge_index_of(explanation).size(1)
     lengths = dict.fromkeys(("x", "self_loop_score", "node_id", "batch"), num_nodes)
     lengths |= dict.fromkeys(("edge_mask", "edge_weight", "edge_attr", "edge_id"), num_edges)
@@ -229,7 +364,7 @@ def check_fields(explanation: Explanation) -> None:
         if explanation.get(name) is not None:
             check_ids(explanation[name], 1 << 62, name)
     if explanation.get("batch") is not None:
-        # Models make a row for each number up to the largest: more than nodes or outputs there cannot be.
+        # A model makes a row for each number up to the largest. There are at most as many graphs as nodes or outputs.
         outputs = [explanation.get(name) for name in ("x", "prediction", "target")]
         counts = [len(values) for values in outputs if isinstance(values, Tensor) and values.dim()]
         check_ids(explanation.batch, max([num_nodes, *counts]), "batch")
@@ -242,7 +377,7 @@ def check_fields(explanation: Explanation) -> None:
 
 
 def give_names(names: Names, before: Sequence[Any] | None, count: int, what: str) -> list[str]:
-    """A list of ``count`` names from such a list, or from some of them by id; the rest keep theirs, or their id."""
+    """Return ``count`` names, from a list of all or from a dictionary of some by id; others keep their name or id."""
     if isinstance(names, Mapping):
         given = [str(name) for name in (range(count) if before is None else before)]
         for place, name in names.items():
@@ -263,15 +398,22 @@ def give_names(names: Names, before: Sequence[Any] | None, count: int, what: str
 
 
 def numbers_of(values: Tensor, name: str, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Scores as numbers that can be put in order."""
-    scores = values.detach().cpu().to(dtype)
-    if bool(scores.isnan().any()):
-        raise InputError(f"{name} holds NaN: such scores have no order")
+    """Return scores as finite numbers.
+
+    NaN has no place in an order. An infinite score has one, but a share of the sum, a node's sum over features and a
+    picture's scale do not exist with it. Both are refused everywhere, so that what can be listed can also be shown.
+    """
+    return _check_finite(values.detach().cpu().to(dtype), name)
+
+
+def _check_finite(scores: Tensor, name: str) -> Tensor:
+    if not bool(scores.isfinite().all()):
+        raise InputError(f"{name} holds NaN or Inf: scores must be finite numbers")
     return scores
 
 
 def shape_of(value: object) -> str:
-    """What a value is, in a word, for a message."""
+    """Return what a value is, in a word, for a message."""
     if isinstance(value, Tensor):
         return f"a tensor {list(value.shape)}"
     return f"{len(value)}" if isinstance(value, list | tuple) else type(value).__name__
@@ -281,6 +423,8 @@ def _vector(explanation: Explanation, name: str, size: int) -> Tensor | None:
     scores = explanation.get(name)
     if scores is None:
         return None
-    if not isinstance(scores, Tensor) or scores.numel() != size or scores.dim() > 2:
+    if not isinstance(scores, Tensor):
+        raise InputError(f"{name} must be a tensor (got {type(scores).__name__})")
+    if scores.numel() != size or scores.dim() > 2:
         raise InputError(f"{name} must have {size} entries (got {shape_of(scores)})")
     return numbers_of(scores, name).reshape(-1)

@@ -1,26 +1,28 @@
 """Explanations as PyG's :class:`~torch_geometric.explain.Explanation`, with what it lacks for signed scores.
 
-An explanation made here is a PyG ``Explanation`` over the whole graph (``node_mask``, ``edge_mask``) that also
-carries
+An explanation made by graphfaith is a PyG ``Explanation`` over the whole graph (``node_mask``, ``edge_mask``) that
+also carries
 
-- ``method`` and, where there is one, ``neighborhood``: how it was made;
+- ``method`` and, for a method that is fitted in a neighbourhood, ``neighborhood``: how it was made;
 - ``difference_model``: the fitted p, and ``in_sample_error``: its Delta on the samples it was fitted to;
+- ``scores_digest``: the digest of the scores that were made, which tells edited scores from them;
+- ``unfaithfulness`` and ``scored_digest``, once it was scored: the Delta(p) that
+  :func:`~graphfaith.general_unfaithfulness` measured, and the digest of the scores that it measured;
 - of an :class:`~graphfaith.explainers.AnchoredKEC`, ``estimate``, its own leave-one-out estimate of Delta(p),
-  ``fit_samples``, how many samples that took, and ``chosen``, which p leave-one-out error chose;
-- ``self_loop_score``: scores of self-loops, which PyG's ``edge_mask`` has no place for, one a node;
-- ``features_scored``, False where the method scores edges alone and the node mask is all ones for PyG's sake;
+  ``fit_samples``, the number of samples that this took, and ``chosen``, the p that the leave-one-out error chose;
+- ``self_loop_score``: one score a node for its self-loop, which PyG's ``edge_mask`` has no place for;
+- ``features_scored``, False if the method scores edges alone and the node mask is all ones because PyG asks for one;
 - ``edge_route``: whether A was the model's edge weight ("weight") or PyG's message mask ("mask");
 - ``node_names`` and ``feature_names``, lists, if names were given.
 
-The functions here read any PyG ``Explanation``, and those of one made here are its methods as well.
+The functions in this module read any PyG ``Explanation``; they are also methods of :class:`SignedExplanation`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import networkx as nx
 import torch
 from torch import Tensor
 from torch_geometric.explain import Explanation
@@ -35,20 +37,25 @@ from .scores import (
     explained_nodes,
     give_names,
     names_of,
+    node_mask_of,
     node_scores,
     num_columns_of,
     num_nodes_of,
-    numbers_of,
     pairs_field,
     scores_of_nodes,
     strongest,
     task_level,
 )
 
+if TYPE_CHECKING:
+    import networkx as nx
+
 _N = TypeVar("_N", bound="_Named")
 
-# What counts in ids of the whole graph, or is F's: an excerpt has neither, and so cannot be scored by mistake.
-_WHOLE_ONLY = ("difference_model", "scores_digest", "prediction", "target")
+# These are of p, and of all its scores: no smaller graph has them.
+_OF_P = ("difference_model", "scores_digest", "unfaithfulness", "scored_digest", "estimate")
+# An excerpt has no output of F either, so that it cannot be scored by mistake.
+_WHOLE_ONLY = (*_OF_P, "prediction", "target")
 
 
 class ScoredEdge(NamedTuple):
@@ -115,9 +122,9 @@ class NamedFeature(_Named, ScoredFeature):
 
 
 def top_edges(explanation: Explanation, k: int | None = 10, sign: Sign | None = None) -> list[ScoredEdge]:
-    """The ``k`` edges of largest |score|, self-loops among them, strongest first; zero scores are left out.
+    """Return the ``k`` edges of largest |score|, self-loops among them, strongest first, without scores of zero.
 
-    ``sign`` keeps those of one sign; None as ``k`` takes all. Of equal ones that which comes first in the graph wins.
+    ``sign`` keeps the edges of one sign, and None as ``k`` takes all. Of equal ones, the first in the graph wins.
 
     >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
     >>> explanation = Explanation(edge_index=path, edge_mask=torch.tensor([0.5, -2.0, 1.0]))
@@ -136,7 +143,7 @@ def top_edges(explanation: Explanation, k: int | None = 10, sign: Sign | None = 
 
 
 def top_nodes(explanation: Explanation, k: int | None = 10, sign: Sign | None = None) -> list[ScoredNode]:
-    """The ``k`` nodes of largest |score| (:func:`node_scores`), strongest first; zero scores are left out.
+    """Return the ``k`` nodes of largest |score| (:func:`node_scores`), strongest first, without scores of zero.
 
     >>> explanation = Explanation(node_mask=torch.tensor([[0.5], [-2.0], [0.0]]))
     >>> top_nodes(explanation)
@@ -152,16 +159,16 @@ def top_nodes(explanation: Explanation, k: int | None = 10, sign: Sign | None = 
 
 
 def top_features(explanation: Explanation, k: int | None = 10, sign: Sign | None = None) -> list[ScoredFeature]:
-    """The ``k`` features of largest |score| in a node mask of every attribute, strongest first.
+    """Return the ``k`` features of largest |score| in a node mask of every attribute, strongest first.
 
     >>> explanation = Explanation(x=torch.ones(2, 2), node_mask=torch.tensor([[0.0, 3.0], [-4.0, 1.0]]))
     >>> top_features(explanation, 2)
     [ScoredFeature(node=1, column=0, score=-4.0), ScoredFeature(node=0, column=1, score=3.0)]
     """
-    mask, x = explanation.get("node_mask"), explanation.get("x")
-    if mask is None or x is None or mask.shape != x.shape or mask.dim() != 2:
-        raise InputError('features of nodes need node_mask_type="attributes"')
-    width, flat = mask.size(1), numbers_of(mask, "node_mask").reshape(-1)
+    mask, x = node_mask_of(explanation), explanation.get("x")
+    if mask is None or x is None or mask.shape != x.shape:
+        raise InputError('features of nodes need a method that scores features, and node_mask_type="attributes"')
+    width, flat = mask.size(1), mask.double().reshape(-1)
     places = strongest(flat, k, sign)
     rows = [(i // width, i % width, score) for i, score in zip(places.tolist(), flat[places].tolist(), strict=True)]
     nodes, features = names_of(explanation, "node_names"), names_of(explanation, "feature_names")
@@ -179,15 +186,16 @@ def top_features(explanation: Explanation, k: int | None = 10, sign: Sign | None
 def signed_subgraph(
     explanation: Explanation, k: int | None = None, *, share: float | None = None, sign: Sign | None = None
 ) -> SignedExplanation:
-    """The part of an explanation that matters, as an explanation of its own with the signs kept.
+    """Return the part of an explanation that matters, as an explanation of its own with the signs kept.
 
     It holds the ``k`` strongest edges (self-loops among them) and the ``k`` strongest nodes; or the fewest that have
-    together a ``share`` of all |score| of their kind; or all with a score that is not zero. ``sign`` looks at those
-    of one sign alone. The ends of the edges and the explained nodes belong to it. Edges without a score are kept
-    only if no edge has one, and then between the nodes that are.
+    together a ``share`` of all |score| of their kind; or all with a score that is not zero. ``sign`` looks at scores
+    of one sign alone. The ends of the edges and the explained nodes belong to the part. Edges without a score are kept
+    only if no edge has one, and then only between nodes of the part.
 
     Nodes keep their true scores, their names (their ids, if they had none) and, in ``node_id`` and ``edge_id``, their
-    places in the whole graph. It is there to look at: F on it is another function, so it has no ``target``.
+    places in the whole graph. The part is there to look at. F on it is another function, so it has neither a
+    ``target`` nor the Delta(p) of the whole explanation.
 
     >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
     >>> explanation = Explanation(edge_index=path, edge_mask=torch.tensor([0.5, -2.0, 1.0]), x=torch.eye(4))
@@ -205,10 +213,10 @@ def signed_subgraph(
             continue
         if key == "node_mask":
             if len(value) != num_nodes and len(nodes) == 1:
-                continue  # scores of columns over many nodes would pass for those of the one that is left
+                continue  # The scores of columns over all nodes would pass for those of the only node of the part.
             value = value[nodes] if len(value) == num_nodes else value
         elif isinstance(value, Tensor) and value.dim() and not key.endswith("index"):
-            # As PyG tells them apart, when there are as many nodes as edges.
+            # With as many nodes as edges, PyG tells their fields apart by the name.
             if value.size(0) == num_edges and ("edge" in key or num_edges != num_nodes):
                 value = value[edges]
             elif value.size(0) == num_nodes:
@@ -218,13 +226,13 @@ def signed_subgraph(
     part.edge_index = torch.searchsorted(nodes, edge_index[:, edges])
     loops = explanation.get("self_loop_score")
     if loops is not None:
-        kept = ends[0, (ends[0] == ends[1]) & (scores != 0)]
+        looped = ends[0, (ends[0] == ends[1]) & (scores != 0)]
         part.self_loop_score = torch.zeros(len(nodes), dtype=loops.dtype)
-        part.self_loop_score[torch.searchsorted(nodes, kept)] = loops.detach().cpu()[kept]
+        part.self_loop_score[torch.searchsorted(nodes, looped)] = loops.detach().cpu()[looped]
     part.node_id, part.edge_id = _original(explanation, "node_id", nodes), _original(explanation, "edge_id", edges)
     names = names_of(explanation, "node_names")
-    own = zip(nodes.tolist(), part.node_id.tolist(), strict=True)
-    part.node_names = [str(v if names is None else names[i]) for i, v in own]
+    places = zip(nodes.tolist(), part.node_id.tolist(), strict=True)
+    part.node_names = [str(v if names is None else names[i]) for i, v in places]
     _move_index(explanation, part, nodes)
     for key in ("_model_config", "_model_args"):
         if hasattr(explanation, key):
@@ -235,29 +243,31 @@ def signed_subgraph(
 def to_networkx(
     explanation: Explanation, k: int | None = None, *, sign: Sign | None = None, everything: bool = False
 ) -> nx.MultiDiGraph:
-    """A networkx graph of the nodes and edges that :func:`signed_subgraph` takes, or of ``everything``.
+    """Return a networkx graph of the nodes and edges that :func:`signed_subgraph` takes, or of ``everything``.
 
-    Nodes go by their ids in the whole graph and have ``name``, ``explained`` and, where nodes are scored, ``score``.
-    Edges go by their ends and their place in ``edge_index`` (-1 for a self-loop that is not there) and have
-    ``score``, ``sign`` ("+", "-" or "0") and that place as ``edge_id``.
+    A node's key is its id in the whole graph; it has ``name``, ``explained`` and, where nodes are scored, ``score``. An
+    edge's key is its place in ``edge_index`` (-1 for a self-loop that is not there); it has ``score``, ``sign`` ("+",
+    "-" or "0") and that place as ``edge_id``.
 
     >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
     >>> explanation = Explanation(edge_index=path, edge_mask=torch.tensor([0.5, -2.0, 0.0]), x=torch.eye(4))
     >>> sorted(to_networkx(explanation).edges(data="score"))
     [(0, 1, 0.5), (1, 2, -2.0)]
     """
+    import networkx as nx  # It takes a while to load, and nothing else in this room needs it.
+
     if everything and (k is not None or sign is not None):
-        raise InputError("everything=True holds all nodes and edges: leave out k and sign")
+        raise InputError("everything=True takes all nodes and edges: leave out k and sign")
     if everything:
         nodes = torch.arange(num_nodes_of(explanation))
         ends, scores, edge_id = _with_unscored(explanation, entries(explanation), nodes)
     else:
         (ends, scores, edge_id), nodes = _choose(explanation, k, sign, None)
     names, rated = names_of(explanation, "node_names"), scores_of_nodes(explanation)
-    wanted = set(explained_nodes(explanation).tolist())
+    explained = set(explained_nodes(explanation).tolist())
     graph = nx.MultiDiGraph(method=str(explanation.get("method") or ""))
     for i, v in zip(nodes.tolist(), _original(explanation, "node_id", nodes).tolist(), strict=True):
-        graph.add_node(v, name=str(v if names is None else names[i]), explained=i in wanted)
+        graph.add_node(v, name=str(v if names is None else names[i]), explained=i in explained)
         if rated is not None:
             graph.nodes[v]["score"] = float(rated[i])
     places = edge_id.clone()
@@ -270,7 +280,7 @@ def to_networkx(
 
 
 class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
-    """An explanation with signed scores: PyG's ``Explanation`` with methods that heed the sign.
+    """An explanation with signed scores: PyG's ``Explanation`` with methods that respect the sign.
 
     >>> pumps = SignedExplanation(edge_index=torch.tensor([[0, 1], [1, 2]]), edge_mask=torch.tensor([1.0, -3.0]))
     >>> pumps.name(nodes=["P101", "T101", "V301"]).top_edges(1)
@@ -306,7 +316,7 @@ class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
         return to_networkx(self, k, sign=sign, everything=everything)
 
     def name(self, nodes: Names | None = None, features: Names | None = None) -> SignedExplanation:
-        """Give names to all nodes or features (a list), or to some by id (a dictionary); returns the explanation."""
+        """Give names to all nodes or features (a list), or to some by id (a dictionary); return the explanation."""
         if nodes is not None:
             self.node_names = give_names(nodes, names_of(self, "node_names"), num_nodes_of(self), "nodes")
         if features is not None:
@@ -314,35 +324,37 @@ class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
         return self
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows: the page of this explanation, in a frame; None, so its text, if it has none."""
-        from ..view import page  # not at the top: the view comes after explanations, and only this looks back
+        """Return the page of this explanation in a frame, for a notebook; None if it cannot be drawn."""
+        # The view is built on explanations, so it cannot be imported at the top.
+        from ..view.page import page
 
         try:
             return page(self)._repr_html_()
-        except GraphfaithError:  # no edge_index yet, or scores that are NaN: the text shows what there is
+        except GraphfaithError:  # For example without an edge_index; the notebook then shows the text.
             return None
 
     def get_explanation_subgraph(self) -> SignedExplanation:
-        """PyG's, by which negative scores count as scores; :meth:`signed_subgraph` offers more."""
+        """Do as PyG does, but count negative scores as scores; :meth:`signed_subgraph` offers more."""
         return self._masked(zero=False)
 
     def get_complement_subgraph(self) -> SignedExplanation:
-        """PyG's, by which only a score of zero is none: not a sum over features that cancels."""
+        """Do as PyG does, but take only nodes and edges without any score, not those whose features cancel."""
         return self._masked(zero=True)
 
     def _masked(self, zero: bool) -> SignedExplanation:
         nodes, edges = self.get("node_mask"), self.get("edge_mask")
         rows = None if nodes is None or nodes.size(0) != num_nodes_of(self) else (nodes != 0).any(dim=-1) != zero
         part: SignedExplanation = self._apply_masks(rows, None if edges is None else (edges != 0) != zero)
-        part.difference_model = part.scores_digest = None  # they count in ids of the whole graph
+        for name in _OF_P:
+            part[name] = None
         return part
 
     def is_node_attr(self, key: str) -> bool:
-        """PyG's, but names are told by their field: a list of as many features as nodes is not one of nodes."""
+        """Do as PyG does, but know names by their field: a list may have as many features as there are nodes."""
         return key == "node_names" or (key != "feature_names" and bool(super().is_node_attr(key)))
 
     def is_edge_attr(self, key: str) -> bool:
-        """PyG's, but names are never of edges."""
+        """Do as PyG does, but know that names are never those of edges."""
         return key not in ("node_names", "feature_names") and bool(super().is_edge_attr(key))
 
 
@@ -352,35 +364,35 @@ def _with_names(scored: _N, names: Iterable[object]) -> _N:
 
 
 def _choose(explanation: Explanation, k: int | None, sign: Sign | None, share: float | None) -> tuple[Entries, Tensor]:
-    """The entries of A to keep, in their order, and the ids of the nodes to keep, ascending."""
+    """Return the entries of A to keep, in their order, and the ids of the nodes to keep, ascending."""
     every, rated = entries(explanation), scores_of_nodes(explanation)
-    kept = strongest(every.score, k, sign, share).sort().values
-    found = Entries(every.ends[:, kept], every.score[kept], every.edge_id[kept])
-    nodes = [found.ends.reshape(-1), explained_nodes(explanation)]
+    places = strongest(every.score, k, sign, share).sort().values
+    chosen = Entries(every.ends[:, places], every.score[places], every.edge_id[places])
+    nodes = [chosen.ends.reshape(-1), explained_nodes(explanation)]
     if rated is not None:
         nodes.append(strongest(rated.double(), k, sign, share))
-    chosen = torch.unique(torch.cat(nodes))
-    return _with_unscored(explanation, found, chosen), chosen
+    ids = torch.unique(torch.cat(nodes))
+    return _with_unscored(explanation, chosen, ids), ids
 
 
-def _with_unscored(explanation: Explanation, found: Entries, nodes: Tensor) -> Entries:
-    """Where edges have no scores, those between the nodes go in front, with a score of zero."""
+def _with_unscored(explanation: Explanation, scored: Entries, nodes: Tensor) -> Entries:
+    """Return the scored entries, after all edges between the nodes, with a score of zero, if no edge has a score."""
     if explanation.get("edge_mask") is not None:
-        return found
+        return scored
     edge_index = edge_index_of(explanation)
     edges = torch.isin(edge_index, nodes).all(dim=0).nonzero().view(-1)
     more = Entries(edge_index[:, edges], torch.zeros(len(edges), dtype=torch.float64), edges)
-    return Entries(*(torch.cat(pair, dim=-1) for pair in zip(more, found, strict=True)))
+    return Entries(*(torch.cat(pair, dim=-1) for pair in zip(more, scored, strict=True)))
 
 
 def _original(explanation: Explanation, field: str, places: Tensor) -> Tensor:
-    """Places in the whole graph, if the explanation is an excerpt itself."""
+    """Return the places in the whole graph, which differ from ``places`` if the explanation is an excerpt itself."""
     ids: Tensor | None = explanation.get(field)
     return places if ids is None else ids.detach().cpu()[places]
 
 
 def _move_index(explanation: Explanation, part: SignedExplanation, nodes: Tensor) -> None:
-    """Let ``index`` name the same nodes, pairs or graphs in the excerpt."""
+    """Set ``index`` of the excerpt so that it names the same nodes, pairs or graphs."""
     level, index = task_level(explanation), explanation.get("index")
     explained = torch.searchsorted(nodes, explained_nodes(explanation))
     if level == "node" and index is not None:

@@ -18,12 +18,13 @@ from .._base.checks import check_count
 from .._base.errors import InputError, UnsupportedError
 from .._base.threads import one_thread
 from ..explanation.digest import scores_digest
+from ..explanation.faithfulness import record_unfaithfulness
 from ..explanation.masks import target_of
 from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood, as_neighborhood
 from ..sampling.perturbations import Perturbations
 from ..surrogate.difference import DifferenceModel, LinearModel, SubgraphModel
-from ..surrogate.estimate import Unfaithfulness, estimated
+from ..surrogate.estimate import Unfaithfulness, estimate_unfaithfulness
 
 # Explainers of PyG whose result is a mask in [0, 1] that multiplies the graph: p(X, A) = F(X_s, A_s).
 _MASK_LEARNERS = (GNNExplainer, PGExplainer, GraphMaskExplainer, AttentionExplainer)
@@ -38,7 +39,7 @@ def general_unfaithfulness(
     *,
     difference_model: DifferenceModel | None = None,
 ) -> Unfaithfulness:
-    r"""How unfaithful ``explanation`` is to the model of ``explainer`` near its input.
+    r"""Measure how unfaithful ``explanation`` is to the model of ``explainer`` near its input.
 
     .. math:: \Delta(p) = E\,[\,p(X, A) - p(X - \epsilon_X, A - \epsilon_A)
                               - (F(X, A) - F(X - \epsilon_X, A - \epsilon_A))\,]^2
@@ -47,13 +48,19 @@ def general_unfaithfulness(
     algorithm it is F on the masked graph if that algorithm learns masks (GNNExplainer, PGExplainer, ...), and
     otherwise linear with the scores as coefficients (CaptumExplainer, ...). ``difference_model`` overrides it.
 
-    Draw with another ``seed`` than the explainer's: samples that p was fitted on flatter it.
+    The result also stays on the explanation as ``explanation.unfaithfulness``, where pages and figures read it. They
+    show it only while the scores are those that were measured. The last call counts. With ``difference_model``, the
+    result is not one of this explanation, and does not stay on it.
+
+    Use another ``seed`` than the explainer's: on the samples that p was fitted to, Delta(p) is too small.
     """
     target, near = target_of(explainer, explanation), as_neighborhood(neighborhood)
-    p = difference_model
-    if p is None:
-        p = difference_model_of(explainer, explanation, target, features=near.perturbs_features)
-    return unfaithfulness_of(target, [p], near, num_samples, seed)[0]
+    if difference_model is not None:
+        return unfaithfulness_of(target, [difference_model], near, num_samples, seed)[0]
+    p = difference_model_of(explainer, explanation, target, features=near.perturbs_features)
+    score = unfaithfulness_of(target, [p], near, num_samples, seed)[0]
+    record_unfaithfulness(explanation, score)
+    return score
 
 
 def unfaithfulness_of(
@@ -63,12 +70,12 @@ def unfaithfulness_of(
     num_samples: int = 500,
     seed: int = 1,
 ) -> list[Unfaithfulness]:
-    """Delta(p) for several difference models of one target, on the same samples and one evaluation of F on them."""
+    """Measure Delta(p) of several difference models of one target, on the same samples with one evaluation of F."""
     near = as_neighborhood(neighborhood)
     residuals, delta = residuals_of(target, models, near, num_samples, seed)
-    # A change of F no larger than its rounding is no change.
+    # A change of F that is no larger than its rounding counts as none.
     noise = 4 * torch.finfo(target.computation_graph.x.dtype).eps * target.scale
-    return [estimated(residual, delta, noise**2, str(near), seed) for residual in residuals]
+    return [estimate_unfaithfulness(residual, delta, noise**2, str(near), seed) for residual in residuals]
 
 
 def residuals_of(
@@ -78,11 +85,11 @@ def residuals_of(
     num_samples: int = 500,
     seed: int = 1,
 ) -> tuple[list[Tensor], Tensor]:
-    r"""What each difference model leaves of F's change on each sample, [S] a model, and that change itself, [S].
+    r"""Return what each difference model leaves of F's change on each sample, [S] a model, and that change, [S].
 
     .. math:: r_s = p(X, A) - p(X - \epsilon_X, A - \epsilon_A) - (F(X, A) - F(X - \epsilon_X, A - \epsilon_A))
 
-    Delta(p) is the mean of the squares. The first samples of a seed are the same however many there are, so that the
+    Delta(p) is the mean of the squares. The first samples of a seed are the same, however many are drawn, so that the
     mean of the first n squares is Delta(p) on n samples.
     """
     near = as_neighborhood(neighborhood)
@@ -92,10 +99,10 @@ def residuals_of(
     with one_thread(target.call.is_small):
         for chunk in _chunks(target, near, num_samples, seed):
             changes.append(change_of(target, chunk))
-            for p, found in zip(models, predicted, strict=True):
-                found.append(_checked(p.change(chunk), len(chunk)))
+            for p, predictions in zip(models, predicted, strict=True):
+                predictions.append(_check_change(p.change(chunk), len(chunk)))
     delta = torch.cat(changes)
-    return [torch.cat(found) - delta for found in predicted], delta
+    return [torch.cat(predictions) - delta for predictions in predicted], delta
 
 
 def _chunks(target: Target, near: Neighborhood, num_samples: int, seed: int) -> Iterator[Perturbations]:
@@ -116,17 +123,17 @@ def subgraph_lower_bound(
     num_samples: int = 500,
     seed: int = 1,
 ) -> float:
-    r"""Proposition 2: no subgraph explanation (X_s, A_s) has a Delta(p) below this.
+    r"""Return the bound of Proposition 2, below which Delta(p) of the subgraph explanation (X_s, A_s) cannot be.
 
     .. math:: [\,C + E F(X - \epsilon_X, A - \epsilon_A) - E F(X_s - \epsilon_X, A_s - \epsilon_A)\,]^2,
               \quad C = F(X_s, A_s) - F(X, A)
 
-    On the same samples (the same seed and number) it holds exactly, by Jensen's inequality.
+    For Delta(p) on the same samples (the same seed and number) it holds exactly, by Jensen's inequality.
     """
     target = target_of(explainer, explanation)
     p = difference_model_of(explainer, explanation, target)
     if not isinstance(p, SubgraphModel):
-        raise UnsupportedError("the lower bound is for subgraph explanations; this one is a score for each entry")
+        raise UnsupportedError("the lower bound is for subgraph explanations, and this one has a score for each entry")
     near = as_neighborhood(neighborhood)
     check_count(num_samples, "num_samples")
     gap = 0.0
@@ -138,17 +145,17 @@ def subgraph_lower_bound(
 def difference_model_of(
     explainer: Explainer, explanation: Explanation, target: Target, *, features: bool = True
 ) -> DifferenceModel:
-    """The p that an explanation stands for (see :func:`general_unfaithfulness`).
+    """Return the p that an explanation stands for (see :func:`general_unfaithfulness`).
 
-    ``features`` says that it has to answer for features too, which scores a node or a column cannot.
+    With ``features``, p has to say how F changes with single features, which one score a node or a column does not.
     """
     graph = target.computation_graph
-    own = explanation.get("difference_model")
-    # Scores that were thresholded or edited are scored as they stand, not by the p they came from.
-    if own is not None and explanation.get("scores_digest") == scores_digest(explanation, graph):
-        p: DifferenceModel = own
-        if isinstance(own, SubgraphModel) and own.target is None:  # it was unpickled
-            p = SubgraphModel(target, own.node_mask, own.edge_mask)
+    fitted = explanation.get("difference_model")
+    # Thresholded or edited scores are no longer those of the fitted p: then the scores themselves make the p.
+    if fitted is not None and explanation.get("scores_digest") == scores_digest(explanation, graph):
+        p: DifferenceModel = fitted
+        if isinstance(fitted, SubgraphModel) and fitted.target is None:  # It was unpickled, without its model.
+            p = SubgraphModel(target, fitted.node_mask, fitted.edge_mask)
         return p
     learnt = getattr(explainer.algorithm, "learns_mask", isinstance(explainer.algorithm, _MASK_LEARNERS))
     nodes = explanation.get("node_mask")
@@ -164,14 +171,14 @@ def difference_model_of(
         if not features:
             return LinearModel(graph, None, edge_part)
         raise UnsupportedError(
-            "scores a node or a column do not say how F changes with one feature: explain with "
+            "one score a node or a column does not say how F changes with one feature: explain with "
             'node_mask_type="attributes", or pass difference_model='
         )
     return LinearModel(graph, node_part, edge_part)
 
 
 def _edge_part(explanation: Explanation, target: Target, implied: float) -> Tensor | None:
-    """Scores of the entries of A, [e]; ``implied`` is that of a self-loop no score was given for."""
+    """Return the scores of the entries of A, [e]; ``implied`` is the score of a self-loop that has none."""
     graph, edges, loops = (
         target.computation_graph,
         explanation.get("edge_mask"),
@@ -187,11 +194,11 @@ def _edge_part(explanation: Explanation, target: Target, implied: float) -> Tens
     return part
 
 
-def _checked(change: Tensor, num_samples: int) -> Tensor:
+def _check_change(change: Tensor, num_samples: int) -> Tensor:
     if not isinstance(change, Tensor) or change.shape != (num_samples,):
         got = list(change.shape) if isinstance(change, Tensor) else type(change).__name__
         raise InputError(f"change() of a difference model must return [{num_samples}] numbers (got {got})")
     if not torch.isfinite(change).all():
         where = int((~torch.isfinite(change)).nonzero()[0])
-        raise InputError(f"the difference model's change is not finite (sample {where} of its chunk)")
+        raise InputError(f"change() of a difference model is not finite (sample {where} of its chunk)")
     return change.detach().double()

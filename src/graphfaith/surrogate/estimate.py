@@ -13,9 +13,10 @@ from torch import Tensor
 class Unfaithfulness:
     """Delta(p) in a neighbourhood, estimated from samples.
 
-    ``delta_zero`` is Delta(0), the mean square of F's own change, and ``relative`` is Delta(p) / Delta(0), the share
-    of it that p leaves unexplained: 0 is perfect, 1 is no better than saying that nothing changes. Standard errors are
-    over samples.
+    ``delta_zero`` is Delta(0), the mean square of F's own change; it is exactly 0 where F changes by no more than its
+    rounding. ``relative`` is Delta(p) / Delta(0), the share of that change which p leaves unexplained: 0 is perfect,
+    and 1 is no better than to say that nothing changes. Where F does not change there is no such share: ``relative``
+    is then 0 if p does not change either, and infinite otherwise. Standard errors are over samples.
     """
 
     value: float
@@ -28,25 +29,43 @@ class Unfaithfulness:
     seed: int
 
     def __str__(self) -> str:
-        """One line to print."""
+        """Return one line to print.
+
+        >>> print(Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "B(A,0.5)", 1))
+        Delta(p) = 0.012 ± 0.001 in B(A,0.5): 7.63 % ± 0.9 % of F's change is left unexplained (500 samples)
+        >>> print(Unfaithfulness(0.0, 0.0, 0.0, 0.0, 0.0, 500, "U(A,0.5)", 1))
+        Delta(p) = 0 ± 0 in U(A,0.5): F does not change there (500 samples)
+        """
+        share = f"{100 * self.relative:.3g} % ± {100 * self.relative_stderr:.1g} %"
+        left = f"{share} of F's change is left unexplained" if self.delta_zero else "F does not change there"
         return (
-            f"Delta(p) = {self.value:.3g} ± {self.stderr:.1g} in {self.neighborhood}: {100 * self.relative:.3g} % "
-            f"± {100 * self.relative_stderr:.1g} % of F's change is left unexplained ({self.num_samples} samples)"
+            f"Delta(p) = {self.value:.3g} ± {self.stderr:.1g} in {self.neighborhood}: {left} "
+            f"({self.num_samples} samples)"
         )
 
 
-def estimated(residual: Tensor, delta: Tensor, noise: float, neighborhood: str, seed: int) -> Unfaithfulness:
-    """Means over samples; the error of a ratio of means is that of its linearisation (delta method)."""
+def estimate_unfaithfulness(
+    residual: Tensor, delta: Tensor, noise: float, neighborhood: str, seed: int
+) -> Unfaithfulness:
+    """Estimate Delta(p) from what p leaves of F's change on each sample, and from that change ``delta`` itself.
+
+    ``noise`` is the mean square of F's rounding. If Delta(0) is no larger, F does not change: Delta(0) is then set to
+    0, and so is a Delta(p) that is no larger either, so that the record says so without knowing the noise. The
+    standard error of the ratio Delta(p) / Delta(0) is that of its linearisation (the delta method).
+    """
     errors, changes, count = residual.numpy() ** 2, delta.numpy() ** 2, len(delta)
     value, zero = float(errors.sum()) / count, float(changes.sum()) / count
+    stderr = _standard_error(errors, value)
     if zero > noise:
         relative = value / zero
-        spread = _stderr(errors - relative * changes, value - relative * zero) / zero
+        relative_stderr = _standard_error(errors - relative * changes, value - relative * zero) / zero
+    elif value > noise:
+        zero, relative, relative_stderr = 0.0, math.inf, 0.0
     else:
-        relative, spread = (0.0 if value <= noise else math.inf), 0.0
-    return Unfaithfulness(value, _stderr(errors, value), relative, spread, zero, count, neighborhood, seed)
+        value = stderr = zero = relative = relative_stderr = 0.0
+    return Unfaithfulness(value, stderr, relative, relative_stderr, zero, count, neighborhood, seed)
 
 
-def _stderr(values: np.ndarray, mean: float) -> float:
-    off, count = values - mean, len(values)
-    return math.sqrt(float(off @ off) / (count - 1) / count) if count > 1 else math.inf
+def _standard_error(values: np.ndarray, mean: float) -> float:
+    deviations, count = values - mean, len(values)
+    return math.sqrt(float(deviations @ deviations) / (count - 1) / count) if count > 1 else math.inf

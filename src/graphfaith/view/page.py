@@ -1,8 +1,8 @@
 """The page: explanations side by side in one file that a browser opens without any server.
 
-A page is HTML, a style sheet and a script of ours, and the layout as JSON. Its Content-Security-Policy names the hashes
-of the style and the script and forbids everything else, so that a label, whatever it holds, is text and nothing is
-fetched from anywhere. Only what is shown is stored, so that its size does not grow with the graph.
+A page consists of HTML, one style sheet, one script, and the layout as JSON. Its Content-Security-Policy names the
+hashes of the style and the script and forbids everything else. So a label is always text, whatever it contains, and
+nothing is fetched from anywhere. The page stores only what it shows, so that its size does not grow with the graph.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from .._base.files import check_output, write_file
 from .labels import shorten
 from .layout import Layout, Panel, lay_out
 
-MOST_EDGES = 2000  # in a panel: a browser drags no more of them smoothly, and nobody can tell more apart
+MOST_EDGES = 2000  # in a panel; a browser does not move more of them smoothly, and nobody can tell more apart
 MOST_PANELS = 12
 TOP = 100  # rows of a table
 LONGEST_LABEL, LONGEST_NAME, LONGEST_FEATURE = 18, 200, 80
-_SCRIPTS = ("parts.js", "panels.js", "tables.js", "page.js")  # each needs those before it
+_SCRIPTS = ("parts.js", "panels.js", "tables.js", "page.js")  # Each needs the ones before it.
 _DIGITS = 4
 _HEIGHT = 680  # of a frame in a notebook, in pixels
 
 
 class Page(str):
-    """The text of a page; as the last line of a notebook's cell it is shown, in a frame that can reach nothing."""
+    """The text of a page; a notebook shows it in a frame that can reach neither the notebook nor the network."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class Page(str):
         return frame(self)
 
     def __repr__(self) -> str:
-        return f"<a page of {len(self.encode()):,} bytes: write it to a file, or show it in a notebook>"
+        return f"<a page of {len(self.encode()):,} bytes: write it to a file or show it in a notebook>"
 
 
 def page(
@@ -59,20 +59,21 @@ def page(
     stars: Sequence[int] = (),
     star_means: str = "marked",
 ) -> Page:
-    """One explanation, or several of the same graph, as a page; written to ``path`` (.html) if there is one.
+    """Make a page of one explanation, or of several of the same graph; write it to ``path`` (.html) if one is given.
 
-    Panels move together, a node or edge that is chosen is chosen in all of them, and tables have the numbers. The
-    file is complete: it asks nothing of any server, and opens without one.
+    Panels move together, a node or edge that is chosen in one panel is chosen in all, and tables have the numbers. The
+    page says how faithful an explanation is if its scores were measured (:func:`~graphfaith.general_unfaithfulness`),
+    or if its method estimates that itself, which is marked. The file is complete: a browser opens it without a server.
 
     Args:
         explanations: a PyG ``Explanation`` or a list of them; each becomes a panel, all with the same layout.
-        path: where to write it, as .html. An existing file is replaced only by a complete new one.
-        titles: one a panel; by default the name of the method.
+        path: where to write the page, as .html. An existing file is replaced only by a complete new one.
+        titles: one for each panel; by default the name of the method.
         title: of the page; by default it names what is explained.
-        max_nodes: at most so many nodes are shown, those with the largest \\|score\\|.
-        max_features: at most so many features of an explanation are listed.
+        max_nodes: the most nodes to show; they are those with the largest \\|score\\|.
+        max_features: the most features to list of an explanation.
         directed: draw arrows; by default only if some edge has no opposite (:func:`figure`).
-        positions: x and y of every node, [N, 2], if they are not to be found; then all nodes are shown.
+        positions: x and y of every node, [N, 2], instead of a computed layout; then all nodes are shown.
         stars: nodes that get a star, whose meaning the legend gives as ``star_means``.
 
     >>> import torch
@@ -101,16 +102,16 @@ def page(
 
 
 def frame(text: str) -> str:
-    """A page in a frame for a notebook; sandboxed, so that its script can touch neither notebook nor network."""
+    """Return a page in a frame for a notebook; a sandbox keeps its script from the notebook and the network."""
     style = f"width:100%;height:{_HEIGHT}px;border:1px solid #8888;border-radius:6px;resize:vertical"
     return f'<iframe title="Explanation" sandbox="allow-scripts" style="{style}" srcdoc="{html.escape(text)}"></iframe>'
 
 
 def render_page(data: dict[str, Any], *, controls: str = "", scripts: Sequence[str] = ()) -> Page:
-    """The page of such data.
+    """Return the page that shows the data of :func:`page_data`.
 
-    With ``scripts`` beside the page's own (names of assets) it may also ask the server that it came from, and has
-    that server's ``controls``, a piece of HTML.
+    With more ``scripts`` than the page's own (names of assets) it may also send requests to the server that it came
+    from, and contains that server's ``controls``, a piece of HTML.
     """
     script = _script(scripts)
     text = Template(asset("page.html")).substitute(
@@ -120,16 +121,16 @@ def render_page(data: dict[str, Any], *, controls: str = "", scripts: Sequence[s
         script=script,
         legend=asset("legend.html").strip(),
         controls=controls,
-        footer="Made by graphfaith." + ("" if scripts else " This file is complete: it asks nothing of any server."),
+        footer="Made by graphfaith." + ("" if scripts else " This file is complete: it needs no server."),
         data=as_script(data),
     )
     return Page(text)
 
 
 def policy(connect: Sequence[str] = ()) -> str:
-    """A Content-Security-Policy that allows the page's style and script, and nothing else.
+    """Return a Content-Security-Policy that allows the page's style and script, and nothing else.
 
-    With ``connect``, the scripts of a server, that script is another, and may ask the server.
+    With ``connect``, the scripts of a server, these scripts are allowed too, and may send requests to that server.
     """
     allowed = {
         "default-src": "'none'",
@@ -144,34 +145,34 @@ def policy(connect: Sequence[str] = ()) -> str:
 
 
 def _script(more: Sequence[str]) -> str:
-    """All scripts as one, whose names nothing else on the page sees."""
+    """Return all scripts as one, in a function, so that nothing else on the page sees their names."""
     return '(() => {\n"use strict";\n' + "\n".join(asset(name) for name in (*_SCRIPTS, *more)) + "})();"
 
 
 def as_script(data: Any) -> str:
-    """JSON that cannot end the element it stands in.
+    """Return JSON that cannot end the HTML element it stands in.
 
     >>> as_script("</script>")
     '"\\\\u003c/script\\\\u003e"'
     """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no letter
+    text = text.encode("utf-8", "replace").decode()  # Half of a surrogate pair cannot be encoded.
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def page_data(
     explanations: Any, *, title: str | None = None, star_means: str = "marked", max_features: int = 50, **options: Any
 ) -> dict[str, Any]:
-    """What a page shows, as plain values; ``options`` are those of `lay_out`."""
+    """Return what a page shows, as plain values; ``options`` are those of `lay_out`."""
     if isinstance(explanations, list | tuple) and len(explanations) > MOST_PANELS:
-        raise InputError(f"a page has at most {MOST_PANELS} panels, not {len(explanations)}")
+        raise InputError(f"a page has at most {MOST_PANELS} panels (got {len(explanations)})")
     layout = lay_out(explanations, max_features=max_features, **options)
     names = [shorten(name, LONGEST_NAME) or "(no name)" for name in layout.names]
     explained = sorted({at for panel in layout.panels for at in panel.explained})
-    kept = _strongest_edges(layout)
-    edges = _count(len(kept), len(layout.edges), "edge")
+    places = _strongest_edges(layout)
+    edges = _count(len(places), len(layout.edges), "edge")
     nodes = _count(len(names), max(layout.num_scored, len(names)), "node")
-    cut = len(kept) < len(layout.edges) or bool(layout.cut)
+    cut = len(places) < len(layout.edges) or bool(layout.cut)
     return {
         "title": shorten(title, LONGEST_NAME) if title else _title([names[at] for at in explained]),
         "about": f"{nodes} and {edges} shown" + (", the strongest" if cut else ""),
@@ -180,7 +181,7 @@ def page_data(
         "labels": [shorten(name, LONGEST_LABEL) for name in names],
         "positions": [[_short(x), _short(y)] for x, y in layout.positions.tolist()],
         "relevance": _list(layout.relevance),
-        "edges": layout.edges[kept].tolist(),
+        "edges": layout.edges[places].tolist(),
         "directed": layout.directed,
         "explained": explained,
         "fixed": layout.fixed,
@@ -188,12 +189,12 @@ def page_data(
         "star_means": shorten(star_means, LONGEST_NAME),
         "top": TOP,
         "features": _features(layout),
-        "panels": [_panel(panel, kept) for panel in layout.panels],
+        "panels": [_panel(panel, places) for panel in layout.panels],
     }
 
 
 def _count(shown: int, known: int, what: str) -> str:
-    """How many are shown, and of how many.
+    """Return in words how many are shown, and of how many.
 
     >>> _count(1, 1, "node"), _count(300, 512, "node")
     ('1 node', '300 of 512 nodes')
@@ -202,7 +203,7 @@ def _count(shown: int, known: int, what: str) -> str:
 
 
 def _strongest_edges(layout: Layout) -> Any:
-    """Places of the edges to keep, ascending."""
+    """Return the places of the edges to show, ascending."""
     strength = np.abs(np.stack([panel.edges for panel in layout.panels])).max(0)
     return np.sort(np.argsort(-strength, kind="stable")[:MOST_EDGES])
 
@@ -214,28 +215,31 @@ def _title(names: Sequence[str]) -> str:
     return f"What the model looked at for {' and '.join(named)}" + (" and others" if len(names) > 2 else "")
 
 
-def _panel(panel: Panel, kept: Any) -> dict[str, Any]:
+def _panel(panel: Panel, edges: Any) -> dict[str, Any]:
+    faithfulness = panel.faithfulness
+    relative, error = (None, None) if faithfulness is None else (faithfulness.relative, faithfulness.relative_stderr)
     scale = [f"edges ±{panel.edge_scale:.3g}"] if panel.edge_scale else []
     scale += [f"nodes ±{panel.node_scale:.3g}"] if panel.node_scale else []
     return {
         "title": shorten(panel.title, LONGEST_NAME) or "Explanation",
-        "subtitle": shorten(panel.subtitle, LONGEST_NAME),
         "scale": f"Scale: {', '.join(scale)}" if scale else "All scores are zero.",
         "explained": list(panel.explained),
         "nodes": _list(panel.nodes),
         "node_scale": panel.node_scale,
-        "edges": _list(panel.edges[kept]),
+        "edges": _list(panel.edges[edges]),
         "loops": _list(panel.loops),
         "edge_scale": panel.edge_scale,
         "near": shorten(panel.neighborhood, LONGEST_NAME),
-        "share": shorten(panel.faithfulness, LONGEST_NAME),
-        "relative": None if panel.relative is None else _short(panel.relative),
-        "relative_stderr": None if panel.relative_stderr is None else _short(panel.relative_stderr),
+        "share": shorten(panel.share, LONGEST_NAME),
+        "faithfulness": "" if faithfulness is None else shorten(str(faithfulness), LONGEST_NAME),
+        "estimate": faithfulness is not None and faithfulness.is_estimate,
+        "relative": None if relative is None else _short(relative),
+        "relative_stderr": None if error is None else _short(error),
     }
 
 
 def _features(layout: Layout) -> list[dict[str, Any]]:
-    """The features that any panel lists, strongest first, with their scores in every panel that scores features."""
+    """Return the features that any panel lists, strongest first, with their scores in every panel that has some."""
     names: dict[int, str] = {}
     strength: dict[int, float] = {}
     for panel in layout.panels:
@@ -247,7 +251,9 @@ def _features(layout: Layout) -> list[dict[str, Any]]:
     return [
         {
             "name": names[column],
-            "values": [None if one is None or column >= len(one) else _short(float(one[column])) for one in scores],
+            "values": [
+                None if panel is None or column >= len(panel) else _short(float(panel[column])) for panel in scores
+            ],
         }
         for column in order
     ]
@@ -258,13 +264,13 @@ def _list(values: Any) -> list[float]:
 
 
 def _short(value: float) -> float:
-    """As few digits as a picture needs."""
+    """Round a number to the digits that a picture needs."""
     return float(f"{value:.{_DIGITS}g}")
 
 
 @cache
 def asset(name: str) -> str:
-    """A file that pages are made of."""
+    """Return the text of a file that pages are made of."""
     return resources.files("graphfaith.view").joinpath("assets", name).read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Results as a person reads them and as JSON: tables of scores, and one explanation with its strongest parts."""
+"""Results as tables for people and as JSON: scores of methods, and one explanation with its strongest parts."""
 
 from __future__ import annotations
 
@@ -15,27 +15,31 @@ from torch import Tensor
 from torch_geometric.explain import Explanation
 
 from .._base.files import write_file
-from ..explanation.scores import explained_nodes, names_of, task_level
-from ..explanation.signed import top_edges, top_features
+from ..explanation.faithfulness import Faithfulness, measured_unfaithfulness, own_estimate
+from ..explanation.scores import explained_nodes, names_of, node_mask_of, task_level
+from ..explanation.signed import ScoredFeature, top_edges, top_features
+from ..surrogate.estimate import Unfaithfulness
 from .labels import shorten
 
 
 def print_explanation(console: Console, explanation: Explanation, label: str, top: int) -> None:
-    """Print what an explanation of the graph called ``label`` says: its score, its strongest edges and features."""
-    found = _explained(explanation)
-    answer = f", class {found['class']}" if found["class"] is not None else ""
-    # A classifier's output is a number nobody knows the scale of; a regression's is what is explained.
-    if not answer and found["output"] is not None:
-        answer = f", output {found['output']:.4g}"
+    """Print an explanation of the graph called ``label``: its faithfulness, its strongest edges and features."""
+    output = _explained_output(explanation)
+    answer = f", class {output['class']}" if output["class"] is not None else ""
+    # A classifier's output has no scale that a reader knows, but a regression's output is what is explained.
+    if not answer and output["output"] is not None:
+        answer = f", output {output['output']:.4g}"
     title = Text(f"\n{explanation.method}", style="bold")
-    title.append(f": {_line(label)} {found['level']} {found['index']}{_names(explanation)}{answer}", style="not bold")
+    title.append(f": {_line(label)} {output['level']} {output['index']}{_names(explanation)}{answer}", style="not bold")
     console.print(title)
-    what = "A weighs the edges" if found["route"] == "weight" else "A multiplies the messages"
-    hops = f"{found['num_hops']} hop{'s' if found['num_hops'] != 1 else ''}"
+    what = "A weighs the edges" if output["route"] == "weight" else "A multiplies the messages"
+    hops = f"{output['num_hops']} hop{'s' if output['num_hops'] != 1 else ''}"
     console.print(f"{what}; messages go {hops} far", highlight=False)
-    console.print(str(explanation.unfaithfulness), highlight=False, soft_wrap=True)
-    if explanation.get("estimate") is not None:
-        console.print(_own_estimate(explanation), highlight=False, soft_wrap=True)
+    measured, estimate = measured_unfaithfulness(explanation), own_estimate(explanation)
+    if measured is not None:
+        console.print(str(measured), highlight=False, soft_wrap=True)
+    if estimate is not None:
+        console.print(_describe_estimate(explanation, estimate), highlight=False, soft_wrap=True)
     elif explanation.get("in_sample_error") is not None:
         console.print(f"Delta(p) on the samples it was fitted to: {explanation.in_sample_error:.3g}", highlight=False)
     edges = Table(title="strongest edges", title_justify="left")
@@ -45,66 +49,78 @@ def print_explanation(console: Console, explanation: Explanation, label: str, to
         source, sink = (_line(name) for name in edge.names)
         name = f"{source} (itself)" if edge.source == edge.sink else f"{source} -> {sink}"
         edges.add_row(Text(name), f"{edge.score:+.4g}")
-    features = Table(title="strongest features", title_justify="left")
-    features.add_column("node")
-    features.add_column("feature")
-    features.add_column("value", justify="right")
-    features.add_column("score", justify="right")
-    for one in top_features(explanation, top):
-        value = float(explanation.x[one.node, one.column])
-        node, feature = (Text(_line(name)) for name in one.names)
-        features.add_row(node, feature, f"{value:.3g}", f"{one.score:+.4g}")
     console.print(edges)
-    console.print(features)
+    features = _strongest_features(explanation, top)
+    if features:
+        console.print(_features_table(explanation, features))
 
 
-def _own_estimate(explanation: Explanation) -> str:
-    """What an explanation says of itself, and of how it was fitted."""
-    own = explanation.estimate
-    share = f"{100 * own.relative:.3g} % ± {100 * own.relative_stderr:.1g} %"
-    simple = {"saliency": "; p is the gradient alone", "zero": "; p = 0, for nothing followed F any better"}
-    return f"by its own estimate {share}, from {explanation.fit_samples} samples{simple.get(explanation.chosen, '')}"
+def _features_table(explanation: Explanation, features: Sequence[ScoredFeature]) -> Table:
+    table = Table(title="strongest features", title_justify="left")
+    table.add_column("node")
+    table.add_column("feature")
+    table.add_column("value", justify="right")
+    table.add_column("score", justify="right")
+    for feature in features:
+        value = float(explanation.x[feature.node, feature.column])
+        node, name = (Text(_line(name)) for name in feature.names)
+        table.add_row(node, name, f"{value:.3g}", f"{feature.score:+.4g}")
+    return table
+
+
+def _strongest_features(explanation: Explanation, top: int) -> list[ScoredFeature]:
+    """Return the strongest features; there are none if the method scores edges alone."""
+    return [] if node_mask_of(explanation) is None else top_features(explanation, top)
+
+
+def _describe_estimate(explanation: Explanation, estimate: Unfaithfulness) -> str:
+    """Return in words what an explanation estimates of its own Delta(p), and how it was fitted."""
+    simple = {"saliency": "; p is the gradient alone", "zero": "; p = 0, because no other p follows F better"}
+    text = Faithfulness(estimate, is_estimate=True).short
+    return f"{text} from {explanation.fit_samples} samples{simple.get(explanation.chosen, '')}"
 
 
 def explanation_row(explanation: Explanation, top: int, **settings: Any) -> dict[str, Any]:
-    """An explanation as a row of JSON: ``settings``, its score, what it explains, its strongest edges and features."""
-    score, found = explanation.unfaithfulness, _explained(explanation)
+    """Return an explanation as a row of JSON: ``settings``, its faithfulness, and its strongest edges and features.
+
+    The numbers of an explanation that was not scored, or edited since, are None.
+    """
+    score, output = measured_unfaithfulness(explanation), _explained_output(explanation)
     return {
         **settings,
-        **({"node": found["index"]} if found["level"] == "node" else {}),
-        "unfaithfulness": score.value,
-        "stderr": score.stderr,
-        "relative": score.relative,
-        "seconds_per_node": explanation.seconds,
-        "num_samples": score.num_samples,
+        **({"node": output["index"]} if output["level"] == "node" else {}),
+        "unfaithfulness": None if score is None else score.value,
+        "stderr": None if score is None else score.stderr,
+        "relative": None if score is None else score.relative,
+        "seconds_per_node": explanation.get("seconds"),
+        "num_samples": None if score is None else score.num_samples,
         **_estimate_row(explanation),
-        **found,
+        **output,
         "edges": [edge._asdict() for edge in top_edges(explanation, top)],
-        "features": [feature._asdict() for feature in top_features(explanation, top)],
+        "features": [feature._asdict() for feature in _strongest_features(explanation, top)],
     }
 
 
 def _estimate_row(explanation: Explanation) -> dict[str, Any]:
-    own = explanation.get("estimate")
+    own = own_estimate(explanation)
     if own is None:
         return {}
-    names = {
-        "unfaithfulness": "value",
-        "stderr": "stderr",
-        "relative": "relative",
-        "relative_stderr": "relative_stderr",
+    numbers = {
+        "unfaithfulness": own.value,
+        "stderr": own.stderr,
+        "relative": own.relative,
+        "relative_stderr": own.relative_stderr,
     }
-    found = {name: getattr(own, field) for name, field in names.items()}
-    estimate = {name: value if math.isfinite(value) else None for name, value in found.items()}
+    estimate = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
     return {"estimate": estimate, "fit_samples": explanation.fit_samples, "chosen": explanation.chosen}
 
 
-def _explained(explanation: Explanation) -> dict[str, Any]:
-    """Which row of the output is explained, its class if it has one, and how the model was taken."""
+def _explained_output(explanation: Explanation) -> dict[str, Any]:
+    """Return which row of the output is explained, its class if it has one, and how A enters the model."""
     index, mode = int(explanation.index), explanation._model_config.mode.value
     output: Tensor = explanation.prediction
     if output.dim() < (2 if mode == "multiclass_classification" else 1):
-        output = output.unsqueeze(0)  # that of one graph may come without a row for it
+        output = output.unsqueeze(0)  # The output for a single graph may have no row for it.
     row, label = output[index], None
     if mode == "multiclass_classification":
         label = int(row.argmax()) if row.dim() == 1 else None
@@ -123,7 +139,7 @@ def _explained(explanation: Explanation) -> dict[str, Any]:
 
 
 def _names(explanation: Explanation) -> str:
-    """The ends of an explained pair, and names if there are any."""
+    """Return the ends of an explained pair, and the names of explained nodes, in brackets; '' if there are none."""
     names, ends = names_of(explanation, "node_names"), explained_nodes(explanation).tolist()
     if not ends or (names is None and len(ends) == 1):
         return ""
@@ -131,12 +147,12 @@ def _names(explanation: Explanation) -> str:
 
 
 def _line(name: str) -> str:
-    """A name as one short line: one from a file may hold anything, also what a terminal obeys."""
+    """Return a name as one short printable line, because a name from a file may contain commands for a terminal."""
     return shorten(name, 40)
 
 
 def finite_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows as JSON can have them: it has no infinity, so a relative Delta without bound is null."""
+    """Return rows with None for numbers that are not finite, because JSON has no infinity."""
     return [
         {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
         for row in rows

@@ -65,7 +65,7 @@ def scores_at(
                 "seconds": fits[name, near].seconds,
                 "fitted": getattr(models[at], "in_sample_error", None),
                 "search": _search(models[at]),
-                "by_protocol": {protocol: [one[at].value, one[at].change] for protocol, one in scores.items()},
+                "by_protocol": {protocol: [one[at].value, one[at].delta_zero] for protocol, one in scores.items()},
             }
             for at, name in enumerate(those)
         ]

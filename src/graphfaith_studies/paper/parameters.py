@@ -69,7 +69,7 @@ class Parameters(Experiment):
         if unit.dataset == "ba-shapes":
             house = house_of_edges(here.data)[graph.edge_id.numpy()[near]]
             own, every = house == house_of_node(unit.node), house >= 0
-        result: dict[str, Any] = {"test_accuracy": here.test_accuracy, "change": scored[0].change, "methods": {}}
+        result: dict[str, Any] = {"test_accuracy": here.test_accuracy, "change": scored[0].delta_zero, "methods": {}}
         if unit.dataset == "ba-shapes":
             result["auc_by_distance"] = rank_auc(own, closeness(graph)[near])
         for method, p, score in zip(METHODS, models, scored, strict=True):

@@ -11,24 +11,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any, Final, Literal
 
 import networkx as nx
 import numpy as np
 import torch
+from graphfaith.compare import FITTED
+from graphfaith.subject import Subject
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 
-from graphfaith.compare import FITTED
+from graphfaith.explanation.faithfulness import record_unfaithfulness
 from graphfaith.explanation.signed import SignedExplanation
 from graphfaith.metric.unfaithfulness import general_unfaithfulness
 from graphfaith.model.task import Task
 from graphfaith.sampling.neighborhood import Neighborhood, UniformEdges, UniformFeatures
-from graphfaith.subject import Subject
+from graphfaith.surrogate.estimate import Unfaithfulness
 
 from .forecaster import Forecaster, plant_edges
 from .tags import EDGES, NUM_TAGS, TAGS, column
@@ -110,18 +111,22 @@ class Cause:
     @property
     def explanation(self) -> SignedExplanation:
         """As figures and pages show it: one score a tag."""
-        score = SimpleNamespace(relative=self.relative[SHOWN], relative_stderr=self.relative_stderr[SHOWN])
-        return SignedExplanation(
+        explanation = SignedExplanation(
             edge_index=plant_edges(),
             edge_mask=torch.from_numpy(self.arrows),
             node_mask=torch.from_numpy(self.tags).unsqueeze(-1),
             index=torch.tensor(self.accused),
             method=NAMES[self.method],
             neighborhood="readings and edges",
-            unfaithfulness=score,
             node_names=list(TAGS),
             num_nodes=NUM_TAGS,
         )
+        share, error = self.relative[SHOWN], self.relative_stderr[SHOWN]
+        if math.isfinite(share):
+            # A cause keeps Delta(p) in units of Delta(0), and neither the number of samples nor their seed.
+            near = explanation.neighborhood
+            record_unfaithfulness(explanation, Unfaithfulness(share, error, share, error, 1.0, 0, near, 0))
+        return explanation
 
     def rank(self, tags: Sequence[int]) -> float:
         """The best place of any of these tags by |score|, from 1; those with the same score share their mean place."""

@@ -8,11 +8,11 @@ from functools import lru_cache
 
 import pytest
 import torch
+from graphfaith.compare import METHODS
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import graphfaith as gf
 from conftest import needs_data
-from graphfaith.compare import METHODS
 from graphfaith.metric.unfaithfulness import residuals_of, unfaithfulness_of
 from graphfaith_studies.paper.efficiency import NODES, TIMED, Efficiency
 from graphfaith_studies.paper.experiment import FULL, QUICK, TOY
@@ -79,7 +79,7 @@ def test_residuals_are_what_unfaithfulness_is_made_of():
     residuals, delta = residuals_of(target, models, near, 70, seed=3)
     for residual, score in zip(residuals, unfaithfulness_of(target, models, near, 70, seed=3), strict=True):
         assert float((residual.numpy() ** 2).sum()) / 70 == score.value
-        assert float((delta.numpy() ** 2).sum()) / 70 == score.change
+        assert float((delta.numpy() ** 2).sum()) / 70 == score.delta_zero
     assert not torch.equal(*residuals)
     sample = gf.parse_neighborhood(near).sample(target.computation_graph, 70, seed=3)
     assert torch.allclose(residuals[1], models[1].change(sample) - delta)
@@ -187,7 +187,7 @@ def test_prefix_means_are_unfaithfulness_on_so_many_samples(near, protocol, seed
         for j, tested in ((1, 20), (4, 200)):
             score = unfaithfulness_of(known.target(unit.node), [p], near, tested, seed)[0]
             assert found[unit][protocol][i][j] == pytest.approx(score.value, rel=1e-5, abs=1e-10)
-            assert found[unit][f"{protocol} zero"][j] == pytest.approx(score.change, rel=1e-6)
+            assert found[unit][f"{protocol} zero"][j] == pytest.approx(score.delta_zero, rel=1e-6)
 
 
 @needs_data

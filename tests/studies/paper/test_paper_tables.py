@@ -116,7 +116,7 @@ def test_a_cell_is_the_score_of_its_method(tmp_path):
         p = here.fit(method, 400, "B(A,0.5)", TOY.samples(200), 0).p
         for seed, protocol in enumerate(PROTOCOLS):
             score = unfaithfulness_of(here.target(400), [p], "B(A,0.5)", TOY.samples(500), seed)[0]
-            assert found["B(A,0.5)", method]["by_protocol"][protocol] == pytest.approx([score.value, score.change])
+            assert found["B(A,0.5)", method]["by_protocol"][protocol] == pytest.approx([score.value, score.delta_zero])
 
 
 def test_hard_masks_are_soft_ones_rounded():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from graphfaith.explanation.faithfulness import faithfulness_of
 from graphfaith_studies.swat.agreement import correlation, found, mean, pooled
 from graphfaith_studies.swat.causes import (
     METHODS,
@@ -116,6 +117,7 @@ class TestWhatIsExplained:
 
     def test_as_a_figure_shows_it(self, told: list[Cause]) -> None:
         shown = told[0].explanation
+        assert faithfulness_of(shown).relative == told[0].relative["both"]
         assert shown.node_mask.squeeze(-1).tolist() == told[0].tags.tolist()
         strongest = shown.to_networkx(1)
         assert strongest.number_of_nodes() >= 2

@@ -4,7 +4,7 @@ const BAR = 600; // width of a bar in units
 function drawBars(data) {
   const holder = by("bars");
   holder.replaceChildren();
-  holder.parentElement.toggleAttribute("hidden", data.panels.every((panel) => !panel.share));
+  holder.parentElement.toggleAttribute("hidden", data.panels.every((panel) => !panel.faithfulness));
   const error = (panel) => panel.relative_stderr ?? 0;
   const known = data.panels.filter((panel) => panel.relative !== null);
   const largest = Math.max(0, ...known.map((panel) => panel.relative + error(panel)));
@@ -16,13 +16,13 @@ function drawBars(data) {
     const bar = make("dd", { class: "bar-holder" });
     holder.append(make("dt", {}, panel.title), bar);
     const beyond = panel.relative !== null && panel.relative > most ? " (beyond this bar)" : "";
-    holder.append(make("dd", {}, `${panel.share || "not measured"}${panel.near && panel.share ? ` in ${panel.near}` : ""}${beyond}`));
+    holder.append(make("dd", {}, `${panel.faithfulness || "not measured"}${beyond}`));
     if (panel.relative === null) continue;
     const svg = draw("svg", {
-      viewBox: `0 0 ${BAR} 20`, preserveAspectRatio: "none", role: "img", "aria-label": `${panel.title}: ${panel.share}`,
+      viewBox: `0 0 ${BAR} 20`, preserveAspectRatio: "none", role: "img", "aria-label": `${panel.title}: ${panel.faithfulness}`,
     });
     const [low, high] = [reach(panel.relative - error(panel)), reach(panel.relative + error(panel))];
-    svg.append(draw("rect", { class: "bar", x: 0, y: 3, width: reach(panel.relative), height: 14 }));
+    svg.append(draw("rect", { class: panel.estimate ? "bar estimate" : "bar", x: 0, y: 3, width: reach(panel.relative), height: 14 }));
     if (most > 1) svg.append(draw("line", { class: "limit", x1: reach(1), x2: reach(1), y1: 0, y2: 20 }));
     svg.append(draw("path", { class: "whisker", d: `M${low} 10H${high}M${low} 5V15M${high} 5V15` }));
     bar.append(svg);

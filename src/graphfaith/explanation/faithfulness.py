@@ -1,0 +1,115 @@
+"""How faithful an explanation is, as far as that is known: what may stand beside it, and in which words.
+
+A number is only returned if it is the number of the scores that the explanation has now. Scores that were edited,
+thresholded or cut to a subgraph after they were scored have none.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch_geometric.explain import Explanation
+
+from ..surrogate.estimate import Unfaithfulness
+from .digest import current_digest
+
+_LEAST = 1e-4  # per cent: smaller shares are only said to be smaller
+
+
+@dataclass(frozen=True)
+class Faithfulness:
+    """Delta(p) of an explanation, either measured or by the explanation's own estimate.
+
+    >>> record = Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "B(A,0.5)", 1)
+    >>> print(Faithfulness(record, is_estimate=False))
+    7.6 % ± 0.9 % unexplained in B(A,0.5)
+    >>> print(Faithfulness(record, is_estimate=True).short)
+    about 7.6 % ± 0.9 % unexplained, by its own estimate
+    """
+
+    record: Unfaithfulness
+    is_estimate: bool
+
+    @property
+    def neighborhood(self) -> str:
+        """The neighbourhood in which Delta(p) was estimated."""
+        return self.record.neighborhood
+
+    @property
+    def relative(self) -> float | None:
+        """Delta(p) / Delta(0); None where F does not change, so that there is no such share."""
+        return self.record.relative if self.record.delta_zero and math.isfinite(self.record.relative) else None
+
+    @property
+    def relative_stderr(self) -> float | None:
+        """The standard error of :attr:`relative`; None where it is unknown, as it is from one sample."""
+        error = self.record.relative_stderr
+        return error if self.relative is not None and math.isfinite(error) else None
+
+    @property
+    def short(self) -> str:
+        """The text for people without the neighbourhood, for where that stands beside it."""
+        return self._text("")
+
+    def __str__(self) -> str:
+        """Return the text for people, with the neighbourhood."""
+        return self._text(f" in {self.neighborhood}" if self.neighborhood else "")
+
+    def _text(self, near: str) -> str:
+        about, by = ("about ", ", by its own estimate") if self.is_estimate else ("", "")
+        if self.relative is not None:
+            # One sample has no spread, and so there is no error bar to say how little it means.
+            count = ", from one sample" if self.record.num_samples == 1 else ""
+            return f"{about}{_share(self.relative, self.relative_stderr)} unexplained{near}{count}{by}"
+        # "0 % unexplained" would be praise: there is nothing to explain.
+        if self.record.relative == 0:
+            return f"F does not change{near}{by}"
+        return f"Δ(p) = {about}{self.record.value:.3g}{near}{',' * bool(near)} where F does not change{by}"
+
+
+def faithfulness_of(explanation: Explanation) -> Faithfulness | None:
+    """Return what may be said of an explanation: what was measured, else its own estimate, else None."""
+    measured = measured_unfaithfulness(explanation)
+    if measured is not None:
+        return Faithfulness(measured, is_estimate=False)
+    estimate = own_estimate(explanation)
+    return None if estimate is None else Faithfulness(estimate, is_estimate=True)
+
+
+def measured_unfaithfulness(explanation: Explanation) -> Unfaithfulness | None:
+    """Return the Delta(p) that was measured for the scores as they are now; None if there is none."""
+    return _valid_record(explanation, "unfaithfulness", "scored_digest")
+
+
+def own_estimate(explanation: Explanation) -> Unfaithfulness | None:
+    """Return the estimate that the method made of its own Delta(p), if the scores are still those it made."""
+    return _valid_record(explanation, "estimate", "scores_digest")
+
+
+def record_unfaithfulness(explanation: Explanation, measured: Unfaithfulness) -> None:
+    """Leave ``measured`` on the explanation, with the digest of the scores that it was measured for."""
+    explanation.unfaithfulness = measured
+    explanation.scored_digest = current_digest(explanation)
+
+
+def _valid_record(explanation: Explanation, field: str, digest_field: str) -> Unfaithfulness | None:
+    record, digest = explanation.get(field), explanation.get(digest_field)
+    if not isinstance(record, Unfaithfulness) or digest is None or digest != current_digest(explanation):
+        return None
+    return record
+
+
+def _share(relative: float, error: float | None) -> str:
+    """Return a share in per cent, with as many digits as its error has.
+
+    >>> _share(1.43, 0.12), _share(0.00042, 0.00003), _share(0.25, 0.0), _share(1e-12, 1e-13)
+    ('143 % ± 12 %', '0.042 % ± 0.003 %', '25 %', 'less than 0.0001 %')
+    """
+    share, error = 100 * relative, 100 * (error or 0.0)
+    if 0 < share + error < _LEAST:
+        return f"less than {_LEAST:g} %"
+    if not error:
+        return f"{share:.3g} %"
+    digits = min(max(-math.floor(math.log10(error)), 0), 4)
+    return f"{share:.{digits}f} % ± {error:.{digits}f} %"

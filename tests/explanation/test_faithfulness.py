@@ -1,0 +1,255 @@
+"""What may be said of an explanation: the number of its scores, as they are now, and never one of other scores."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import pytest
+import torch
+from test_explainers import METHODS, explain
+from torch_geometric.explain import Explanation
+from torch_geometric.explain import GNNExplainer as PyGGNNExplainer
+
+import graphfaith as gf
+from graphfaith.explanation.digest import digest_of
+from graphfaith.explanation.faithfulness import Faithfulness, faithfulness_of, own_estimate, record_unfaithfulness
+from graphfaith.surrogate.estimate import estimate_unfaithfulness
+from reference import make_case
+
+NEAR = "U(A,0.5)"
+
+
+def foreign():
+    case = make_case(seed=33, weighted=False, loops=False, nodes=10, edges=30)
+    torch.manual_seed(0)
+    return explain(case, PyGGNNExplainer(epochs=3))
+
+
+def case(name):
+    if name == "foreign":
+        return foreign()
+    return explain(make_case(seed=31, nodes=10, edges=30), METHODS[name](NEAR))
+
+
+ALL = ["kec", "anchored-kec", "saliency", "gnnexplainer-soft", "foreign"]
+
+
+@pytest.mark.parametrize("name", ALL)
+class TestScored:
+    def test_the_number_stays_on_the_explanation(self, name):
+        call, explanation = case(name)
+        score = gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        assert explanation.unfaithfulness is score
+        assert faithfulness_of(explanation) == Faithfulness(score, is_estimate=False)
+        later = gf.general_unfaithfulness(call, explanation, "B(A,0.5)", 20)
+        assert faithfulness_of(explanation).record is later
+
+    def test_a_p_of_ones_own_leaves_no_number(self, name):
+        call, explanation = case(name)
+
+        class Nothing:
+            def change(self, perturbations):
+                return torch.zeros(len(perturbations))
+
+            def gradient(self):
+                raise NotImplementedError
+
+        before = faithfulness_of(explanation)
+        gf.general_unfaithfulness(call, explanation, NEAR, 20, difference_model=Nothing())
+        assert explanation.get("unfaithfulness") is None
+        assert explanation.get("scored_digest") is None
+        assert faithfulness_of(explanation) == before
+
+    @pytest.mark.parametrize("mask", ["node_mask", "edge_mask", "self_loop_score"])
+    def test_an_edit_in_place_takes_the_number_away(self, name, mask):
+        call, explanation = case(name)
+        gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        if explanation.get(mask) is None:
+            return
+        scores = explanation[mask].detach()
+        place = int(scores.abs().reshape(len(scores), -1).sum(1).argmax())
+        before = scores[place].clone()
+        scores[place] *= -1.5
+        assert faithfulness_of(explanation) is None
+        scores[place] = before
+        assert faithfulness_of(explanation) is not None
+
+    def test_a_threshold_takes_the_number_away(self, name):
+        call, explanation = case(name)
+        gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        cut = explanation.threshold("topk", 2)
+        assert faithfulness_of(cut) is None
+        assert faithfulness_of(explanation) is not None
+        if name != "foreign":  # one with fewer scores can be scored, and then has its own number
+            score = gf.general_unfaithfulness(call, cut, NEAR, 20)
+            assert faithfulness_of(cut) == Faithfulness(score, is_estimate=False)
+
+    def test_a_part_has_no_number(self, name):
+        call, explanation = case(name)
+        gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        nodes = torch.ones(len(explanation.x), dtype=torch.bool)
+        nodes[-1] = False
+        edges = torch.ones(explanation.edge_index.size(1), dtype=torch.bool)
+        edges[-1] = False
+        parts = [explanation.subgraph(nodes), explanation.edge_subgraph(edges), gf.signed_subgraph(explanation, 2)]
+        if name == "foreign":
+            explanation.edge_mask[0] = 0
+        parts += [explanation.get_explanation_subgraph(), explanation.get_complement_subgraph()]
+        for part in parts:
+            assert faithfulness_of(part) is None
+
+    def test_copies_and_files_keep_the_number(self, name, tmp_path):
+        call, explanation = case(name)
+        score = gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        gf.save(explanation, tmp_path / "x.safetensors")
+        copies = [
+            copy.copy(explanation),
+            explanation.clone(),
+            explanation.to("cpu"),
+            gf.load(tmp_path / "x.safetensors"),
+        ]
+        if name != "gnnexplainer-soft":  # it holds a model
+            copies += [copy.deepcopy(explanation), pickle.loads(pickle.dumps(explanation))]
+        for other in copies:
+            assert faithfulness_of(other) == Faithfulness(score, is_estimate=False)
+            other.edge_mask = other.edge_mask + 1
+            assert faithfulness_of(other) is None
+
+    def test_a_file_of_edited_scores_has_no_number(self, name, tmp_path):
+        call, explanation = case(name)
+        gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        gf.save(explanation.threshold("topk", 2), tmp_path / "x.safetensors")
+        assert faithfulness_of(gf.load(tmp_path / "x.safetensors")) is None
+
+    def test_names_do_not_matter(self, name):
+        call, explanation = case(name)
+        gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        explanation.node_names = [f"n{i}" for i in range(len(explanation.x))]
+        assert faithfulness_of(explanation) is not None
+
+
+class TestEstimate:
+    def test_is_shown_until_something_is_measured(self):
+        call, explanation = case("anchored-kec")
+        assert faithfulness_of(explanation) == Faithfulness(explanation.estimate, is_estimate=True)
+        gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        assert not faithfulness_of(explanation).is_estimate
+        assert own_estimate(explanation) is explanation.estimate
+
+    def test_is_not_that_of_edited_scores(self):
+        _, explanation = case("anchored-kec")
+        assert faithfulness_of(explanation.threshold("topk", 2)) is None
+        explanation.difference_model = None  # then nobody can tell whether the scores are still those of p
+        assert faithfulness_of(explanation) is None
+
+    def test_others_make_none(self):
+        for name in ("kec", "saliency", "gnnexplainer-soft", "foreign"):
+            assert faithfulness_of(case(name)[1]) is None
+
+
+class TestUnderstoodOnlyIfWhole:
+    def test_a_number_without_a_digest_is_not_shown(self):
+        _, explanation = case("kec")
+        explanation.unfaithfulness = record(0.1, 0.01)
+        assert faithfulness_of(explanation) is None
+        explanation.scored_digest = explanation.scores_digest
+        assert faithfulness_of(explanation) is not None
+        explanation.unfaithfulness = "7.6 %"
+        assert faithfulness_of(explanation) is None
+
+    def test_masks_that_do_not_fit_have_no_number(self):
+        _, explanation = case("kec")
+        record_unfaithfulness(explanation, record(0.1, 0.01))
+        explanation.edge_mask = explanation.edge_mask[:-1]
+        assert faithfulness_of(explanation) is None
+
+    def test_scores_of_columns_are_those_of_one_graph(self):
+        columns = Explanation(x=torch.ones(4, 2), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]))
+        columns.node_mask = torch.tensor([[1.0, -2.0]])
+        record_unfaithfulness(columns, record(0.1, 0.01))
+        assert faithfulness_of(columns) is not None
+        part = Explanation(x=columns.x[:3], edge_index=columns.edge_index[:, :2], node_mask=columns.node_mask)
+        part.unfaithfulness, part.scored_digest = columns.unfaithfulness, columns.scored_digest
+        assert faithfulness_of(part) is None
+
+
+def record(relative, error, delta_zero=1.0, value=None, samples=500):
+    value = relative if value is None else value
+    return gf.Unfaithfulness(value, error, relative, error, delta_zero, samples, "B(A,0.5)", 1)
+
+
+@pytest.mark.parametrize(
+    ("score", "text"),
+    [
+        (record(0.0763, 0.0091), "7.6 % ± 0.9 % unexplained in B(A,0.5)"),
+        (record(1.43, 0.12), "143 % ± 12 % unexplained in B(A,0.5)"),
+        (record(0.00042, 0.00003), "0.042 % ± 0.003 % unexplained in B(A,0.5)"),
+        (record(0.25, 0.0), "25 % unexplained in B(A,0.5)"),
+        (record(0.0, 0.0), "0 % unexplained in B(A,0.5)"),  # a perfect p, where F changes
+        (record(1e-12, 1e-13), "less than 0.0001 % unexplained in B(A,0.5)"),
+        (record(0.25, math.inf, samples=1), "25 % unexplained in B(A,0.5), from one sample"),
+        (record(0.0, 0.0, delta_zero=0.0), "F does not change in B(A,0.5)"),
+        (record(math.inf, 0.0, delta_zero=0.0, value=0.3), "Δ(p) = 0.3 in B(A,0.5), where F does not change"),
+    ],
+)
+def test_in_words(score, text):
+    assert str(Faithfulness(score, is_estimate=False)) == text
+
+
+@pytest.mark.parametrize(
+    ("score", "text"),
+    [
+        (record(0.0763, 0.0091), "about 7.6 % ± 0.9 % unexplained, by its own estimate"),
+        (record(0.0, 0.0, delta_zero=0.0), "F does not change, by its own estimate"),
+        (
+            record(math.inf, 0.0, delta_zero=0.0, value=0.3),
+            "Δ(p) = about 0.3 where F does not change, by its own estimate",
+        ),
+    ],
+)
+def test_an_estimate_in_words(score, text):
+    assert Faithfulness(score, is_estimate=True).short == text
+
+
+def test_no_bar_where_f_does_not_change():
+    still = Faithfulness(record(0.0, 0.0, delta_zero=0.0), is_estimate=False)
+    assert (still.relative, still.relative_stderr) == (None, None)
+    endless = Faithfulness(record(math.inf, 0.0, delta_zero=0.0), is_estimate=False)
+    assert (endless.relative, endless.relative_stderr) == (None, None)
+    single = Faithfulness(record(0.25, math.inf, samples=1), is_estimate=False)
+    assert (single.relative, single.relative_stderr) == (0.25, None)
+
+
+def test_a_record_says_that_f_does_not_change():
+    rounding = torch.full((10,), 1e-9, dtype=torch.float64)
+    still = estimate_unfaithfulness(rounding, rounding, 1e-16, NEAR, 0)
+    assert (still.value, still.delta_zero, still.relative) == (0, 0, 0)
+    assert "unexplained" not in str(still)
+    assert "F does not change" in str(still)
+    assert str(Faithfulness(still, is_estimate=False)) == "F does not change in U(A,0.5)"
+    wrong = estimate_unfaithfulness(1e9 * rounding, rounding, 1e-16, NEAR, 0)
+    assert (wrong.value, wrong.delta_zero, wrong.relative) == (pytest.approx(1), 0, math.inf)
+    moving = estimate_unfaithfulness(rounding, 1e9 * rounding, 1e-16, NEAR, 0)
+    assert moving.delta_zero == pytest.approx(1)
+    assert moving.relative == pytest.approx(1e-18)
+
+
+class TestDigest:
+    def test_tells_values_types_and_shapes_apart(self):
+        scores = torch.tensor([[1.0, -2.0], [0.0, 3.0]])
+        others = [scores.double(), scores.view(-1), scores.T, -scores, scores[:1], None, scores.new_zeros(0)]
+        digests = [digest_of(one) for one in (scores, *others)]
+        assert len(set(digests)) == len(digests)
+        assert digest_of(scores) == digest_of(scores.clone().requires_grad_())
+        assert digest_of(scores) == digest_of(scores.T.contiguous().T)
+
+    def test_tells_none_from_empty_and_where_a_part_ends(self):
+        a, b, empty = torch.ones(1), torch.ones(2), torch.ones(0)
+        digests = [digest_of(*parts) for parts in ((a, b), (b, a), (a, None), (None, a), (a, empty), (a,), (a, a, a))]
+        assert len(set(digests)) == len(digests)
+
+    @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.bool, torch.int64, torch.float64])
+    def test_of_every_type(self, dtype):
+        assert digest_of(torch.ones(3, dtype=dtype)) != digest_of(torch.zeros(3, dtype=dtype))
