@@ -6,8 +6,8 @@ on BA-Shapes and Cora, a GAT on Cora, a graph classifier and a link predictor.
     python benchmarks/same_numbers.py keep before.npz
     python benchmarks/same_numbers.py compare before.npz
 
-Models in single precision show what a user sees. In double precision (``--double``) the rounding of F is out of the way,
-so that a difference is one of the method.
+Models in single precision show what a user sees. In double precision (``--double``) the rounding of F is out of the
+way, so that a difference is one of the method.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import torch
 from torch_geometric.explain import Explainer
 
 import graphfaith as gf
-from graphfaith.cli import parse_nodes
+from graphfaith.cli.arguments import parse_nodes
 from graphfaith.data.models import trained
 
 torch.set_num_threads(1)

@@ -1,7 +1,7 @@
 """The way in: one explanation with its score, or methods side by side, for a model and a graph.
 
-Both are thin uses of :class:`Subject`, a model on a graph, which makes PyG's ``Explainer`` for a method by name, fits the
-method's p, and scores it on samples that the fit has not seen.
+Both are thin uses of :class:`Subject`, a model on a graph, which makes PyG's ``Explainer`` for a method by name, fits
+the method's p, and scores it on samples that the fit has not seen.
 """
 
 from .comparison import Comparison, Row, compare

@@ -207,12 +207,12 @@ def compare_on(
     for node in progress(nodes):
         fitted = subject.fits(methods, node, neighborhoods, samples=samples, seed=seed)
         target = subject.target(node)
-        for near in dict.fromkeys(map(str, neighborhoods)):
-            models = [fitted[method, near].p for method in methods]
-            measured = unfaithfulness_of(target, models, near, num_samples=test_samples, seed=seed + 1)
+        for text in dict.fromkeys(map(str, neighborhoods)):
+            models = [fitted[method, text].p for method in methods]
+            measured = unfaithfulness_of(target, models, text, num_samples=test_samples, seed=seed + 1)
             for method, score in zip(methods, measured, strict=True):
-                scores[method, near].append(score)
-                fits[method, near].append(fitted[method, near])
+                scores[method, text].append(score)
+                fits[method, text].append(fitted[method, text])
     return Comparison(
         Row(
             dataset=dataset,
