@@ -19,6 +19,7 @@ import graphfaith as gf
 from graphfaith._base.files import check_output, write_file
 from graphfaith._base.progress import track
 from graphfaith.data.models import trained
+from graphfaith.metric import unfaithfulness_of
 from graphfaith.view.report import write_json
 
 NODES = {"ba-shapes": range(400, 700, 5), "cora": range(0, 1000, 10)}
@@ -36,8 +37,8 @@ def measure(columns, count=None, held_out=HELD_OUT):
     for dataset, near, node in track(work, "calibrating", "nodes"):
         data = made[dataset].data
         target = gf.Target(made[dataset].model, data.x, data.edge_index, node)
-        models = [gf.AnchoredKEC(near, samples).fit(target) for samples in (FIT, "auto")]
-        scores = gf.unfaithfulness_of(target, models, near, held_out, seed=1)
+        models = [gf.AnchoredKEC(near, num_samples=samples).fit(target) for samples in (FIT, "auto")]
+        scores = unfaithfulness_of(target, models, near, num_samples=held_out, seed=1)
         for drawn, p, score in zip((FIT, "auto"), models, scores, strict=True):
             said = p.estimate
             results.append(

@@ -17,6 +17,7 @@ from torch_geometric.utils import degree
 
 import graphfaith as gf
 from graphfaith.data import load_dataset
+from graphfaith.metric import unfaithfulness_of
 
 NEAR = ("U(A,0.5)", "B(A,0.5)")
 CONFIG = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
@@ -119,7 +120,9 @@ def compare(model, data, extra, nodes, near, **options):
             started = time.perf_counter()
     for node, *explanations in zip(nodes, *made.values(), strict=True):
         target = gf.Target(model, data.x, data.edge_index, node, **extra)
-        scores.append(gf.unfaithfulness_of(target, [e.difference_model for e in explanations], near, 500, seed=1))
+        scores.append(
+            unfaithfulness_of(target, [e.difference_model for e in explanations], near, num_samples=500, seed=1)
+        )
     for name, column in zip(made, zip(*scores, strict=True), strict=True):
         value, change = torch.tensor([(s.value, s.delta_zero) for s in column], dtype=torch.float64).T
         ratio = value.mean() / change.mean()  # its error is that of the linearised ratio, over nodes

@@ -216,7 +216,7 @@ def deltas(target, near, *, forced=False):
     graph, rows = target.computation_graph, [row for row in ROWS if makes_sense(row, near)]
     models = {}
     if not forced:
-        models = {row: gf.AnchoredKEC(near, FIT, blocks=OWN[row]).fit(target) for row in rows if row in OWN}
+        models = {row: gf.AnchoredKEC(near, num_samples=FIT, blocks=OWN[row]).fit(target) for row in rows if row in OWN}
     draws = {TRIED[row][0]: None for row in rows if row in TRIED}
     known, fits, most = {}, {}, None
     for way in draws:

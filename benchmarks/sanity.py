@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import torch
+from graphfaith.compare import METHODS, MODEL_CONFIG
 from ingredients import spread_over, table
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
@@ -18,8 +19,8 @@ from torch_geometric.explain import Explainer
 import graphfaith as gf
 from graphfaith._base.files import check_output
 from graphfaith._base.progress import track
-from graphfaith.compare import METHODS, MODEL_CONFIG
 from graphfaith.data.models import BAShapesGCN, CitationGCN, trained
+from graphfaith.metric import unfaithfulness_of
 from graphfaith.sampling.neighborhood import as_neighborhood
 from graphfaith.view.report import write_json
 
@@ -219,7 +220,7 @@ def scores(count=None, datasets=("ba-shapes", "cora")):
             target = gf.Target(model, data.x, data.edge_index, node)
             models = [METHODS[method](as_neighborhood(near), SAMPLES, 0).fit(target) for method in COMPARED]
             linear = [gf.LinearModel(target.computation_graph, *p.gradient()) for p in models]
-            measured = gf.unfaithfulness_of(target, [*models, *linear], near, 500)
+            measured = unfaithfulness_of(target, [*models, *linear], near, num_samples=500)
             for at, method in enumerate(COMPARED):
                 found[method]["p"].append(measured[at].relative)
                 found[method]["scores"].append(measured[at + len(COMPARED)].relative)

@@ -283,14 +283,14 @@ def test_a_node_is_explained_as_by_the_library(here, explain):
     graph, model = make_graph(), load_model("mine:weighted")
     explainer = Explainer(
         model,
-        algorithm=gf.AnchoredKEC("U(A,0.5)", 30),
+        algorithm=gf.AnchoredKEC("U(A,0.5)", num_samples=30),
         explanation_type="model",
         node_mask_type="attributes",
         edge_mask_type="object",
         model_config={"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"},
     )
     expected = explainer(graph["x"], graph["edge_index"], index=3, edge_weight=graph["edge_weight"])
-    score = gf.general_unfaithfulness(explainer, expected, "U(A,0.5)", 30, 1)
+    score = gf.general_unfaithfulness(explainer, expected, "U(A,0.5)", num_samples=30, seed=1)
     row = row_of(here / "graph-3.json")
     assert row["unfaithfulness"] == pytest.approx(score.value)
     assert [edge["score"] for edge in row["edges"]] == [edge.score for edge in expected.top_edges(2)]

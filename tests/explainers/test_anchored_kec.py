@@ -9,6 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from graphfaith.compare import compare
 from hypothesis import given
 from hypothesis import strategies as st
 from test_explainers import explain, explainer_of
@@ -17,7 +18,6 @@ from torch_geometric.nn import GAT, GCN, GIN, GraphConv, GraphSAGE, global_mean_
 import graphfaith as gf
 from conftest import needs_data
 from graphfaith._base import memory
-from graphfaith.compare import compare
 from graphfaith.data.models import trained
 from graphfaith.explainers import anchored_kec
 from graphfaith.metric.unfaithfulness import change_of, unfaithfulness_of
@@ -86,7 +86,7 @@ def test_change_and_gradient_are_those_of_the_formula(case, seeds, kind, text):
     if not moves(case, text):
         return
     target = target_of(case, [node % len(case.x) for node in seeds])
-    p = gf.AnchoredKEC(text, 60, normalization=kind).fit(target)
+    p = gf.AnchoredKEC(text, num_samples=60, normalization=kind).fit(target)
     part = target.computation_graph
     for other in (text, "U(A,0.3)"):
         sample = gf.parse_neighborhood(other).sample(part, 6, seed=4)
@@ -127,9 +127,12 @@ def test_of_several_n_the_fitting_one_is_taken():
 
     target = Target(Sums().double(), case.x, case.edge_index, 3, 1)
     blocks = ["khop"]  # with a curvature a sum of two steps is exact whatever N is
-    p = gf.AnchoredKEC("U(A,0.5)", 200, blocks=blocks).fit(target)
+    p = gf.AnchoredKEC("U(A,0.5)", num_samples=200, blocks=blocks).fit(target)
     assert p.normalization == "none"
-    others = [gf.AnchoredKEC("U(A,0.5)", 200, blocks=blocks, normalization=n).fit(target) for n in ("symmetric", "row")]
+    others = [
+        gf.AnchoredKEC("U(A,0.5)", num_samples=200, blocks=blocks, normalization=n).fit(target)
+        for n in ("symmetric", "row")
+    ]
     assert p.estimate.relative < 0.1 * min(other.estimate.relative for other in others)
 
 
@@ -139,9 +142,9 @@ def test_a_linear_network_is_followed_exactly():
     model = GCN(4, 6, 2, out_channels=3, act=None).double().eval()
     target = Target(model, case.x, case.edge_index, 3, 1)
     for text in ("U(A,0.5)", "B(A,0.5)", "U(X,0.3r)xU(A,0.5)"):
-        p = gf.AnchoredKEC(text, 200).fit(target)
+        p = gf.AnchoredKEC(text, num_samples=200).fit(target)
         assert p.chosen == "anchored"
-        assert unfaithfulness_of(target, [p], text, 200)[0].relative < 1e-6
+        assert unfaithfulness_of(target, [p], text, num_samples=200)[0].relative < 1e-6
         assert p.estimate.relative < 1e-6
 
 
@@ -152,7 +155,7 @@ def test_a_linear_network_is_followed_exactly():
 def test_the_estimate_is_that_of_fits_without_each_sample(text):
     """The whole of it by hand: one fit for each sample that is left out, with the penalty that was chosen."""
     target = target_of(make_case(seed=8, nodes=14, edges=60))
-    algorithm = gf.AnchoredKEC(text, 48)
+    algorithm = gf.AnchoredKEC(text, num_samples=48)
     with mock.patch.object(anchored_kec, "ridge", wraps=anchored_kec.ridge) as solved:
         p = algorithm.fit(target)
     (phi, change), count = [part.numpy() for part in solved.call_args.args], 48 - 4
@@ -176,7 +179,7 @@ def test_the_change_on_the_fit_samples_is_what_was_solved_for():
     target = target_of(make_case(seed=8, nodes=14, edges=60))
     for text in NEIGHBORHOODS:
         near = gf.parse_neighborhood(text)
-        p = gf.AnchoredKEC(near, 48).fit(target)
+        p = gf.AnchoredKEC(near, num_samples=48).fit(target)
         numbers = np.delete(np.arange(48), np.arange(0, 48, 12))
         sample = near.numbered(target.computation_graph, numbers, 0)
         error = float((p.change(sample) - change_of(target, sample)).square().mean())
@@ -188,8 +191,8 @@ def test_more_terms_than_samples_do_not_fool_it():
     target = target_of(make_case(seed=8, nodes=14, edges=60))
     near, ratios = gf.BernoulliEdges(0.5), []
     for seed in range(20):
-        p = gf.AnchoredKEC(near, 12, seed=seed).fit(target)
-        held_out = unfaithfulness_of(target, [p], near, 300, seed=1000)[0]
+        p = gf.AnchoredKEC(near, num_samples=12, seed=seed).fit(target)
+        held_out = unfaithfulness_of(target, [p], near, num_samples=300, seed=1000)[0]
         ratios.append((p.estimate.value, held_out.value))
         assert held_out.relative < 3
     estimates, found = np.array(ratios).mean(axis=0)
@@ -215,7 +218,7 @@ STAR = torch.tensor([[1, 2, 3, 4, 5], [0, 0, 0, 0, 0]])
 def test_it_falls_back_to_the_gradient_where_that_is_exact():
     model = Switch(lambda total: 2 * total).double()
     target = Target(model, torch.ones(6, 1).double(), STAR, 0, 0)
-    p = gf.AnchoredKEC("U(A,0.5)", 100, blocks=["degrees"]).fit(target)
+    p = gf.AnchoredKEC("U(A,0.5)", num_samples=100, blocks=["degrees"]).fit(target)
     assert p.chosen == "saliency"
     dx, da = p.gradient()
     expected = target.gradient()
@@ -233,18 +236,18 @@ def test_it_falls_back_to_nothing_where_nothing_follows():
     model = Switch(noise).double()
     target = Target(model, torch.ones(6, 1).double(), STAR, 0, 0)
     assert abs(target.value) < 1e-6  # so that the noise has no mean, which a curvature would follow
-    fits = [gf.AnchoredKEC("U(A,0.5)", 120, seed=seed).fit(target) for seed in range(12)]
+    fits = [gf.AnchoredKEC("U(A,0.5)", num_samples=120, seed=seed).fit(target) for seed in range(12)]
     assert [p.chosen for p in fits].count("zero") >= 3
     for p in fits:
         assert 0.9 <= p.estimate.relative <= 1
-        assert unfaithfulness_of(target, [p], "U(A,0.5)", 300, seed=99)[0].relative < 1.15
+        assert unfaithfulness_of(target, [p], "U(A,0.5)", num_samples=300, seed=99)[0].relative < 1.15
 
 
 def test_a_constant_model_has_a_p_of_nothing():
     model = Switch(lambda total: 0 * total + 3).double()
     target = Target(model, torch.ones(6, 1).double(), STAR, 0, 0)
     for text in ("U(A,0.5)", "B(A,0.5)"):
-        p = gf.AnchoredKEC(text, 50).fit(target)
+        p = gf.AnchoredKEC(text, num_samples=50).fit(target)
         assert p.chosen == "saliency"  # which is nothing as well
         assert p.estimate.relative == 0
         assert not any(part.any() for part in p.gradient())
@@ -255,11 +258,11 @@ def test_chunks_change_nothing(case, text, size):
     if not moves(case, text):
         return
     target = target_of(case)
-    whole = gf.AnchoredKEC(text, 60).fit(target)
+    whole = gf.AnchoredKEC(text, num_samples=60).fit(target)
     near = gf.parse_neighborhood(text)
     room = size * near.sample_bytes(target.computation_graph, target.unit_width())
     with mock.patch.object(memory, "CHUNK_BYTES", room):
-        parts = gf.AnchoredKEC(text, 60).fit(target_of(case))
+        parts = gf.AnchoredKEC(text, num_samples=60).fit(target_of(case))
     assert parts.chosen == whole.chosen
     exact = case.x.dtype == torch.float64
     assert parts.estimate.value == pytest.approx(whole.estimate.value, rel=1e-5 if exact else 0.05, abs=1e-12)
@@ -271,7 +274,7 @@ def test_chunks_change_nothing(case, text, size):
 @pytest.mark.parametrize("text", NEIGHBORHOODS)
 def test_seeds_name_the_answer(text):
     case = make_case(seed=21, nodes=14, edges=50)
-    scores = [explain(case, gf.AnchoredKEC(text, 60, seed=seed))[1] for seed in (0, 0, 1)]
+    scores = [explain(case, gf.AnchoredKEC(text, num_samples=60, seed=seed))[1] for seed in (0, 0, 1)]
     assert torch.equal(scores[0].edge_mask, scores[1].edge_mask)
     assert torch.equal(scores[0].node_mask, scores[1].node_mask)
     assert not torch.equal(scores[0].edge_mask, scores[2].edge_mask)
@@ -281,7 +284,7 @@ def test_seeds_name_the_answer(text):
 @pytest.mark.parametrize("text", NEIGHBORHOODS)
 def test_few_samples(count, text):
     target = target_of(make_case(seed=8))
-    p = gf.AnchoredKEC(text, count).fit(target)
+    p = gf.AnchoredKEC(text, num_samples=count).fit(target)
     assert all(bool(torch.isfinite(part).all()) for part in p.gradient())
     assert p.estimate.num_samples == max(1, count - -(-count // 12))
     assert math.isinf(p.estimate.stderr) == (p.estimate.num_samples == 1)
@@ -368,9 +371,9 @@ def test_any_model(make, text):
     case = make_case(seed=5, nodes=20, edges=70, features=4, weighted=False)
     model = make(4, 8, 2, out_channels=3).double().eval()
     target = Target(model, case.x, case.edge_index, 3, 1)
-    p = gf.AnchoredKEC(text, 200).fit(target)
-    kec, saliency = gf.KEC(text, 200).fit(target), gf.Saliency().fit(target)
-    own, *others = unfaithfulness_of(target, [p, kec, saliency], text, 300)
+    p = gf.AnchoredKEC(text, num_samples=200).fit(target)
+    kec, saliency = gf.KEC(text, num_samples=200).fit(target), gf.Saliency().fit(target)
+    own, *others = unfaithfulness_of(target, [p, kec, saliency], text, num_samples=300)
     assert own.value <= 1.02 * min(other.value for other in others)
 
 
@@ -405,7 +408,7 @@ def test_levels(level, text):
     for algorithm in (gf.AnchoredKEC(text), gf.KEC(text), gf.Saliency()):
         call = explainer_of(model().double(), algorithm, config=config)
         explanation = call(case.x, case.edge_index, **given)
-        left.append(gf.general_unfaithfulness(call, explanation, text, 300).relative)
+        left.append(gf.general_unfaithfulness(call, explanation, text, num_samples=300).relative)
         if len(left) == 1:
             assert explanation.normalization == "symmetric"
             assert explanation.estimate.relative == pytest.approx(left[0], rel=0.5)
@@ -418,7 +421,7 @@ def of_nodes():
 
 
 def test_it_says_what_it_knows_of_itself():
-    call, explanation = explain(make_case(seed=21), gf.AnchoredKEC("U(A,0.5)", 60))
+    call, explanation = explain(make_case(seed=21), gf.AnchoredKEC("U(A,0.5)", num_samples=60))
     assert explanation.method == "AnchoredKEC"
     assert explanation.neighborhood == "U(A,0.5)"
     assert explanation.fit_samples == 60
@@ -464,10 +467,10 @@ def test_gradients_that_are_not_to_be_had(how, text):
     """The other terms do what they can, and nothing breaks."""
     case = make_case(seed=5, nodes=20, edges=60, features=20, weighted=False)
     target = Target(Hidden(how).double(), case.x, case.edge_index, 3, 1)
-    p = gf.AnchoredKEC(text, 60).fit(target)
+    p = gf.AnchoredKEC(text, num_samples=60).fit(target)
     assert p.estimate.relative <= 1
     assert all(bool(torch.isfinite(part).all()) for part in p.gradient())
-    assert unfaithfulness_of(target, [p], text, 100)[0].relative < 1.3
+    assert unfaithfulness_of(target, [p], text, num_samples=100)[0].relative < 1.3
 
 
 def test_samples_whose_gradient_is_not_finite_are_left_out():
@@ -489,14 +492,14 @@ def test_samples_whose_gradient_is_not_finite_are_left_out():
 def test_features_of_zeros():
     case = make_case(seed=5, nodes=20, edges=60, features=20)
     target = Target(case.model, torch.zeros(20, 20).double(), case.edge_index, 3, 1, **case.kwargs)
-    assert gf.AnchoredKEC("U(A,0.5)", 60).fit(target).estimate.relative <= 1
+    assert gf.AnchoredKEC("U(A,0.5)", num_samples=60).fit(target).estimate.relative <= 1
 
 
 def test_where_nothing_happens_the_gradient_stays():
     """F at a node that hears nobody but itself does not change with A beyond rounding."""
     case = make_case(seed=5, nodes=20, edges=60, features=4, weighted=False)
     target = Target(case.model, torch.cat([case.x, case.x[:1]]), case.edge_index, 20, 1)
-    fits = [gf.AnchoredKEC("U(A,0.5)", 60, seed=seed).fit(target) for seed in range(6)]
+    fits = [gf.AnchoredKEC("U(A,0.5)", num_samples=60, seed=seed).fit(target) for seed in range(6)]
     assert {p.chosen for p in fits} == {"saliency"}
     torch.testing.assert_close(fits[0].gradient()[0], target.gradient()[0])
 
@@ -516,7 +519,9 @@ def test_tiny_and_huge_gradients(scale):
             return self.scale * self.model(x, edge_index, edge_weight)
 
     found = [
-        gf.AnchoredKEC("U(A,0.5)", 100).fit(Target(Scaled(one), case.x, case.edge_index, 3, 1)).estimate.relative
+        gf.AnchoredKEC("U(A,0.5)", num_samples=100)
+        .fit(Target(Scaled(one), case.x, case.edge_index, 3, 1))
+        .estimate.relative
         for one in (1.0, scale)
     ]
     assert found[1] == pytest.approx(found[0], rel=0.1)
@@ -551,7 +556,7 @@ def test_what_dropping_any_edge_does_is_in_the_scores(text):
     """|eps|^2 is linear in what is dropped, so p has the same change with it in Phi_A, and its gradient tells."""
     target = target_of(make_case(seed=8, nodes=14, edges=60))
     near = gf.parse_neighborhood(text)
-    p = gf.AnchoredKEC(near, 100, blocks=["energy", "khop"]).fit(target)
+    p = gf.AnchoredKEC(near, num_samples=100, blocks=["energy", "khop"]).fit(target)
     part = target.computation_graph
     assert p.chosen == "anchored"
     assert p.stiffness[1] == 0
@@ -566,13 +571,13 @@ def test_what_dropping_any_edge_does_is_in_the_scores(text):
 
 def test_auto_stops_when_the_estimate_is_stable():
     target = target_of(make_case(seed=8, nodes=14, edges=60))
-    algorithm = gf.AnchoredKEC("B(A,0.5)", "auto", tolerance=0.02)
+    algorithm = gf.AnchoredKEC("B(A,0.5)", num_samples="auto", tolerance=0.02)
     p = algorithm.fit(target)
     assert p.fit_samples in (200, 400, 800, 1600, 3200)
-    half = gf.AnchoredKEC("B(A,0.5)", p.fit_samples // 2).fit(target)
+    half = gf.AnchoredKEC("B(A,0.5)", num_samples=p.fit_samples // 2).fit(target)
     assert abs(p.estimate.relative - half.estimate.relative) <= 0.02
     assert p.estimate.relative_stderr <= 0.02
-    same = gf.AnchoredKEC("B(A,0.5)", p.fit_samples).fit(target)
+    same = gf.AnchoredKEC("B(A,0.5)", num_samples=p.fit_samples).fit(target)
     assert all(torch.equal(a, b) for a, b in zip(p.gradient(), same.gradient(), strict=True))
 
 
@@ -594,17 +599,17 @@ def test_auto_waits_for_the_estimate_and_for_its_error(relative, errors, expecte
         return mock.Mock(estimate=estimate, fit_samples=count)
 
     with mock.patch.object(gf.AnchoredKEC, "_fit", fit):
-        assert gf.AnchoredKEC("B(A,0.5)", "auto").fit(target).fit_samples == expected
+        assert gf.AnchoredKEC("B(A,0.5)", num_samples="auto").fit(target).fit_samples == expected
 
 
 def test_auto_draws_more_for_a_smaller_tolerance_up_to_the_cap():
     target = target_of(make_case(seed=8, nodes=14, edges=60))
     counts = [
-        gf.AnchoredKEC("B(A,0.5)", "auto", tolerance=tolerance, max_samples=900).fit(target).fit_samples
+        gf.AnchoredKEC("B(A,0.5)", num_samples="auto", tolerance=tolerance, max_samples=900).fit(target).fit_samples
         for tolerance in (0.5, 1e-9)
     ]
     assert counts == [200, 900]
-    assert gf.AnchoredKEC("B(A,0.5)", "auto", max_samples=50).fit(target).fit_samples == 50
+    assert gf.AnchoredKEC("B(A,0.5)", num_samples="auto", max_samples=50).fit(target).fit_samples == 50
 
 
 # Options --------------------------------------------------------------------------------------------------------------
@@ -645,7 +650,7 @@ def test_every_block_can_stand_alone(block, caplog):
     caplog.set_level(logging.WARNING)
     target = target_of(make_case(seed=8, nodes=14, edges=60))
     for text in NEIGHBORHOODS:
-        p = gf.AnchoredKEC(text, 100, blocks=[block]).fit(target)
+        p = gf.AnchoredKEC(text, num_samples=100, blocks=[block]).fit(target)
         assert p.estimate.relative <= 1
         assert p.bend.any() == (block == "curvature" and p.chosen == "anchored")
     assert not caplog.records

@@ -16,13 +16,13 @@ from graphfaith.model.target import Target
 from reference import Case, TwoLayerGCN, make_case
 
 METHODS = {
-    "anchored-kec": lambda near="U(A,0.5)": gf.AnchoredKEC(near, 60),
-    "kec": lambda near="U(A,0.5)": gf.KEC(near, 30),
-    "linear": lambda near="U(A,0.5)": gf.Linear(near, 30),
+    "anchored-kec": lambda near="U(A,0.5)": gf.AnchoredKEC(near, num_samples=60),
+    "kec": lambda near="U(A,0.5)": gf.KEC(near, num_samples=30),
+    "linear": lambda near="U(A,0.5)": gf.Linear(near, num_samples=30),
     "saliency": lambda near=None: gf.Saliency(),
-    "ig-zero": lambda near=None: gf.IntegratedGradients(10),
-    "ig-random": lambda near=None: gf.IntegratedGradients(10, "random"),
-    "ig-full": lambda near=None: gf.IntegratedGradients(10, "full"),
+    "ig-zero": lambda near=None: gf.IntegratedGradients(steps=10),
+    "ig-random": lambda near=None: gf.IntegratedGradients(steps=10, baseline="random"),
+    "ig-full": lambda near=None: gf.IntegratedGradients(steps=10, baseline="full"),
     "gnnexplainer": lambda near=None: gf.GNNExplainer(hard=True, epochs=5),
     "gnnexplainer-soft": lambda near=None: gf.GNNExplainer(epochs=5),
     "pgexplainer": lambda near=None: gf.PGExplainer(epochs=2, keep=0.4),
@@ -184,7 +184,7 @@ def test_linear_is_the_pseudo_inverse(text, num_samples):
     case = make_case(seed=17)
     target, near = Target(case.model, case.x, case.edge_index, case.node, 1, **case.kwargs), gf.parse_neighborhood(text)
     graph = target.computation_graph
-    p = gf.Linear(near, num_samples, seed=2).fit(target)
+    p = gf.Linear(near, num_samples=num_samples, seed=2).fit(target)
     sample = near.sample(graph, num_samples, seed=2)
     parts = []
     if sample.features is not None:
@@ -209,9 +209,9 @@ def test_linear_is_the_pseudo_inverse(text, num_samples):
 def test_linear_in_blocks_of_nodes(monkeypatch):
     case = make_case(seed=17)
     target = Target(case.model, case.x, case.edge_index, case.node, 1, **case.kwargs)
-    whole = gf.Linear("U(X,0.3r)xU(A,0.5)", 20).fit(target)
+    whole = gf.Linear("U(X,0.3r)xU(A,0.5)", num_samples=20).fit(target)
     monkeypatch.setattr("graphfaith.explainers.linear.CHUNK_BYTES", 1)
-    parts = gf.Linear("U(X,0.3r)xU(A,0.5)", 20).fit(target)
+    parts = gf.Linear("U(X,0.3r)xU(A,0.5)", num_samples=20).fit(target)
     assert torch.allclose(whole.phi_x, parts.phi_x, atol=1e-10)
 
 
@@ -242,7 +242,7 @@ def test_feature_saliency_of_a_gcn_agrees_with_captum():
 def test_integrated_gradients_are_complete(baseline):
     case = make_case(seed=19, nodes=10, edges=40)
     target = Target(case.model, case.x, case.edge_index, case.node, 1, **case.kwargs)
-    method = gf.IntegratedGradients(200, baseline)
+    method = gf.IntegratedGradients(steps=200, baseline=baseline)
     p = method.fit(target)
     graph = target.computation_graph
     x0, a0 = method.baselines(target)
@@ -263,15 +263,15 @@ def test_integrated_gradients_follow_the_midpoints():
     target = Target(case.model, case.x, case.edge_index, case.node, 1, **case.kwargs)
     graph = target.computation_graph
     by_hand = [target.gradient(weight=graph.weight * share)[1] for share in (0.125, 0.375, 0.625, 0.875)]
-    assert torch.allclose(gf.IntegratedGradients(4).fit(target).phi_a, sum(by_hand) / 4, atol=1e-12)
+    assert torch.allclose(gf.IntegratedGradients(steps=4).fit(target).phi_a, sum(by_hand) / 4, atol=1e-12)
 
 
 def test_integrated_gradients_in_chunks(monkeypatch):
     case = make_case(seed=19)
     target = Target(case.model, case.x, case.edge_index, case.node, 1, **case.kwargs)
-    whole = gf.IntegratedGradients(7, "full").fit(target)
+    whole = gf.IntegratedGradients(steps=7, baseline="full").fit(target)
     monkeypatch.setattr("graphfaith._base.memory.CHUNK_BYTES", 1)
-    parts = gf.IntegratedGradients(7, "full").fit(target)
+    parts = gf.IntegratedGradients(steps=7, baseline="full").fit(target)
     assert torch.allclose(whole.phi_x, parts.phi_x, atol=1e-12)
     assert torch.allclose(whole.phi_a, parts.phi_a, atol=1e-12)
 
@@ -347,7 +347,7 @@ def test_models_of_pyg(name, make):
     explanation = call(case.x, case.edge_index, index=case.node)
     assert explanation.edge_route == ("weight" if make is GCN else "mask")
     assert torch.isfinite(explanation.edge_mask).all()
-    assert np.isfinite(gf.general_unfaithfulness(call, explanation, "U(A,0.5)", 20).value)
+    assert np.isfinite(gf.general_unfaithfulness(call, explanation, "U(A,0.5)", num_samples=20).value)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -360,7 +360,7 @@ def test_binary_and_regression(name):
     ):
         call = explainer_of(model, METHODS[name](), config=config)
         explanation = call(case.x, case.edge_index, index=case.node, **case.kwargs)
-        assert np.isfinite(gf.general_unfaithfulness(call, explanation, "U(A,0.5)", 20).value)
+        assert np.isfinite(gf.general_unfaithfulness(call, explanation, "U(A,0.5)", num_samples=20).value)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -412,8 +412,8 @@ def test_bad_input_is_named(name, change, message):
         (lambda: gf.KEC("U(A,0.5)", num_hops=0), "num_hops"),
         (lambda: gf.KEC("U(A,0.5)", seed=-3), "seed"),
         (lambda: gf.KEC("B(A,1.5)"), "sigma must be above 0 and at most 1"),
-        (lambda: gf.IntegratedGradients(0), "steps"),
-        (lambda: gf.IntegratedGradients(10, "mean"), "baseline must be one of zero, random, full"),
+        (lambda: gf.IntegratedGradients(steps=0), "steps"),
+        (lambda: gf.IntegratedGradients(steps=10, baseline="mean"), "baseline must be one of zero, random, full"),
         (lambda: gf.GNNExplainer(epochs=0), "epochs"),
         (lambda: gf.GNNExplainer(lr=0), "lr"),
         (lambda: gf.PGExplainer(keep=0), "keep"),

@@ -19,8 +19,8 @@ EDGES = torch.tensor([[0, 1, 1, 2, 3, 4, 5, 6, 6, 7], [1, 0, 2, 1, 4, 3, 6, 5, 7
 ROWS = {"node": NODES, "edge": LINKS.size(1), "graph": 3}
 
 METHODS = {
-    "kec": lambda: gf.KEC("U(A,0.5)", 6),
-    "linear": lambda: gf.Linear("U(X,0.2r)xU(A,0.2)", 6),
+    "kec": lambda: gf.KEC("U(A,0.5)", num_samples=6),
+    "linear": lambda: gf.Linear("U(X,0.2r)xU(A,0.2)", num_samples=6),
     "saliency": lambda: gf.Saliency(),
     "integrated-gradients": lambda: gf.IntegratedGradients(steps=3),
 }

@@ -46,7 +46,7 @@ def test_weights_and_metric_agree_with_the_dense_reference(case, seeds, kind, te
     assert target.value == pytest.approx(dense.value, abs=1e-10)
     sample = near.sample(target.computation_graph, num_samples, seed=3)
     phi, delta = dense.features_and_changes(sample)
-    p = gf.KEC(near, num_samples, seed=3, normalization=kind).fit(target)
+    p = gf.KEC(near, num_samples=num_samples, seed=3, normalization=kind).fit(target)
     expected = dense.solve(phi, delta)
     # Rounding decides on which side of the threshold a singular value falls if it is within a hair of it.
     sigma = np.linalg.svd(phi, compute_uv=False)
@@ -56,7 +56,7 @@ def test_weights_and_metric_agree_with_the_dense_reference(case, seeds, kind, te
         assert p.in_sample_error == pytest.approx(np.mean((phi @ expected - delta) ** 2), rel=1e-6, abs=1e-12)
     tested = near.sample(target.computation_graph, 15, seed=4)
     phi, delta = dense.features_and_changes(tested)
-    found = unfaithfulness_of(target, [p], near, 15, seed=4)[0]
+    found = unfaithfulness_of(target, [p], near, num_samples=15, seed=4)[0]
     assert found.value == pytest.approx(np.mean((phi @ p.weights.flatten().numpy() - delta) ** 2), rel=1e-6, abs=1e-10)
 
 
@@ -96,7 +96,7 @@ def test_explanation_is_the_gradient_of_p():
 def test_proposition_3_no_other_weights_do_better_on_the_fit_samples(text):
     case = make_case(seed=1, nodes=12, edges=40, features=3)
     target, near = target_of(case), gf.parse_neighborhood(text)
-    p = gf.KEC(near, 100, threshold=0.0, seed=7).fit(target)
+    p = gf.KEC(near, num_samples=100, threshold=0.0, seed=7).fit(target)
     sample = near.sample(target.computation_graph, 100, seed=7)
     phi, delta = DenseReference(case).features_and_changes(sample)
 
@@ -113,7 +113,7 @@ def test_proposition_3_no_other_weights_do_better_on_the_fit_samples(text):
             other = p.weights.flatten().numpy() + scale * rng.normal(size=phi.shape[1])
             assert error(other) > best
     # and the truncated solution, the paper's, is no better either
-    truncated = gf.KEC(near, 100, threshold=1e-4, seed=7).fit(target)
+    truncated = gf.KEC(near, num_samples=100, threshold=1e-4, seed=7).fit(target)
     assert truncated.in_sample_error >= best * (1 - 1e-9)
 
 
@@ -146,9 +146,9 @@ def test_a_planted_khop_function_is_recovered(text, features):
     x, planted = torch.from_numpy(rng.normal(size=(n, features))), torch.from_numpy(rng.normal(size=(2, features)))
     target = Target(PlantedKHop(planted), x, edge_index, 0, num_hops=2, mode="regression")
     near = gf.parse_neighborhood(text)
-    p = gf.KEC(near, 150, num_hops=2, threshold=1e-9).fit(target)
+    p = gf.KEC(near, num_samples=150, num_hops=2, threshold=1e-9).fit(target)
     assert p.in_sample_error < 1e-20
-    assert unfaithfulness_of(target, [p], near, 50, seed=99)[0].value < 1e-16
+    assert unfaithfulness_of(target, [p], near, num_samples=50, seed=99)[0].value < 1e-16
     dx, da = p.gradient()
     expected_x, expected_a = target.gradient()
     if features == 3:  # more samples than unknowns: W itself is determined
@@ -175,9 +175,9 @@ def explainer_of(case, algorithm):
 @pytest.mark.parametrize("text", NEIGHBORHOODS)
 def test_chunks_do_not_matter(monkeypatch, text):
     case = make_case(seed=3, nodes=12, edges=40)
-    whole = gf.KEC(text, 60).fit(target_of(case))
+    whole = gf.KEC(text, num_samples=60).fit(target_of(case))
     monkeypatch.setattr("graphfaith._base.memory.CHUNK_BYTES", 1)
-    one_by_one = gf.KEC(text, 60).fit(target_of(case))
+    one_by_one = gf.KEC(text, num_samples=60).fit(target_of(case))
     assert torch.allclose(whole.weights, one_by_one.weights, atol=1e-9)
 
 
@@ -234,7 +234,7 @@ def test_never_forms_a_power_of_a():
     case = make_case(features=2)
     target = Target(case.model.__class__(2).double(), torch.rand(3001, 2).double(), edge_index, 0, 0)
     with LargestResult() as largest:
-        gf.KEC("U(A,0.5)", 3).fit(target)
+        gf.KEC("U(A,0.5)", num_samples=3).fit(target)
     assert largest.numel <= 16 * 3 * target.computation_graph.num_edges  # messages are 5 wide
 
 
@@ -257,7 +257,7 @@ def test_features_are_seen_as_far_as_the_model_sees_them(make, layers):
     torch.manual_seed(layers)
     case = make_case(seed=1, nodes=30, edges=60, weighted=False, loops=False)
     target = Target(make(4, 5, num_layers=layers, out_channels=3).double(), case.x, case.edge_index, case.node, 0)
-    p = gf.KEC("U(X,0.2r)", 300).fit(target)
+    p = gf.KEC("U(X,0.2r)", num_samples=300).fit(target)
     dx, _ = p.gradient()
     furthest = target.computation_graph.hop == layers
     assert furthest.any()
@@ -273,7 +273,7 @@ def test_the_relative_threshold_is_a_share_of_the_largest_singular_value():
     sample = near.sample(target.computation_graph, 50, seed=0)
     phi, delta = DenseReference(case).features_and_changes(sample)
     sigma = np.linalg.svd(phi, compute_uv=False)
-    p = gf.KEC(near, 50, threshold=0.05, relative=True).fit(target)
+    p = gf.KEC(near, num_samples=50, threshold=0.05, relative=True).fit(target)
     expected = DenseReference(case).solve(phi, delta, threshold=0.05 * sigma[0])
     np.testing.assert_allclose(p.weights.flatten().numpy(), expected, atol=1e-8)
     assert change_of(target, sample).numpy() == pytest.approx(delta, abs=1e-9)
@@ -442,7 +442,7 @@ def test_change_is_that_of_a_plain_dense_fit(kind, text, features):
     target, dense, near = target_of(case), DenseReference(case), gf.parse_neighborhood(text)
     part = target.computation_graph
     assert part.num_nodes > 6
-    p = gf.KEC(near, 60, seed=3).fit(target)
+    p = gf.KEC(near, num_samples=60, seed=3).fit(target)
     phi, delta = dense.features_and_changes(near.sample(part, 60, seed=3))
     sigma = np.linalg.svd(phi, compute_uv=False)
     assert not (np.abs(sigma - 1e-4) < 1e-7).any()
@@ -464,12 +464,14 @@ def test_change_is_that_of_a_plain_dense_fit(kind, text, features):
 def test_ridge_is_a_solver_too(text, num_samples):
     """Of the same samples, and about as faithful; "tsvd" is what one gets without asking."""
     target = target_of(make_case(seed=8, nodes=14, edges=60))
-    paper, penalised = (gf.KEC(text, num_samples, solver=solver).fit(target) for solver in ("tsvd", "ridge"))
+    paper, penalised = (
+        gf.KEC(text, num_samples=num_samples, solver=solver).fit(target) for solver in ("tsvd", "ridge")
+    )
     assert penalised.in_sample_error >= paper.in_sample_error - 1e-12
     assert not torch.equal(penalised.weights, paper.weights)
-    scores = unfaithfulness_of(target, [paper, penalised], text, 300)
+    scores = unfaithfulness_of(target, [paper, penalised], text, num_samples=300)
     assert scores[1].value <= 1.5 * scores[0].value
-    assert torch.equal(gf.KEC(text, num_samples).fit(target).weights, paper.weights)
+    assert torch.equal(gf.KEC(text, num_samples=num_samples).fit(target).weights, paper.weights)
 
 
 def test_a_solver_has_to_be_known():

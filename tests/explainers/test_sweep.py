@@ -30,7 +30,7 @@ ROUNDING = 1e-13  # where F cannot change, as at a node without edges, scores ar
 
 
 def explainer_of(model, algorithm=None, kind="model", config=CLASSIFIER, masks=("attributes", "object"), **options):
-    return Explainer(model, algorithm or gf.KEC("U(A,0.5)", 40), kind, config, *masks, **options)
+    return Explainer(model, algorithm or gf.KEC("U(A,0.5)", num_samples=40), kind, config, *masks, **options)
 
 
 def graph(seed=0, nodes=NODES, edges=50, features=FEATURES, undirected=False, dtype=torch.float64):
@@ -159,7 +159,7 @@ def test_together_is_as_alone_on_any_graph(case, normalization, near, undirected
             )
         )
         kwargs = {"edge_weight": weight} if kwargs else {}
-    explainer = explainer_of(case.model, gf.KEC(near, 30, normalization=normalization, threshold=1e-3))
+    explainer = explainer_of(case.model, gf.KEC(near, num_samples=30, normalization=normalization, threshold=1e-3))
     found = [explain(explainer, case.x, edges, together=way, **kwargs) for way in (True, False)]
     for mine, other in zip(*found, strict=True):
         if normalization == "auto" and mine.normalization != other.normalization:  # a tie, which rounding decides
@@ -183,7 +183,7 @@ def test_together_is_as_alone_on_any_graph(case, normalization, near, undirected
 )
 def test_together_is_as_alone_for_many_kinds_of_layers(make, near, undirected):
     x, edges = graph(1, undirected=undirected)
-    assert_together_is_alone(explainer_of(seeded(make), gf.KEC(near, 40)), x, edges)
+    assert_together_is_alone(explainer_of(seeded(make), gf.KEC(near, num_samples=40)), x, edges)
 
 
 @pytest.mark.parametrize("normalization", ["symmetric", "row", "none", "auto"])
@@ -192,7 +192,7 @@ def test_together_is_as_alone_whatever_n_is(normalization, weighted):
     x, edges = graph(2, features=40)  # more than nodes in reach: features are looked at in a basis
     weight = torch.linspace(0.2, 1.7, edges.size(1)).double()
     model = seeded(lambda: TwoLayerGCN(40))
-    explainer = explainer_of(model, gf.KEC("U(A,0.5)", 60, normalization=normalization))
+    explainer = explainer_of(model, gf.KEC("U(A,0.5)", num_samples=60, normalization=normalization))
     found = assert_together_is_alone(explainer, x, edges, **({"edge_weight": weight} if weighted else {}))
     assert all(one._model_args == (["edge_weight"] if weighted else []) for one in found)
     if normalization != "auto":
@@ -265,7 +265,7 @@ def test_tasks_of_every_kind(mode, return_type, outputs):
 
 def test_weights_are_perturbed_by_the_messages_as_well():
     x, edges = graph(7)
-    explainer = explainer_of(gcn(), gf.KEC("B(A,0.5)", 40, edges="mask"))
+    explainer = explainer_of(gcn(), gf.KEC("B(A,0.5)", num_samples=40, edges="mask"))
     found = assert_together_is_alone(explainer, x, edges)
     assert found[0].edge_route == "mask"
 
@@ -317,11 +317,11 @@ def test_what_a_score_is_of_is_known_to_the_explanation():
 @pytest.mark.parametrize("normalization", ["symmetric", "auto"])
 def test_unfaithfulness_is_that_of_an_explanation_made_alone(normalization):
     x, edges = graph(10)
-    explainer = explainer_of(gcn(), gf.KEC("U(A,0.5)", 40, normalization=normalization))
+    explainer = explainer_of(gcn(), gf.KEC("U(A,0.5)", num_samples=40, normalization=normalization))
     nodes = [0, 5, 11, 23]
     pair = (explain(explainer, x, edges, nodes, together=way) for way in (True, False))
     for mine, other in zip(*pair, strict=True):
-        a, b = (gf.general_unfaithfulness(explainer, one, "B(A,0.3)", 50) for one in (mine, other))
+        a, b = (gf.general_unfaithfulness(explainer, one, "B(A,0.3)", num_samples=50) for one in (mine, other))
         assert a.value == pytest.approx(b.value, rel=1e-6, abs=1e-12)
 
 
@@ -356,7 +356,7 @@ def test_batches_do_not_change_answers(monkeypatch, spy, count):
 
 def test_little_memory_makes_blocks_smaller(spy):
     x, edges = ring(200)
-    algorithm = gf.KEC("U(A,0.5)", 100)
+    algorithm = gf.KEC("U(A,0.5)", num_samples=100)
     explainer = explainer_of(gcn(), algorithm)
     right = explain(explainer, x, edges, together=False)
     assert len(explain(explainer, x, edges, together=True)) == len(spy.blocks[0]) == 200
@@ -393,7 +393,7 @@ def test_memory_is_refused_together_if_it_is_for_one_node():
     for limit in range(20_000, 400_000, 20_000):
         said = []
         for together in (False, True):
-            explainer = explainer_of(gcn(), gf.KEC("U(A,0.5)", 40, max_memory=limit))
+            explainer = explainer_of(gcn(), gf.KEC("U(A,0.5)", num_samples=40, max_memory=limit))
             try:
                 assert len(explain(explainer, x, edges, [3, 30, 50, 59], together=together)) == 4
                 said.append(None)
@@ -448,10 +448,10 @@ class OwnName(gf.KEC):
 @pytest.mark.parametrize(
     ("algorithm", "reason"),
     [
-        (gf.KEC("U(X,0.2r)", 20), r"U\(X,0\.2r\) moves features"),
-        (gf.KEC("U(X,0.2r)xU(A,0.2)", 20), "moves features"),
+        (gf.KEC("U(X,0.2r)", num_samples=20), r"U\(X,0\.2r\) moves features"),
+        (gf.KEC("U(X,0.2r)xU(A,0.2)", num_samples=20), "moves features"),
         (gf.Saliency(), "Saliency is fitted to one node at a time"),
-        (gf.Linear("U(A,0.5)", 20), "Linear is fitted to one node at a time"),
+        (gf.Linear("U(A,0.5)", num_samples=20), "Linear is fitted to one node at a time"),
         (OwnFit("U(A,0.5)", 20), "OwnFit is fitted to one node at a time"),
         (OwnSolve("U(A,0.5)", 20), "OwnSolve is fitted"),
         (OwnScores("U(A,0.5)", 20), "OwnScores is fitted"),
@@ -657,7 +657,10 @@ def test_the_model_is_left_as_it_was(monkeypatch, training, make):
 
 def test_iterators_side_by_side_do_not_mix():
     x, edges = graph(16)
-    one, two = explainer_of(gcn(), gf.KEC("U(A,0.5)", 30)), explainer_of(gcn(), gf.KEC("B(A,0.3)", 50, seed=4))
+    one, two = (
+        explainer_of(gcn(), gf.KEC("U(A,0.5)", num_samples=30)),
+        explainer_of(gcn(), gf.KEC("B(A,0.3)", num_samples=50, seed=4)),
+    )
     both = zip(*(gf.explain_nodes(e, x, edges, progress=False, together=True) for e in (one, two)), strict=True)
     for place, (mine, other) in enumerate(both):
         assert_same(mine, one(x, edges, index=place))
@@ -676,7 +679,9 @@ def test_nodes_of_cora_together_and_alone():
     deltas = []
     for way in (True, False):
         found = explain(explainer, x, edges, nodes, together=way)
-        deltas.append([gf.general_unfaithfulness(explainer, one, "U(A,0.5)", 100, seed=9).value for one in found])
+        deltas.append(
+            [gf.general_unfaithfulness(explainer, one, "U(A,0.5)", num_samples=100, seed=9).value for one in found]
+        )
         if way:
             together = found
     for mine, other in zip(together, found, strict=True):

@@ -28,6 +28,7 @@ import graphfaith as gf
 from graphfaith.explanation import archive
 from graphfaith.explanation.archive import FORMAT, load, save
 from graphfaith.explanation.signed import SignedExplanation
+from graphfaith.surrogate import AnchoredModel, KHopModel, SubgraphModel
 from reference import make_case
 
 NEAR = "U(X,0.2r)xU(A,0.5)"
@@ -60,10 +61,10 @@ def same(a, b) -> bool:
         return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
     if dataclasses.is_dataclass(a) and not isinstance(a, ModelConfig):
         return same(vars(a), vars(b))
-    if isinstance(a, gf.LinearModel | gf.KHopModel):
+    if isinstance(a, gf.LinearModel | KHopModel):
         return same(vars(a), vars(b))
-    if isinstance(a, gf.AnchoredModel):
-        names = inspect.signature(gf.AnchoredModel).parameters
+    if isinstance(a, AnchoredModel):
+        names = inspect.signature(AnchoredModel).parameters
         return all(same(getattr(a, name), getattr(b, name)) for name in names)
     return a == b
 
@@ -92,17 +93,17 @@ def test_every_method_scores_the_same_after_loading(name, node, dtype, tmp_path)
     near = NEAR if node == "attributes" else "U(A,0.5)"
     case = make_case(seed=35, dtype=dtype)
     call, explanation = explain(case, METHODS[name](near), node=node)
-    before = gf.general_unfaithfulness(call, explanation, near, 30, seed=9)
+    before = gf.general_unfaithfulness(call, explanation, near, num_samples=30, seed=9)
     assert before.value > 0
     explanation.unfaithfulness = before
     loaded = again(explanation, tmp_path)
     assert type(loaded) is SignedExplanation
     assert same(before, loaded.unfaithfulness)
-    assert same(before, gf.general_unfaithfulness(call, loaded, near, 30, seed=9))
+    assert same(before, gf.general_unfaithfulness(call, loaded, near, num_samples=30, seed=9))
     kept = explanation.to_dict()
-    if isinstance(explanation.difference_model, gf.SubgraphModel):
+    if isinstance(explanation.difference_model, SubgraphModel):
         del kept["difference_model"]
-        bound = [gf.subgraph_lower_bound(call, one, near, 30) for one in (explanation, loaded)]
+        bound = [gf.subgraph_lower_bound(call, one, near, num_samples=30) for one in (explanation, loaded)]
         assert bits(bound[0]) == bits(bound[1])
     assert same(kept, loaded.to_dict())
     assert loaded._model_config == explanation._model_config
@@ -112,11 +113,11 @@ def test_every_method_scores_the_same_after_loading(name, node, dtype, tmp_path)
 @pytest.mark.parametrize("name", ["kec", "saliency", "gnnexplainer-soft"])
 def test_edited_scores_are_scored_as_they_stand_after_loading(name, tmp_path):
     call, explanation = explain(make_case(seed=35), METHODS[name](NEAR))
-    fresh = gf.general_unfaithfulness(call, explanation, NEAR, 30)
+    fresh = gf.general_unfaithfulness(call, explanation, NEAR, num_samples=30)
     edited = explanation.threshold("topk", 3)
-    before = gf.general_unfaithfulness(call, edited, NEAR, 30)
+    before = gf.general_unfaithfulness(call, edited, NEAR, num_samples=30)
     assert before != fresh
-    assert same(before, gf.general_unfaithfulness(call, again(edited, tmp_path), NEAR, 30))
+    assert same(before, gf.general_unfaithfulness(call, again(edited, tmp_path), NEAR, num_samples=30))
 
 
 def test_a_matrix_stored_by_columns_stays_so(tmp_path):
@@ -127,7 +128,7 @@ def test_a_matrix_stored_by_columns_stays_so(tmp_path):
     loaded = again(explanation, tmp_path)
     assert loaded.x.stride() == case.x.stride() != case.x.contiguous().stride()
     assert same(explanation.x, loaded.x)
-    before, after = (gf.general_unfaithfulness(call, one, "U(A,0.5)", 40) for one in (explanation, loaded))
+    before, after = (gf.general_unfaithfulness(call, one, "U(A,0.5)", num_samples=40) for one in (explanation, loaded))
     assert same(before, after)
     cube = torch.arange(24).view(2, 3, 4)
     for order in ((2, 0, 1), (1, 2, 0), (0, 2, 1)):
@@ -257,11 +258,11 @@ def test_the_file_is_the_same_every_time_and_plain_to_read(kec, tmp_path):
 def test_options_of_a_difference_model_are_kept(normalization, kec, tmp_path):
     call, explanation = kec
     p = explanation.difference_model
-    explanation.difference_model = gf.KHopModel(p.graph, p.weights, 0.5, normalization)
+    explanation.difference_model = KHopModel(p.graph, p.weights, 0.5, normalization)
     loaded = again(explanation, tmp_path)
     assert loaded.difference_model.normalization == normalization
     assert loaded.difference_model.in_sample_error == 0.5
-    before, after = (gf.general_unfaithfulness(call, one, NEAR, 20) for one in (explanation, loaded))
+    before, after = (gf.general_unfaithfulness(call, one, NEAR, num_samples=20) for one in (explanation, loaded))
     assert same(before, after)
 
 
@@ -272,7 +273,7 @@ def test_explanations_of_several_nodes_can_be_saved(name, index, tmp_path):
     call = explainer_of(case.model, METHODS[name](NEAR))
     explanation = call(case.x, case.edge_index, index=index, **case.kwargs)
     loaded = again(explanation, tmp_path)
-    before, after = (gf.general_unfaithfulness(call, one, NEAR, 20) for one in (explanation, loaded))
+    before, after = (gf.general_unfaithfulness(call, one, NEAR, num_samples=20) for one in (explanation, loaded))
     assert same(before, after)
 
 

@@ -351,7 +351,7 @@ def test_the_subgraph_cannot_be_scored_by_mistake():
     part = explanation.signed_subgraph(3)
     assert part.method == "Saliency"
     with pytest.raises(gf.InputError, match="excerpt"):
-        gf.general_unfaithfulness(call, part, "U(A,0.5)", 10)
+        gf.general_unfaithfulness(call, part, "U(A,0.5)", num_samples=10)
 
 
 def test_the_subgraph_of_an_edge_or_a_graph_keeps_its_index():

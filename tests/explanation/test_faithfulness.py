@@ -40,10 +40,10 @@ ALL = ["kec", "anchored-kec", "saliency", "gnnexplainer-soft", "foreign"]
 class TestScored:
     def test_the_number_stays_on_the_explanation(self, name):
         call, explanation = case(name)
-        score = gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        score = gf.general_unfaithfulness(call, explanation, NEAR, num_samples=20)
         assert explanation.unfaithfulness is score
         assert faithfulness_of(explanation) == Faithfulness(score, is_estimate=False)
-        later = gf.general_unfaithfulness(call, explanation, "B(A,0.5)", 20)
+        later = gf.general_unfaithfulness(call, explanation, "B(A,0.5)", num_samples=20)
         assert faithfulness_of(explanation).record is later
 
     def test_a_p_of_ones_own_leaves_no_number(self, name):
@@ -57,7 +57,7 @@ class TestScored:
                 raise NotImplementedError
 
         before = faithfulness_of(explanation)
-        gf.general_unfaithfulness(call, explanation, NEAR, 20, difference_model=Nothing())
+        gf.general_unfaithfulness(call, explanation, NEAR, num_samples=20, difference_model=Nothing())
         assert explanation.get("unfaithfulness") is None
         assert explanation.get("scored_digest") is None
         assert faithfulness_of(explanation) == before
@@ -65,7 +65,7 @@ class TestScored:
     @pytest.mark.parametrize("mask", ["node_mask", "edge_mask", "self_loop_score"])
     def test_an_edit_in_place_takes_the_number_away(self, name, mask):
         call, explanation = case(name)
-        gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        gf.general_unfaithfulness(call, explanation, NEAR, num_samples=20)
         if explanation.get(mask) is None:
             return
         scores = explanation[mask].detach()
@@ -78,17 +78,17 @@ class TestScored:
 
     def test_a_threshold_takes_the_number_away(self, name):
         call, explanation = case(name)
-        gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        gf.general_unfaithfulness(call, explanation, NEAR, num_samples=20)
         cut = explanation.threshold("topk", 2)
         assert faithfulness_of(cut) is None
         assert faithfulness_of(explanation) is not None
         if name != "foreign":  # one with fewer scores can be scored, and then has its own number
-            score = gf.general_unfaithfulness(call, cut, NEAR, 20)
+            score = gf.general_unfaithfulness(call, cut, NEAR, num_samples=20)
             assert faithfulness_of(cut) == Faithfulness(score, is_estimate=False)
 
     def test_a_part_has_no_number(self, name):
         call, explanation = case(name)
-        gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        gf.general_unfaithfulness(call, explanation, NEAR, num_samples=20)
         nodes = torch.ones(len(explanation.x), dtype=torch.bool)
         nodes[-1] = False
         edges = torch.ones(explanation.edge_index.size(1), dtype=torch.bool)
@@ -102,7 +102,7 @@ class TestScored:
 
     def test_copies_and_files_keep_the_number(self, name, tmp_path):
         call, explanation = case(name)
-        score = gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        score = gf.general_unfaithfulness(call, explanation, NEAR, num_samples=20)
         gf.save(explanation, tmp_path / "x.safetensors")
         copies = [
             copy.copy(explanation),
@@ -119,13 +119,13 @@ class TestScored:
 
     def test_a_file_of_edited_scores_has_no_number(self, name, tmp_path):
         call, explanation = case(name)
-        gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        gf.general_unfaithfulness(call, explanation, NEAR, num_samples=20)
         gf.save(explanation.threshold("topk", 2), tmp_path / "x.safetensors")
         assert faithfulness_of(gf.load(tmp_path / "x.safetensors")) is None
 
     def test_names_do_not_matter(self, name):
         call, explanation = case(name)
-        gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        gf.general_unfaithfulness(call, explanation, NEAR, num_samples=20)
         explanation.node_names = [f"n{i}" for i in range(len(explanation.x))]
         assert faithfulness_of(explanation) is not None
 
@@ -134,7 +134,7 @@ class TestEstimate:
     def test_is_shown_until_something_is_measured(self):
         call, explanation = case("anchored-kec")
         assert faithfulness_of(explanation) == Faithfulness(explanation.estimate, is_estimate=True)
-        gf.general_unfaithfulness(call, explanation, NEAR, 20)
+        gf.general_unfaithfulness(call, explanation, NEAR, num_samples=20)
         assert not faithfulness_of(explanation).is_estimate
         assert own_estimate(explanation) is explanation.estimate
 

@@ -11,6 +11,7 @@ from torch_geometric.nn import GCNConv
 import graphfaith as gf
 from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith.model.target import Target
+from graphfaith.surrogate import SubgraphModel
 from reference import make_case
 
 
@@ -61,8 +62,8 @@ def test_proposition_1_any_depth_is_linear_in_x(layers):
 @pytest.mark.parametrize("text", ["U(A,0.3)", "B(A,0.3)"])
 def test_proposition_1_two_layers_are_not_linear_in_a(text):
     target = positive_target(2)
-    saliency, linear = gf.Saliency().fit(target), gf.Linear(text, 3000).fit(target)
-    found = unfaithfulness_of(target, [saliency, linear], text, 2000)
+    saliency, linear = gf.Saliency().fit(target), gf.Linear(text, num_samples=3000).fit(target)
+    found = unfaithfulness_of(target, [saliency, linear], text, num_samples=2000)
     assert all(score.relative > 1e-3 for score in found)
     assert all(score.value > 5 * score.stderr for score in found)
 
@@ -70,8 +71,8 @@ def test_proposition_1_two_layers_are_not_linear_in_a(text):
 def test_proposition_2_a_subgraph_that_changes_the_output_cannot_be_faithful():
     case = make_case(seed=5, nodes=8, edges=30)
     target = Target(case.model, case.x, case.edge_index, case.node, 0, **case.kwargs)
-    everything = gf.SubgraphModel(target, None, torch.ones(target.computation_graph.num_edges))
-    nothing = gf.SubgraphModel(target, torch.zeros_like(target.computation_graph.x), None)
+    everything = SubgraphModel(target, None, torch.ones(target.computation_graph.num_edges))
+    nothing = SubgraphModel(target, torch.zeros_like(target.computation_graph.x), None)
     whole, empty = unfaithfulness_of(target, [everything, nothing], "U(A,0.5)")
     assert whole.value < 1e-25
     assert empty.relative == pytest.approx(1.0)  # F(0, A) does not change with A

@@ -14,6 +14,7 @@ from torch_geometric.explain import GNNExplainer as PyGGNNExplainer
 import graphfaith as gf
 from graphfaith.explanation.masks import target_of
 from graphfaith.metric.unfaithfulness import change_of, difference_model_of
+from graphfaith.surrogate import SubgraphModel
 from reference import DenseReference, make_case
 
 NEAR = "U(X,0.2r)xU(A,0.5)"
@@ -65,10 +66,10 @@ def test_the_change_of_a_subgraph_model_is_that_of_f_on_the_subgraph():
 def test_the_error_bar_covers_the_truth():
     case = make_case(seed=32)
     call, explanation = explain(case, gf.Saliency())
-    truth = gf.general_unfaithfulness(call, explanation, "B(A,0.3)", 20000, seed=1).value
+    truth = gf.general_unfaithfulness(call, explanation, "B(A,0.3)", num_samples=20000, seed=1).value
     inside = 0
     for seed in range(2, 62):
-        score = gf.general_unfaithfulness(call, explanation, "B(A,0.3)", 300, seed=seed)
+        score = gf.general_unfaithfulness(call, explanation, "B(A,0.3)", num_samples=300, seed=seed)
         inside += abs(score.value - truth) <= 2 * score.stderr
     assert inside >= 51  # 95 % of 60 is 57; 51 is three standard deviations below
 
@@ -86,7 +87,7 @@ def test_the_error_bar_of_the_ratio_is_that_of_repeated_estimates():
             return target.gradient()
 
     scores = [
-        gf.general_unfaithfulness(call, explanation, "B(A,0.3)", 300, seed=seed, difference_model=Half())
+        gf.general_unfaithfulness(call, explanation, "B(A,0.3)", num_samples=300, seed=seed, difference_model=Half())
         for seed in range(2, 82)
     ]
     spread = np.std([score.relative for score in scores], ddof=1)
@@ -98,8 +99,8 @@ def test_the_error_bar_of_the_ratio_is_that_of_repeated_estimates():
 @pytest.mark.parametrize("seed", range(4))
 def test_proposition_2_bounds_every_subgraph_explanation(text, name, seed):
     call, explanation = explain(make_case(seed=seed, nodes=10, edges=30), METHODS[name]())
-    score = gf.general_unfaithfulness(call, explanation, text, 60, seed=3)
-    bound = gf.subgraph_lower_bound(call, explanation, text, 60, seed=3)
+    score = gf.general_unfaithfulness(call, explanation, text, num_samples=60, seed=3)
+    bound = gf.subgraph_lower_bound(call, explanation, text, num_samples=60, seed=3)
     assert 0 <= bound <= score.value * (1 + 1e-9)
     # and it is what Proposition 2 writes
     p, target = explanation.difference_model, target_of(call, explanation)
@@ -120,13 +121,13 @@ def test_an_explanation_of_pygs_gnnexplainer_is_scored_as_a_subgraph():
     torch.manual_seed(0)
     call, explanation = explain(case, PyGGNNExplainer(epochs=10))
     p = difference_model_of(call, explanation, target_of(call, explanation))
-    assert isinstance(p, gf.SubgraphModel)
+    assert isinstance(p, SubgraphModel)
     graph = p.graph
     given = graph.edge_id >= 0
     assert torch.equal(p.edge_mask[given], explanation.edge_mask[graph.edge_id[given]])
     assert (p.edge_mask[~given] == 1).all()
-    assert gf.general_unfaithfulness(call, explanation, NEAR, 50).value > 0
-    assert gf.subgraph_lower_bound(call, explanation, NEAR, 50) >= 0
+    assert gf.general_unfaithfulness(call, explanation, NEAR, num_samples=50).value > 0
+    assert gf.subgraph_lower_bound(call, explanation, NEAR, num_samples=50) >= 0
 
 
 @captum_speaks
@@ -136,21 +137,23 @@ def test_an_explanation_of_captum_is_scored_as_linear():
     p = difference_model_of(call, explanation, target_of(call, explanation))
     assert isinstance(p, gf.LinearModel)
     ours_call, ours = explain(case, gf.Saliency())
-    theirs = gf.general_unfaithfulness(call, explanation, "U(X,0.2r)", 100).value
-    assert theirs == pytest.approx(gf.general_unfaithfulness(ours_call, ours, "U(X,0.2r)", 100).value, rel=1e-4)
+    theirs = gf.general_unfaithfulness(call, explanation, "U(X,0.2r)", num_samples=100).value
+    assert theirs == pytest.approx(
+        gf.general_unfaithfulness(ours_call, ours, "U(X,0.2r)", num_samples=100).value, rel=1e-4
+    )
 
 
 @pytest.mark.parametrize("name", SIGNED)
 def test_a_thresholded_explanation_is_scored_as_it_stands(name):
     case = make_case(seed=34, nodes=10, edges=40)
     call, explanation = explain(case, METHODS[name]())
-    before = gf.general_unfaithfulness(call, explanation, "U(A,0.5)", 100)
+    before = gf.general_unfaithfulness(call, explanation, "U(A,0.5)", num_samples=100)
     cut = explanation.threshold("topk", 2)
-    after = gf.general_unfaithfulness(call, cut, "U(A,0.5)", 100)
+    after = gf.general_unfaithfulness(call, cut, "U(A,0.5)", num_samples=100)
     assert after.value != before.value
     p = difference_model_of(call, cut, target_of(call, cut))
     assert int((p.phi_a[: p.graph.num_plain] != 0).sum()) <= 2
-    again = gf.general_unfaithfulness(call, explanation, "U(A,0.5)", 100)
+    again = gf.general_unfaithfulness(call, explanation, "U(A,0.5)", num_samples=100)
     assert again == before
 
 
@@ -205,9 +208,9 @@ def test_a_p_of_ones_own():
 def test_chunks_do_not_matter(monkeypatch):
     case = make_case(seed=36)
     call, explanation = explain(case, gf.KEC(NEAR))
-    whole = gf.general_unfaithfulness(call, explanation, NEAR, 50)
+    whole = gf.general_unfaithfulness(call, explanation, NEAR, num_samples=50)
     monkeypatch.setattr("graphfaith._base.memory.CHUNK_BYTES", 20000)
-    parts = gf.general_unfaithfulness(call, explanation, NEAR, 50)
+    parts = gf.general_unfaithfulness(call, explanation, NEAR, num_samples=50)
     assert parts.value == pytest.approx(whole.value, rel=1e-9)
     assert parts.relative_stderr == pytest.approx(whole.relative_stderr, rel=1e-9)
 
@@ -237,10 +240,12 @@ def test_edge_scores_can_be_scored_whatever_the_node_mask():
 def test_a_constant_added_to_the_model_changes_nothing(name):
     case = make_case(seed=39)
     call, explanation = explain(case, METHODS[name]())
-    before = gf.general_unfaithfulness(call, explanation, "U(A,0.5)", 50).value
+    before = gf.general_unfaithfulness(call, explanation, "U(A,0.5)", num_samples=50).value
     with torch.no_grad():
         case.model.convs[-1].bias += 10
-    assert gf.general_unfaithfulness(call, explanation, "U(A,0.5)", 50).value == pytest.approx(before, rel=1e-6)
+    assert gf.general_unfaithfulness(call, explanation, "U(A,0.5)", num_samples=50).value == pytest.approx(
+        before, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("factor", [1e-7, 1e5])
@@ -252,7 +257,7 @@ def test_the_scale_of_the_model_does_not_matter(factor):
             case.model.convs[-1].lin.weight *= scale
             case.model.convs[-1].bias *= scale
         call, explanation = explain(case, gf.Saliency())
-        relative.append(gf.general_unfaithfulness(call, explanation, "B(A,0.5)", 200).relative)
+        relative.append(gf.general_unfaithfulness(call, explanation, "B(A,0.5)", num_samples=200).relative)
     assert relative[1] == pytest.approx(relative[0], rel=1e-3)
     assert relative[0] > 0.01
 
@@ -260,7 +265,7 @@ def test_the_scale_of_the_model_does_not_matter(factor):
 def test_it_prints_itself():
     case = make_case(seed=38)
     call, explanation = explain(case, gf.Saliency())
-    text = str(gf.general_unfaithfulness(call, explanation, "U(A,0.5)", 100))
+    text = str(gf.general_unfaithfulness(call, explanation, "U(A,0.5)", num_samples=100))
     assert text.startswith("Delta(p) = ")
     assert "U(A,0.5)" in text
     assert "100 samples" in text

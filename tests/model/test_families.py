@@ -224,10 +224,10 @@ def test_the_reach_is_what_is_counted(name):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_method_explains_every_family(family, name):
     methods = {
-        "KEC": gf.KEC("U(A,0.5)", 20, normalization="auto"),
-        "Linear": gf.Linear("U(A,0.5)", 20),
+        "KEC": gf.KEC("U(A,0.5)", num_samples=20, normalization="auto"),
+        "Linear": gf.Linear("U(A,0.5)", num_samples=20),
         "Saliency": gf.Saliency(),
-        "IG": gf.IntegratedGradients(5),
+        "IG": gf.IntegratedGradients(steps=5),
         "GNNExplainer": gf.GNNExplainer(epochs=2),
         "PGExplainer": gf.PGExplainer(epochs=1),
     }
@@ -237,7 +237,7 @@ def test_every_method_explains_every_family(family, name):
     explanation = explainer(x, edges, index=5, **inputs_of(family, attributes))
     assert torch.isfinite(explanation.node_mask).all()
     assert explanation.edge_mask.abs().max() > 0
-    score = gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", 20)
+    score = gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", num_samples=20)
     assert 0 <= score.value < float("inf")
 
 

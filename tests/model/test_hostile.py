@@ -36,10 +36,10 @@ hostile = st.builds(
 )
 CONFIG = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
 METHODS = {
-    "kec": lambda near: gf.KEC(near, 12, normalization="auto"),
-    "linear": lambda near: gf.Linear(near, 12),
+    "kec": lambda near: gf.KEC(near, num_samples=12, normalization="auto"),
+    "linear": lambda near: gf.Linear(near, num_samples=12),
     "saliency": lambda near: gf.Saliency(),
-    "ig": lambda near: gf.IntegratedGradients(4, "random"),
+    "ig": lambda near: gf.IntegratedGradients(steps=4, baseline="random"),
     "gnnexplainer": lambda near: gf.GNNExplainer(epochs=2),
     "gnnexplainer-hard": lambda near: gf.GNNExplainer(hard=True, epochs=2),
     "pgexplainer": lambda near: gf.PGExplainer(epochs=1),
@@ -61,7 +61,7 @@ def test_kec_is_the_dense_reference(case, text, seeds):
     index = torch.tensor(seeds) if seeds else case.node
     target = Target(case.model, case.x, case.edge_index, index, case.label, **case.kwargs)
     dense = DenseReference(case, seeds)
-    p = gf.KEC(near, 20, seed=3).fit(target)
+    p = gf.KEC(near, num_samples=20, seed=3).fit(target)
     phi, delta = dense.features_and_changes(near.sample(target.computation_graph, 20, seed=3))
     expected = dense.solve(phi, delta)
     sigma = np.linalg.svd(phi, compute_uv=False)
@@ -69,7 +69,7 @@ def test_kec_is_the_dense_reference(case, text, seeds):
         scale = max(1.0, np.abs(expected).max())
         np.testing.assert_allclose(p.weights.flatten().numpy() / scale, expected / scale, atol=1e-6)
     phi, delta = dense.features_and_changes(near.sample(target.computation_graph, 9, seed=4))
-    found = unfaithfulness_of(target, [p], near, 9, seed=4)[0]
+    found = unfaithfulness_of(target, [p], near, num_samples=9, seed=4)[0]
     assert found.value == pytest.approx(np.mean((phi @ p.weights.flatten().numpy() - delta) ** 2), rel=1e-6, abs=1e-10)
 
 
@@ -91,10 +91,12 @@ def test_an_answer_or_a_typed_error(case, method, family, text, everything):
     index = None if everything and method not in ("pgexplainer", "subgraphx") else case.node
     if near.perturbs_features and float(case.x.max() - case.x.min()) == 0:
         with pytest.raises(gf.InputError, match=r"r = max\(X\) - min\(X\) = 0"):
-            gf.general_unfaithfulness(explainer, explainer(case.x, case.edge_index, index=index, **kwargs), near, 10)
+            gf.general_unfaithfulness(
+                explainer, explainer(case.x, case.edge_index, index=index, **kwargs), near, num_samples=10
+            )
         return
     explanation = explainer(case.x, case.edge_index, index=index, **kwargs)
-    score = gf.general_unfaithfulness(explainer, explanation, near, 10)
+    score = gf.general_unfaithfulness(explainer, explanation, near, num_samples=10)
     assert torch.isfinite(explanation.node_mask).all()
     assert torch.isfinite(explanation.edge_mask).all()
     assert torch.isfinite(explanation.self_loop_score).all()
@@ -175,17 +177,17 @@ def test_a_hub_with_100000_neighbours(algorithm, limit):
 def test_the_estimate_is_of_the_work_asked_for():
     case = make_case(nodes=9, edges=40, weighted=False)
     target = Target(case.model, case.x, case.edge_index, 0, 0, max_memory="1 GB")
-    gf.KEC("U(A,0.5)", 50).fit(target)
+    gf.KEC("U(A,0.5)", num_samples=50).fit(target)
     with pytest.raises(
         gf.MemoryLimitError, match=r"KEC on 50000000 samples for node 0 \(.* needs about .* GB"
     ) as caught:
-        gf.KEC("U(A,0.5)", 50_000_000).fit(target)
+        gf.KEC("U(A,0.5)", num_samples=50_000_000).fit(target)
     assert isinstance(caught.value, MemoryError)
     with pytest.raises(gf.MemoryLimitError, match="running the model once on 6 nodes needs about"):
         Target(case.model, case.x, case.edge_index, 0, 0, max_memory=100)
     small = Target(case.model, case.x, case.edge_index, 0, 0, max_memory="1 MB")
     with pytest.raises(gf.MemoryLimitError, match="scoring on"):
-        unfaithfulness_of(small, [gf.LinearModel(small.computation_graph)], "U(A,0.5)", 10**6)
+        unfaithfulness_of(small, [gf.LinearModel(small.computation_graph)], "U(A,0.5)", num_samples=10**6)
 
 
 @pytest.mark.parametrize("wrong", [0, -5, 1.5, "lots", "5 TBs", "", True, "0 MB"])

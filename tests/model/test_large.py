@@ -88,7 +88,9 @@ def both(monkeypatch, *given):
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("kind", ["ring", "directed", "undirected"])
-@pytest.mark.parametrize("algorithm", [gf.KEC("U(A,0.5)", 30), gf.Saliency(), gf.Linear("B(A,0.5)", 30)])
+@pytest.mark.parametrize(
+    "algorithm", [gf.KEC("U(A,0.5)", num_samples=30), gf.Saliency(), gf.Linear("B(A,0.5)", num_samples=30)]
+)
 @pytest.mark.filterwarnings("ignore::graphfaith._base.errors.ReachWarning")
 def test_large_graphs_are_explained_as_small_ones(monkeypatch, model, kind, algorithm):
     x, edges = ring() if kind == "ring" else tangle(undirected=kind == "undirected")
@@ -113,14 +115,16 @@ class Counted(TwoLayerGCN):
 
 
 @pytest.mark.parametrize("large", [True, False])
-@pytest.mark.parametrize("algorithm", [gf.KEC("U(A,0.5)", 20), gf.Saliency(), gf.Linear("U(A,0.5)", 20)])
+@pytest.mark.parametrize(
+    "algorithm", [gf.KEC("U(A,0.5)", num_samples=20), gf.Saliency(), gf.Linear("U(A,0.5)", num_samples=20)]
+)
 def test_the_model_is_not_run_on_a_large_graph(monkeypatch, algorithm, large):
     monkeypatch.setattr(target_module, "LARGE", 1 if large else 1 << 40)
     (x, edges), model = ring(), seeded(lambda: Counted(FEATURES))
     explainer = Explainer(model, algorithm, "phenomenon", CONFIG, "attributes", "object")
     for node in (3, 30, 59):
         explanation = explainer(x, edges, target=LABELS, index=node)
-        gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", 10)
+        gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", num_samples=10)
     assert (model.most < NODES // 2) == large
     assert (model.most == NODES) == (not large)
 
@@ -138,7 +142,7 @@ class Again(nn.Module):
         return self.second(x, edge_index, edge_weight)
 
 
-@pytest.mark.parametrize("algorithm", [gf.KEC("U(A,0.5)", 20), gf.Saliency()])
+@pytest.mark.parametrize("algorithm", [gf.KEC("U(A,0.5)", num_samples=20), gf.Saliency()])
 def test_a_reach_that_is_too_short_is_found_in_a_large_graph(monkeypatch, algorithm):
     x, edges = ring()
     small, large = both(monkeypatch, Again, x, edges, [7], algorithm)
@@ -151,10 +155,10 @@ def test_a_reach_that_is_too_short_is_found_in_a_large_graph(monkeypatch, algori
 def test_num_hops_that_are_too_few_are_found_in_a_large_graph(monkeypatch, hops):
     x, edges = ring()
     deep = lambda: TwoLayerGCN(FEATURES, layers=3)  # noqa: E731
-    small, large = both(monkeypatch, deep, x, edges, [7], gf.KEC("U(A,0.5)", 20, num_hops=hops))
+    small, large = both(monkeypatch, deep, x, edges, [7], gf.KEC("U(A,0.5)", num_samples=20, num_hops=hops))
     assert small == large
     assert large.endswith("Pass num_hops=3")
-    small, large = both(monkeypatch, deep, x, edges, [7], gf.KEC("U(A,0.5)", 20, num_hops=3))
+    small, large = both(monkeypatch, deep, x, edges, [7], gf.KEC("U(A,0.5)", num_samples=20, num_hops=3))
     assert torch.equal(small[0].edge_mask, large[0].edge_mask)
 
 
@@ -196,7 +200,7 @@ class RowForEveryNode(nn.Module):
     ],
     ids=["mean", "GraphNorm", "PairNorm", "table"],
 )
-@pytest.mark.parametrize("algorithm", [gf.KEC("U(A,0.5)", 20), gf.Saliency()])
+@pytest.mark.parametrize("algorithm", [gf.KEC("U(A,0.5)", num_samples=20), gf.Saliency()])
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("nodes", [[7], [7, 40]], ids=["first", "second"])
 def test_a_model_that_looks_at_a_large_graph_as_a_whole(monkeypatch, make, algorithm, constant, nodes):
@@ -223,7 +227,7 @@ def test_nodes_of_a_large_graph_together(monkeypatch):
     for large in (1 << 40, 1):
         monkeypatch.setattr(target_module, "LARGE", large)
         model = seeded(lambda: Counted(FEATURES))
-        explainer = Explainer(model, gf.KEC("U(A,0.5)", 20), "phenomenon", CONFIG, "attributes", "object")
+        explainer = Explainer(model, gf.KEC("U(A,0.5)", num_samples=20), "phenomenon", CONFIG, "attributes", "object")
         nodes = range(5, 25)
         found.append(list(gf.explain_nodes(explainer, x.clone(), edges, nodes, target=LABELS, progress=False)))
         assert (model.most < NODES) == (large == 1)
@@ -245,7 +249,9 @@ def test_a_limit_below_a_run_on_the_whole_graph_is_no_hindrance():
     assert Target(model, x, edges, 8, 0, max_memory=limit).value == right
     assert model.most < 50
     labels = torch.zeros(5000, dtype=torch.long)
-    explainer = Explainer(model, gf.KEC("U(A,0.5)", 20, max_memory=limit), "phenomenon", CONFIG, None, "object")
+    explainer = Explainer(
+        model, gf.KEC("U(A,0.5)", num_samples=20, max_memory=limit), "phenomenon", CONFIG, None, "object"
+    )
     assert explainer(x, edges, target=labels, index=9).edge_mask.count_nonzero() > 3
     assert model.most < 50
 

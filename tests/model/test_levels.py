@@ -130,10 +130,10 @@ def test_batches_that_are_none():
 @pytest.mark.parametrize(
     "method",
     [
-        gf.KEC("B(A,0.3)", 60, normalization="auto"),
-        gf.Linear("B(A,0.3)", 60),
+        gf.KEC("B(A,0.3)", num_samples=60, normalization="auto"),
+        gf.Linear("B(A,0.3)", num_samples=60),
         gf.Saliency(),
-        gf.IntegratedGradients(10),
+        gf.IntegratedGradients(steps=10),
         gf.GNNExplainer(epochs=3),
         gf.GNNExplainer(hard=True, epochs=3),
         gf.PGExplainer(epochs=2),
@@ -148,7 +148,7 @@ def test_every_method_explains_a_graph(method):
     assert not explanation.node_mask[outside].any() or method.learns_mask
     assert not explanation.edge_mask[outside[edges[0]]].any()
     assert explanation.edge_mask.abs().max() > 0
-    score = gf.general_unfaithfulness(explainer, explanation, "B(A,0.3)", 50)
+    score = gf.general_unfaithfulness(explainer, explanation, "B(A,0.3)", num_samples=50)
     assert 0 <= score.relative < float("inf")
 
 

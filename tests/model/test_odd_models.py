@@ -150,7 +150,7 @@ class Remembers(nn.Module):
 
 def test_a_model_that_remembers_is_left_as_it_was():
     (x, edges), model = ring(), seeded(Remembers)
-    algorithm = gf.KEC("U(A,0.5)", 10)
+    algorithm = gf.KEC("U(A,0.5)", num_samples=10)
     explainer = Explainer(model, algorithm, "phenomenon", CONFIG, "attributes", "object")
     explainer(x, edges, index=3, target=torch.zeros(NODES, dtype=torch.long))
     assert model.hidden is None
@@ -251,14 +251,16 @@ def test_the_largest_of_neighbours_hides_the_others_without_a_warning():
         Target(pyg.GraphSAGE(FEATURES, 5, 2, CLASSES, aggr="max"), torch.randn(52, FEATURES), edges, 0)
 
 
-@pytest.mark.parametrize("kind", [gf.KEC("U(A,0.5)", 20), gf.GNNExplainer(epochs=2), gf.PGExplainer(epochs=1)])
+@pytest.mark.parametrize(
+    "kind", [gf.KEC("U(A,0.5)", num_samples=20), gf.GNNExplainer(epochs=2), gf.PGExplainer(epochs=1)]
+)
 def test_an_explanation_can_be_pickled(kind):
     (x, edges), model = ring(), seeded(lambda: TwoLayerGCN(FEATURES))
     explainer = explainer_of(model, kind)
     explanation = explainer(x, edges, index=3)
     again = pickle.loads(pickle.dumps(explanation))
-    assert gf.general_unfaithfulness(explainer, again, "U(A,0.5)", 20) == gf.general_unfaithfulness(
-        explainer, explanation, "U(A,0.5)", 20
+    assert gf.general_unfaithfulness(explainer, again, "U(A,0.5)", num_samples=20) == gf.general_unfaithfulness(
+        explainer, explanation, "U(A,0.5)", num_samples=20
     )
 
 
@@ -266,9 +268,9 @@ def test_scores_of_self_loops_that_were_edited_count():
     (x, edges), model = ring(), seeded(lambda: TwoLayerGCN(FEATURES))
     explainer = explainer_of(model)
     explanation = explainer(x, edges, index=3)
-    before = gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", 20)
+    before = gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", num_samples=20)
     explanation.self_loop_score = explanation.self_loop_score * 100
-    assert gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", 20).value > 2 * before.value
+    assert gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", num_samples=20).value > 2 * before.value
 
 
 def test_targets_as_they_come():

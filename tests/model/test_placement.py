@@ -38,7 +38,9 @@ def seeded(make, seed=0):
 
 
 def explain(model, x, edges, node, algorithm=None):
-    explainer = Explainer(model, algorithm or gf.KEC("U(A,0.5)", 30), "phenomenon", CONFIG, "attributes", "object")
+    explainer = Explainer(
+        model, algorithm or gf.KEC("U(A,0.5)", num_samples=30), "phenomenon", CONFIG, "attributes", "object"
+    )
     return explainer(x, edges, target=LABELS, index=node)
 
 
@@ -117,7 +119,9 @@ def test_a_look_at_the_whole_graph_is_found_at_whichever_node_it_is():
     assert_equal(explain(other, x, edges, ODD), right)
 
 
-@pytest.mark.parametrize("algorithm", [gf.KEC("U(A,0.5)", 30), gf.Linear("B(A,0.5)", 30), gf.Saliency()])
+@pytest.mark.parametrize(
+    "algorithm", [gf.KEC("U(A,0.5)", num_samples=30), gf.Linear("B(A,0.5)", num_samples=30), gf.Saliency()]
+)
 def test_a_reach_that_is_too_short_is_found_at_whichever_node_it_is(algorithm):
     said = []
     for before in ([], [3], [3, 9, 4]):
@@ -134,9 +138,9 @@ def test_a_reach_that_is_too_short_is_found_at_whichever_node_it_is(algorithm):
 @pytest.mark.parametrize("near", ["U(A,0.5)", "U(X,0.2r)", "U(X,0.2r)xU(A,0.2)"])
 def test_features_that_move_are_no_excuse(near):
     (x, edges), model = ring(), seeded(FurtherOnce)
-    explain(model, x, edges, 3, gf.KEC(near, 20))
+    explain(model, x, edges, 3, gf.KEC(near, num_samples=20))
     with pytest.raises(gf.ModelError, match=r"Pass num_hops=3$"):
-        explain(model, x, edges, ODD, gf.KEC(near, 20))
+        explain(model, x, edges, ODD, gf.KEC(near, num_samples=20))
 
 
 def test_a_class_that_is_not_explained_and_looks_at_the_whole_graph():
@@ -162,7 +166,13 @@ def test_a_class_that_is_not_explained_and_looks_at_the_whole_graph():
     ids=["own", "GCN", "GAT", "SAGE"],
 )
 @pytest.mark.parametrize(
-    "algorithm", [gf.KEC("U(A,0.5)", 30), gf.KEC("U(X,0.2r)", 30), gf.Linear("U(A,0.5)", 30), gf.Saliency()]
+    "algorithm",
+    [
+        gf.KEC("U(A,0.5)", num_samples=30),
+        gf.KEC("U(X,0.2r)", num_samples=30),
+        gf.Linear("U(A,0.5)", num_samples=30),
+        gf.Saliency(),
+    ],
 )
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_a_node_is_explained_alike_whether_it_is_the_first_or_not(make, algorithm, dtype):
@@ -198,7 +208,7 @@ def loaded(model, other):
 
 
 @pytest.mark.parametrize("change", [in_place, behind_the_back, by_another_tensor, loaded])
-@pytest.mark.parametrize("algorithm", [gf.KEC("U(A,0.5)", 30), gf.Saliency()], ids=["KEC", "Saliency"])
+@pytest.mark.parametrize("algorithm", [gf.KEC("U(A,0.5)", num_samples=30), gf.Saliency()], ids=["KEC", "Saliency"])
 @pytest.mark.parametrize("kind", ["phenomenon", "model"])
 def test_a_model_whose_weights_have_changed_is_another(change, algorithm, kind):
     (x, edges), model = ring(flagged=False), seeded(lambda: TwoLayerGCN(FEATURES))
@@ -223,7 +233,7 @@ def test_nodes_explained_together_by_a_model_whose_weights_have_changed(change):
     other = seeded(lambda: TwoLayerGCN(FEATURES), seed=5)
 
     def explained(model, x):
-        explainer = Explainer(model, gf.KEC("U(A,0.5)", 30), "model", CONFIG, "attributes", "object")
+        explainer = Explainer(model, gf.KEC("U(A,0.5)", num_samples=30), "model", CONFIG, "attributes", "object")
         return list(gf.explain_nodes(explainer, x, edges, progress=False, together=True))
 
     explained(model, x)
@@ -257,7 +267,11 @@ def test_methods_that_do_not_prove_are_given_what_is_proven(monkeypatch):
 
     monkeypatch.setattr(Target, "__init__", spied)
     (x, edges), model = ring(flagged=False), seeded(lambda: TwoLayerGCN(FEATURES))
-    for algorithm, later in ((gf.KEC("U(A,0.5)", 9), True), (Loose("U(A,0.5)", 9), False), (gf.Saliency(), False)):
+    for algorithm, later in (
+        (gf.KEC("U(A,0.5)", num_samples=9), True),
+        (Loose("U(A,0.5)", 9), False),
+        (gf.Saliency(), False),
+    ):
         made.clear()
         explain(model, x, edges, 3, algorithm)
         assert made == [later]

@@ -95,7 +95,7 @@ class TestData:
             explainer = explainer_for(model, method, "U(A,0.5)", samples=60)
             explanation = explainer(torch.rand(3, 2), PATH, index=1)
             shares[method] = [data_of(gf.page(explanation))["panels"][0]]
-            score = gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", 50)
+            score = gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", num_samples=50)
             shares[method].append(data_of(gf.page(explanation))["panels"][0])
             assert shares[method][1]["relative"] == pytest.approx(score.relative, rel=1e-3)
             assert shares[method][1]["estimate"] is False

@@ -433,7 +433,7 @@ class TestBars:
             GCN(2, 4, num_layers=2, out_channels=2).eval(), "anchored-kec", "U(A,0.5)", samples=60
         )
         estimated, scored = (explainer(torch.rand(4, 2), ring, index=1) for _ in range(2))
-        gf.general_unfaithfulness(explainer, scored, "B(A,0.5)", 50)
+        gf.general_unfaithfulness(explainer, scored, "B(A,0.5)", num_samples=50)
         gf.page([estimated, scored], tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
         expect(page.locator("#bars rect")).to_have_count(2)

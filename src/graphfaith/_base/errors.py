@@ -39,13 +39,6 @@ class ReachWarning(UserWarning):
     """The messages of the model travel another number of hops than the user stated or the library counted."""
 
 
-class UnprovenError(ModelError):
-    """The output of the model on a computation graph differs from its output on the whole graph.
-
-    It is raised where the two outputs had not been compared before the computation graph was used.
-    """
-
-
 def said(error: BaseException) -> str:
     """Return the type and the message of an error raised by foreign code, as one line of text.
 

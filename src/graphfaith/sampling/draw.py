@@ -32,7 +32,6 @@ _LAST = np.uint64(31)
 _HALF = np.uint64(32)
 # The factors and shifts of the three rounds of ``bits``.
 _ROUNDS = tuple((np.uint32(f), np.uint32(s)) for f, s in ((0xCC9E2D51, 15), (0x85EBCA6B, 13), (0xC2B2AE35, 16)))
-_CACHED = 1 << 14  # arrays with at most this many counters are cached: 128 kB of counters and 128 kB of keys each
 
 
 def _finalise(z: UInt64) -> UInt64:
@@ -89,23 +88,6 @@ def joined_keys(seed: int, **counters: npt.NDArray[np.integer]) -> UInt64:
         words[first : first + len(counter)] ^= _stream(seed, stream) + _GOLDEN
         first += len(counter)
     return _finalise(words)
-
-
-def remembered_keys(seed: int, stream: str, counters: npt.NDArray[np.integer]) -> UInt64:
-    """Return the same as :func:`keys` from a cache, for counters that are used often, such as samples and columns.
-
-    The result may be a read-only array.
-    """
-    if counters.size > _CACHED:
-        return keys(seed, stream, counters)
-    return _remembered(check_seed(seed), stream, counters.astype(np.int64, copy=False).tobytes())
-
-
-@lru_cache(maxsize=16)
-def _remembered(seed: int, stream: str, counters: bytes) -> UInt64:
-    result = keys(seed, stream, np.frombuffer(counters, dtype=np.int64))
-    result.flags.writeable = False  # The same array is returned to later callers.
-    return result
 
 
 def bits(rows: UInt64, columns: UInt64, *, by_column: bool = False) -> UInt32:
@@ -176,15 +158,12 @@ def below(rows: UInt64, columns: UInt64, share: float) -> npt.NDArray[np.bool_]:
     return drawn < np.uint32(bound) if bound < 1 << 32 else np.ones_like(drawn, dtype=bool)
 
 
-def symmetric32(
-    rows: UInt64, columns: UInt64, scale: float, out: npt.NDArray[np.float32] | None = None
-) -> npt.NDArray[np.float32]:
+def symmetric32(rows: UInt64, columns: UInt64, scale: float) -> npt.NDArray[np.float32]:
     """Return ``scale * (2 u - 1)`` in single precision, with u from the upper 23 bits.
 
-    This faster function is used for features, which are many. If ``out`` is given, the numbers are written to it.
+    This faster function is used for features, which are many.
     """
-    if out is None:
-        out = np.empty((len(rows), len(columns)), dtype=np.float32)
+    out = np.empty((len(rows), len(columns)), dtype=np.float32)
     unit, shift = np.float32(scale * 2.0**-22), np.float32(2.0**22 - 0.5)
     (first, second), column = _halves(rows), _halves(columns)
     first = first | np.uint32(1)  # The product with an odd number takes every value as the column key varies.
