@@ -15,6 +15,8 @@ from torch_geometric.nn import GAT
 
 import graphfaith as gf
 from conftest import needs_data
+from graphfaith.explainers import methods
+from graphfaith.sampling import neighborhood
 from graphfaith.testing import CHECKS
 from graphfaith_studies.swat.tables import markdown
 
@@ -22,15 +24,34 @@ ROOT = Path(__file__).parent.parent
 README, MODELS = (ROOT / "README.md").read_text(), ROOT / "docs" / "models.md"
 
 
-def test_the_eight_lines_run_with_a_gat(capsys):
+@pytest.fixture
+def names():
     torch.manual_seed(0)
     edge_index = torch.randint(0, 60, (2, 300))
     data = Data(x=torch.rand(60, 5), edge_index=torch.unique(edge_index[:, edge_index[0] != edge_index[1]], dim=1))
-    names = {"model": GAT(5, 8, num_layers=2, out_channels=3), "data": data}
-    code = re.search(r"```python\n(.*?)```", README, flags=re.S).group(1)
-    exec(code, names)
-    assert capsys.readouterr().out.startswith("Delta(p) = ")
-    assert names["explanation"].edge_mask.abs().max() > 0
+    return {"model": GAT(5, 8, num_layers=2, out_channels=3), "data": data}
+
+
+def test_the_three_lines_and_the_pyg_way_run_with_a_gat_and_agree(names, capsys):
+    short, long = re.findall(r"```python\n(.*?)```", README, flags=re.S)
+    exec(short, names)
+    first = names.pop("explanation")
+    exec(long, names)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Delta(p) = ")
+    assert lines[0] == lines[1]
+    assert first.edge_mask.abs().max() > 0
+    assert torch.equal(first.edge_mask, names["explanation"].edge_mask)
+
+
+def test_the_page_on_extending_runs(capsys, monkeypatch):
+    monkeypatch.setattr(methods, "_METHODS", dict(methods._METHODS))
+    monkeypatch.setattr(neighborhood, "_NOTATIONS", dict(neighborhood._NOTATIONS))
+    code = "".join(re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), flags=re.S))
+    exec(compile(code, "extending.md", "exec"), {"__name__": "extending"})
+    out = capsys.readouterr().out
+    assert out.startswith("S(A,0.2) SilentNodes(share=0.2)\nCorrelation S(A,0.2)\n")
+    assert "correlation" in out.splitlines()[-4]
 
 
 def test_the_page_on_anchored_kec_runs(capsys):
