@@ -48,12 +48,12 @@ def main():
     pairs = {"edge_label_index": test.edge_label_index}
     with torch.no_grad():
         logits = model(test.x, test.edge_index, **pairs)
-    predicted = ((logits > 0) & (test.edge_label == 1)).nonzero().view(-1)
+    hits = ((logits > 0) & (test.edge_label == 1)).nonzero().view(-1)
     if args.quick:  # Links between papers with few neighbours are explained fastest.
-        ends = degree(test.edge_index[1], test.num_nodes)[test.edge_label_index[:, predicted]]
-        predicted = predicted[(ends == 2).all(dim=0)]
-    links = predicted[torch.linspace(0, len(predicted) - 1, count).long()]
-    print(f"Test AUC {trained.test_auc:.3f}; {count} of the {len(predicted)} test links that are found are explained.\n")
+        ends = degree(test.edge_index[1], test.num_nodes)[test.edge_label_index[:, hits]]
+        hits = hits[(ends == 2).all(dim=0)]
+    links = hits[torch.linspace(0, len(hits) - 1, count).long()]
+    print(f"Test AUC {trained.test_auc:.3f}; {count} of the {len(hits)} test links that are found are explained.\n")
 
     cells, seconds, explained = {name: [] for name in METHODS}, dict.fromkeys(METHODS, 0.0), {}
     for near in NEAR:

@@ -34,7 +34,7 @@ from .series import Scale, Series, Windows, series_of
 from .simulation import simulate
 from .tags import P601, TAGS, column
 from .training import Plan, error_of, forecasts, train
-from .truth import Known, with_truth
+from .truth import KnownAttack, add_truth
 
 # The paper's figure: repeated backwashes, and the same flow meter twice.
 BACKWASH, FLOW, FLOW_AGAIN = 8, 10, 40
@@ -81,7 +81,7 @@ def simulated(seed: int, size: Size) -> Case:
     return Case(normal[:cut], normal[cut:], series_of(attacked), quiet)
 
 
-def recorded(normal: Recording, attacked: Recording, truth: Sequence[Known] | None = None) -> Case:
+def recorded(normal: Recording, attacked: Recording, truth: Sequence[KnownAttack] | None = None) -> Case:
     """Of files: of normal operation 70 % to train on, 15 % held out, and 15 % that nothing is chosen by."""
     if not attacked.labels.any():
         raise InputError("no row of the second recording is labelled as an attack: are the two files swapped?")
@@ -91,7 +91,7 @@ def recorded(normal: Recording, attacked: Recording, truth: Sequence[Known] | No
     first, second = round(0.7 * len(whole)), round(0.85 * len(whole))
     watched = series_of(attacked)
     if truth is not None:
-        watched = with_truth(watched, truth)
+        watched = add_truth(watched, truth)
     return Case(whole[:first], whole[first:second], watched, whole[second:])
 
 
