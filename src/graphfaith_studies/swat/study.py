@@ -62,9 +62,10 @@ QUICK: Final = Size(0.5, 0.2, 0.2, 0.35, (2, 6, 8, 10, 20, 33, 37, 40), 5, 2, 60
 
 @dataclass(frozen=True)
 class Case:
-    """The data of a study: normal operation for training, held-out normal operation, a series with attacks, and a test.
+    """The data of a study: a series for training, a held-out one, one with attacks, and a quiet one.
 
-    ``quiet`` is normal operation that is used for nothing but the test.
+    Only ``attacked`` contains attacks. ``held_out`` determines the best epoch and the detector. ``quiet`` is used for
+    nothing but the test of the forecasts and the count of false alarms.
     """
 
     normal: Series

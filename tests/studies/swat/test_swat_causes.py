@@ -26,7 +26,7 @@ from graphfaith_studies.swat.causes import (
 from graphfaith_studies.swat.drawing import draw_plan, draw_readings, tag_positions
 from graphfaith_studies.swat.forecaster import Forecaster, plant_edges
 from graphfaith_studies.swat.scoring import Event
-from graphfaith_studies.swat.series import WINDOW
+from graphfaith_studies.swat.series import STEP, WINDOW, Series
 from graphfaith_studies.swat.tags import EDGES, NUM_TAGS, TAGS, column
 from graphfaith_studies.swat.words import describe, format_reading, join_names
 
@@ -273,9 +273,11 @@ class TestPictures:
         )
 
     def test_readings_of_the_accused_and_the_attacked(self) -> None:
-        from test_swat_monitor import series
-
-        given = series([0] * 10 + [8] * 60 + [0] * 60, {8: [column("DPIT301")]})
+        numbers = np.array([0] * 10 + [8] * 60 + [0] * 60)
+        attacked = np.zeros((130, NUM_TAGS), dtype=bool)
+        attacked[numbers == 8, column("DPIT301")] = True
+        times = np.datetime64("2024-01-01T00:00:00", "s") + STEP * np.arange(130)
+        given = Series(times, np.zeros((130, NUM_TAGS)), numbers > 0, attacked, numbers, np.arange(130) > 0)
         steps = np.arange(5, 130)
         drawn = draw_readings(given, steps, np.zeros((125, NUM_TAGS)), event(["DPIT301"]))
         assert [axes.get_ylabel() for axes in drawn.axes] == ["P602 (accused)", "DPIT301"]

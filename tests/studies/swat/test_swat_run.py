@@ -1,4 +1,4 @@
-"""Test the case study as a user runs it: the command, its numbers, its report, the user's own files, and errors."""
+"""Test the case study as a user runs it: the command, its numbers, its report, the user's user_files files, and errors."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class TestResuming:
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory) -> Path:
+def user_files(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("files")
     write_csv(simulate(0.5, seed=8), path / "My_Normal.csv")
     chosen = [attack for attack in ATTACKS if attack.number in (6, 10)]
@@ -218,8 +218,8 @@ def own(tmp_path_factory) -> Path:
 
 
 class TestOwnFiles:
-    def test_they_are_studied_like_the_simulation(self, own: Path, tmp_path: Path) -> None:
-        results, paths = run(tmp_path, data=own, quick=True, seeds=(0,), compare=False)
+    def test_they_are_studied_like_the_simulation(self, user_files: Path, tmp_path: Path) -> None:
+        results, paths = run(tmp_path, data=user_files, quick=True, seeds=(0,), compare=False)
         assert results["events"] == 2
         assert results["accused_attacked"] is None  # a file does not contain the attacked tags
         assert results["events_detected"] == 2
@@ -231,9 +231,9 @@ class TestOwnFiles:
         assert "(stretch 1)" in text
         assert "FIT401" not in (tmp_path / "results.md").read_text()
 
-    def test_a_truth_file_gives_all_numbers(self, own: Path, tmp_path: Path) -> None:
+    def test_a_truth_file_gives_all_numbers(self, user_files: Path, tmp_path: Path) -> None:
         data = tmp_path / "data"
-        shutil.copytree(own, data)
+        shutil.copytree(user_files, data)
         chosen = [attack for attack in ATTACKS if attack.number in (6, 10)]
         write_truth(simulate(0.15, seed=9, attacks=Schedule.of(chosen, seed=1)), data / "truth.csv")
         results, paths = run(tmp_path / "out", data=data, quick=True, seeds=(0,), compare=False)
@@ -241,8 +241,8 @@ class TestOwnFiles:
         assert [row["attacked"] for row in results["seeds"][0]["attacks"]] == [["AIT202"], ["FIT401"]]
         assert "(attack 10)" in paths[1].read_text()
 
-    def test_swapped_files_and_files_without_attacks_are_refused(self, own: Path) -> None:
-        normal, attack = (load(path) for path in find_files(own))
+    def test_swapped_files_and_files_without_attacks_are_refused(self, user_files: Path) -> None:
+        normal, attack = (load(path) for path in find_files(user_files))
         with pytest.raises(InputError, match="are the two files swapped"):
             split_recordings(attack, normal)
         with pytest.raises(InputError, match="must contain normal operation only"):
@@ -291,9 +291,9 @@ class TestOwnFiles:
             ),
         ],
     )
-    def test_errors_in_a_truth_file(self, own: Path, tmp_path: Path, text: str, words: str) -> None:
+    def test_errors_in_a_truth_file(self, user_files: Path, tmp_path: Path, text: str, words: str) -> None:
         (tmp_path / "truth.csv").write_text(text)
-        normal, attack = (load(path) for path in find_files(own))
+        normal, attack = (load(path) for path in find_files(user_files))
         with pytest.raises(DataError, match=re.escape(words)):
             split_recordings(normal, attack, read_truth(tmp_path / "truth.csv"))
 
