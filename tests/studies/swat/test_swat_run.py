@@ -1,4 +1,4 @@
-"""Test the case study as a user runs it: the command, its numbers, its report, the user's user_files files, and errors."""
+"""Test the case study as a user runs it: the command, its numbers, its report, files of the user, and errors."""
 
 from __future__ import annotations
 
