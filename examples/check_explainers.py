@@ -1,4 +1,4 @@
-"""Try `check_explainer` on PyG's own algorithms, and on two of graphfaith's: which checks does each one fail?"""
+"""Run `check_explainer` on algorithms of PyG and of graphfaith, and print which checks each of them fails."""
 
 import logging
 import warnings
@@ -24,11 +24,11 @@ def main() -> None:
     for name, make in EXPLAINERS.items():
         results = check_explainer(make, raises=False)
         failed = [result.name for result in results if result.passed is False]
-        passed, beside = (sum(result.passed is kind for result in results) for kind in (True, None))
-        print(f"| {name} | {passed} | {beside} | {len(failed)} | {', '.join(failed)} |")
+        passed, not_applicable = (sum(result.passed is kind for result in results) for kind in (True, None))
+        print(f"| {name} | {passed} | {not_applicable} | {len(failed)} | {', '.join(failed)} |")
 
 
 if __name__ == "__main__":
-    logging.disable(logging.ERROR)  # PyG says there, too, what it does not support
+    logging.disable(logging.ERROR)  # PyG also logs an error for every input that it does not support
     warnings.simplefilter("ignore")
     main()

@@ -1,4 +1,6 @@
-"""How many entries of A the computation graph of a Cora node holds: ours, and PyG's 3-hop subgraph with its self-loops.
+"""Print the mean number of entries of A in the computation graph of a Cora node, and in PyG's 3-hop subgraph.
+
+The second number includes the self-loops of the subgraph's nodes.
 
 python examples/computation_graph_size.py
 """
@@ -11,6 +13,9 @@ from graphfaith.graph.graph import Graph
 
 data = load_dataset("cora")
 graph, nodes = Graph.of(data.x, data.edge_index), range(0, 1000, 20)
-ours = [int(ComputationGraph.around(graph, v, 2).felt.sum()) for v in nodes]
-parts = [k_hop_subgraph(v, 3, data.edge_index) for v in nodes]
-print(sum(ours) / len(nodes), sum(len(p[0]) + p[1].size(1) for p in parts) / len(nodes))
+entries = [int(ComputationGraph.around(graph, v, 2).felt.sum()) for v in nodes]
+subgraphs = [k_hop_subgraph(v, 3, data.edge_index) for v in nodes]
+print(
+    sum(entries) / len(nodes),
+    sum(len(subset) + edge_index.size(1) for subset, edge_index, *_ in subgraphs) / len(nodes),
+)

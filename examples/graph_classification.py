@@ -1,4 +1,4 @@
-"""Whole graphs: which edges make a classifier see a house or a ring? Every method on BA-2Motifs.
+"""Explain a classifier of whole graphs: apply every method to BA-2Motifs and compare how well it finds the motif.
 
 python examples/graph_classification.py [--graphs 30] [--quick]
 """
@@ -18,9 +18,9 @@ from graphfaith_studies.showcase import trained_motif_classifier
 NEAR = "B(A,0.2)"
 CONFIG = {"mode": "multiclass_classification", "task_level": "graph", "return_type": "raw"}
 METHODS = {
-    "KEC": lambda: gf.KEC(NEAR, num_samples=200),
-    "KEC auto": lambda: gf.KEC(NEAR, num_samples=200, normalization="auto"),
-    "Linear": lambda: gf.Linear(NEAR, num_samples=200),
+    "KEC": lambda: gf.KEC(NEAR, 200),
+    "KEC auto": lambda: gf.KEC(NEAR, 200, normalization="auto"),
+    "Linear": lambda: gf.Linear(NEAR, 200),
     "Saliency": gf.Saliency,
     "IG (zero)": gf.IntegratedGradients,
     "IG (random)": lambda: gf.IntegratedGradients(baseline="random"),
@@ -31,17 +31,17 @@ METHODS = {
 }
 
 
-def mean(values):
-    """The mean over graphs and its standard error, as text."""
+def format_mean(values):
+    """Return the mean over graphs and its standard error as text."""
     values = torch.tensor(values, dtype=torch.float64)
     return f"{values.mean():.2f} ± {values.std() / len(values) ** 0.5:.2f}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graphs", type=int, default=30, help="how many to explain")
+    parser.add_argument("--graphs", type=int, default=30, help="how many graphs to explain")
     parser.add_argument("--pooling", default="attention", choices=("mean", "max", "attention"))
-    parser.add_argument("--quick", action="store_true", help="a small data set and three graphs, to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="use a small data set and three graphs, as a quick test")
     args = parser.parse_args()
     torch.set_num_threads(1)
     count, available, epochs = (3, 200, 30) if args.quick else (args.graphs, 1000, 60)
@@ -57,20 +57,21 @@ def main():
     for name, method in METHODS.items():
         explainer = Explainer(model, method(), "model", CONFIG, "attributes", "object")
         started, auc, scores = time.perf_counter(), [], []
-        if name == "PGExplainer":  # one network for all graphs, trained on others than those explained
+        if name == "PGExplainer":
+            # PGExplainer has one network for all graphs. It is trained on graphs that are not explained here.
             others = [graph for graph in range(len(batch.y)) if graph not in graphs][:count]
             inputs = {"target": prediction, "batch": batch.batch}
             explainer.algorithm.train_on(model, batch.x, batch.edge_index, others, **inputs)
-        made = list(gf.explain_nodes(explainer, batch.x, batch.edge_index, graphs, batch=batch.batch))
+        explanations = list(gf.explain_nodes(explainer, batch.x, batch.edge_index, graphs, batch=batch.batch))
         seconds = (time.perf_counter() - started) / len(graphs)
-        for graph, explanation in zip(graphs, made, strict=True):
-            own = graph_of_edge == graph
-            auc.append(roc_auc_score(batch.motif_edge[own], explanation.edge_mask[own].abs()))
-            scores.append(gf.general_unfaithfulness(explainer, explanation, NEAR, num_samples=500, seed=1))
-        value, change = torch.tensor([(s.value, s.delta_zero) for s in scores], dtype=torch.float64).T
+        for graph, explanation in zip(graphs, explanations, strict=True):
+            in_graph = graph_of_edge == graph
+            auc.append(roc_auc_score(batch.motif_edge[in_graph], explanation.edge_mask[in_graph].abs()))
+            scores.append(gf.general_unfaithfulness(explainer, explanation, NEAR, 500, seed=1))
+        value, change = torch.tensor([(s.value, s.change) for s in scores], dtype=torch.float64).T
         ratio = value.mean() / change.mean()
         error = (value - ratio * change).std() / change.mean() / len(scores) ** 0.5
-        print(f"| {name} | {mean(auc)} | {ratio:.2g} ± {error:.1g} | {seconds:.2f} |", flush=True)
+        print(f"| {name} | {format_mean(auc)} | {ratio:.2g} ± {error:.1g} | {seconds:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

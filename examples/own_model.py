@@ -1,7 +1,7 @@
-"""A model of one's own on the command line: a graph attention network that tells which line a machine stands in.
+"""Explain your own model on the command line: a graph attention network that predicts the line of a machine.
 
 cd examples
-python own_model.py                                                     # trains; writes graph.pt and its weights
+python own_model.py                                                     # trains and writes graph.pt and the weights
 graphfaith explain --model own_model:load --data graph.pt --node 10     # calls load() below
 """
 
@@ -22,14 +22,14 @@ def build() -> GAT:
 
 
 def load() -> GAT:
-    """The trained model: code from here, numbers from a file that can hold nothing else."""
+    """Return the trained model; the weights come from a safetensors file, which cannot contain code."""
     model = build()
     model.load_state_dict(load_file(WEIGHTS))
     return model.eval()
 
 
 def make_graph() -> Data:
-    """Three lines of twenty machines, wired mostly among themselves; two of the five readings tell the line."""
+    """Return three lines of twenty machines, connected mostly inside a line; two of the five readings show the line."""
     y = torch.arange(3).repeat_interleave(20)
     x = 0.5 * torch.randn(60, len(FEATURES))
     x[:, 0] += y - 1
@@ -54,5 +54,5 @@ if __name__ == "__main__":
     graph = make_graph()
     save_file(train(graph).state_dict(), WEIGHTS)
     torch.save(graph, WEIGHTS.with_name("graph.pt"))
-    right = (load()(graph.x, graph.edge_index).argmax(dim=-1) == graph.y).float().mean()
-    print(f"graph.pt and {WEIGHTS.name} written; {100 * float(right):.0f} % of the machines are told right")
+    correct = (load()(graph.x, graph.edge_index).argmax(dim=-1) == graph.y).float().mean()
+    print(f"graph.pt and {WEIGHTS.name} written; {100 * float(correct):.0f} % of the machines are classified correctly")

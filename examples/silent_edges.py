@@ -1,4 +1,4 @@
-"""GNNExplainer on Cora with the edges that carry no message dropped (the paper's reading) or kept.
+"""Compare GNNExplainer on Cora with and without the edges that carry no message; the paper drops them.
 
 python examples/silent_edges.py [start:stop:step]
 """

@@ -1,1 +1,1 @@
-"""Studies that use graphfaith as a user would: the paper, the water-treatment plant, the benchmark, further tasks."""
+"""Studies built on graphfaith: the paper's experiments, a water-treatment plant, a benchmark and further tasks."""

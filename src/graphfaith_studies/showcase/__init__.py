@@ -1,4 +1,4 @@
-"""Trained models for tasks beyond node classification: whole graphs, forecasts at nodes, and links."""
+"""Trained models for tasks other than node classification: graph classification, forecasting and link prediction."""
 
 from __future__ import annotations
 

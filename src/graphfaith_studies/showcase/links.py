@@ -1,4 +1,4 @@
-"""Which papers cite each other: prediction of links, trained on Cora."""
+"""A predictor of links, trained on the citations between the papers of Cora."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ TEST_SHARE = 0.1
 
 
 class LinkPredictor(nn.Module):
-    """Two graph convolutions encode the nodes; the logit of a link is the dot product of its ends' codes.
+    """A network that returns the logit of a link between two nodes.
+
+    Two graph convolutions encode every node i as z_i. The logit of a link between i and j is the dot product z_i . z_j.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1], [1, 0]])
@@ -46,7 +48,7 @@ class LinkPredictor(nn.Module):
         edge_weight: Tensor | None = None,
         edge_label_index: Tensor | None = None,
     ) -> Tensor:
-        """Return the logits [L] of the pairs `edge_label_index` [2, L], by default of the edges of the graph."""
+        """Return the logits [L] of the node pairs `edge_label_index` [2, L], by default of the edges of the graph."""
         code = self.encoder(x, edge_index, edge_weight)
         source, sink = edge_index if edge_label_index is None else edge_label_index
         logits: Tensor = (code[source] * code[sink]).sum(dim=-1)
@@ -54,10 +56,11 @@ class LinkPredictor(nn.Module):
 
 
 class LinkSplits(NamedTuple):
-    """One graph three times, each with the pairs to judge in `edge_label_index` and the answers in `edge_label`.
+    """The same graph for training, validation and test, each with its own node pairs to classify.
 
-    `edge_index` has the edges that may be known: those to train on, and in `test` those of `val` too. `train` has
-    only pairs that are linked, the others as many pairs that are not.
+    `edge_label_index` holds the pairs and `edge_label` whether each pair is linked. `edge_index` holds the edges that
+    the model may see: the training edges, and in `test` also the edges of `val`. `train` holds linked pairs only;
+    `val` and `test` hold as many unlinked pairs as linked ones.
     """
 
     train: Data
@@ -66,13 +69,13 @@ class LinkSplits(NamedTuple):
 
 
 def split_links(data: Data, seed: int = 0) -> LinkSplits:
-    """Part the edges of an undirected graph at random: 85 % to train on, 5 % to choose weights by, 10 % to test.
+    """Split the edges of an undirected graph at random: 85 % for training, 5 % for validation and 10 % for the test.
 
-    The global random state is as before afterwards.
+    The function leaves the global random state unchanged.
     """
     if data.is_directed():
         raise InputError(
-            "the graph is directed; give every edge in both directions (torch_geometric.utils.to_undirected)"
+            "the graph is directed; give every edge in both directions, as torch_geometric.utils.to_undirected does"
         )
     split = RandomLinkSplit(VAL_SHARE, TEST_SHARE, is_undirected=True, add_negative_train_samples=False)
     with seeded(seed):
@@ -81,10 +84,10 @@ def split_links(data: Data, seed: int = 0) -> LinkSplits:
 
 @dataclass(frozen=True)
 class TrainedLinkPredictor:
-    """A trained predictor in evaluation mode, with the links it was trained, chosen and tested on.
+    """A trained predictor in evaluation mode, with the links that it was trained, validated and tested on.
 
-    `test_auc` is the area under the ROC curve over the pairs of `links.test`: how often a linked pair gets the higher
-    logit of a linked and an unlinked one.
+    `test_auc` is the area under the ROC curve over the pairs of `links.test`. It is the probability that a random
+    linked pair has a higher logit than a random unlinked pair.
     """
 
     model: LinkPredictor
@@ -94,44 +97,45 @@ class TrainedLinkPredictor:
 
 
 def trained_link_predictor(data: Data | None = None, *, epochs: int = 150, seed: int = 0) -> TrainedLinkPredictor:
-    """Train a predictor on 85 % of the edges of `data`, by default Cora, and as many new unlinked pairs each epoch.
+    """Train a predictor on 85 % of the edges of `data`, by default Cora.
 
-    Kept are the weights of the epoch with the lowest loss on the links of `val`. `seed` decides the parts, the
-    initial weights, the dropout and the unlinked pairs. The global random state is as before afterwards.
+    Every epoch also draws about as many new unlinked pairs as there are training edges. The model gets the weights of
+    the epoch with the lowest loss on the pairs of `val`. `seed` determines the split, the initial weights, the dropout
+    and the unlinked pairs. The function leaves the global random state unchanged.
     """
     data = planetoid("cora") if data is None else data
     links = split_links(data, seed)
     if not len(links.val.edge_label):
-        raise InputError(f"{data.num_edges // 2} links are too few to train, choose and test with: give 20 or more")
-    # The features of papers are 99 % zeros: as a sparse tensor their dropout and product take a fraction of the time.
+        raise InputError(f"{data.num_edges // 2} links are too few for training, validation and test; give 20 or more")
+    # 99 % of the features of Cora's papers are zero. With a sparse tensor, dropout and product are many times faster.
     train, val = (copy.copy(part).update({"x": data.x.to_sparse()}) for part in (links.train, links.val))
     with seeded(seed):
         model = LinkPredictor(data.num_features)
 
         def losses() -> Iterator[Tensor]:
-            linked, unlinked = train.edge_label_index, _unlinked_pairs(train)
+            linked, unlinked = train.edge_label_index, _draw_unlinked_pairs(train)
             labels = torch.cat([torch.ones(linked.size(1)), torch.zeros(unlinked.size(1))])
             yield F.binary_cross_entropy_with_logits(
-                _logits(model, train, torch.cat([linked, unlinked], dim=1)), labels
+                _compute_logits(model, train, torch.cat([linked, unlinked], dim=1)), labels
             )
 
         def validate() -> Tensor:
-            return F.binary_cross_entropy_with_logits(_logits(model, val, val.edge_label_index), val.edge_label)
+            return F.binary_cross_entropy_with_logits(_compute_logits(model, val, val.edge_label_index), val.edge_label)
 
         descend(model, losses, validate, epochs=epochs)
         with torch.no_grad():
-            logits = _logits(model, links.test, links.test.edge_label_index)
+            logits = _compute_logits(model, links.test, links.test.edge_label_index)
     auc = float(roc_auc_score(links.test.edge_label.numpy(), logits.numpy()))
     return TrainedLinkPredictor(model, links, auc, seed)
 
 
-def _logits(model: LinkPredictor, data: Data, pairs: Tensor) -> Tensor:
+def _compute_logits(model: LinkPredictor, data: Data, pairs: Tensor) -> Tensor:
     logits: Tensor = model(data.x, data.edge_index, edge_label_index=pairs)
     return logits
 
 
-def _unlinked_pairs(data: Data) -> Tensor:
-    """Draw as many pairs as there are links to train on, less those that happen to be linked or loops."""
+def _draw_unlinked_pairs(data: Data) -> Tensor:
+    """Draw as many random pairs as there are training links, and drop the linked pairs and the self-loops."""
     pairs = torch.randint(data.num_nodes, data.edge_label_index.shape)
     linked = torch.isin(pairs[0] * data.num_nodes + pairs[1], data.edge_index[0] * data.num_nodes + data.edge_index[1])
     return pairs[:, ~linked & (pairs[0] != pairs[1])]

@@ -1,4 +1,4 @@
-"""Which motif a graph carries: a classifier of whole graphs, trained on BA-2Motifs."""
+"""A classifier of whole graphs by the motif that they contain, trained on BA-2Motifs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ BATCH_SIZE = 100
 
 
 class MotifClassifier(nn.Module):
-    """Three graph convolutions with leaky ReLU, pooled over each graph, then one linear layer.
+    """A graph classifier: three graph convolutions with leaky ReLU, pooling over each graph and one linear layer.
 
-    A convolution is W1 x_i + W2 sum_j A_ij x_j, not divided by degrees: as all features are the same, sums are what
-    tells nodes apart.
+    A convolution is W1 x_i + W2 sum_j A_ij x_j. It does not divide by degrees: all nodes of BA-2Motifs have the same
+    features, so that only the size of the sum distinguishes nodes.
 
-    `pooling` is "mean", "max" or "attention" (a mean weighted by the softmax of a score that is learnt). All learn
-    BA-2Motifs, but a mean can do so by counting edges, and does in part: ranked by their gradients, the edges of
-    the motif come before others in 78 % of the pairs, against 96 % with the maximum and 97 % with attention (seed 0).
+    `pooling` is "mean", "max" or "attention". Attention is a mean weighted by the softmax of a learnt score. All three
+    learn BA-2Motifs, but with the mean the model partly counts edges instead of recognising the motif. When edges are
+    ranked by their gradients, an edge of the motif comes before another edge in 78 % of the pairs with the mean, 96 %
+    with the maximum and 97 % with attention (seed 0).
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
@@ -46,7 +47,7 @@ class MotifClassifier(nn.Module):
     ) -> None:
         super().__init__()
         if pooling not in POOLINGS:
-            raise InputError(f"unknown pooling {pooling!r}; known are {', '.join(POOLINGS)}")
+            raise InputError(f"unknown pooling {pooling!r}; use one of {', '.join(POOLINGS)}")
         self.pooling = pooling
         self.conv1 = GraphConv(in_channels, hidden_channels)
         self.conv2 = GraphConv(hidden_channels, hidden_channels)
@@ -57,8 +58,12 @@ class MotifClassifier(nn.Module):
     def forward(
         self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, batch: Tensor | None = None
     ) -> Tensor:
-        """Return the class logits [num_graphs, num_classes]; `batch` [N] is each node's graph, None for one graph."""
-        # Plain ReLU dies at some seeds: with the same features everywhere a unit is off at all nodes at once.
+        """Return the class logits [num_graphs, num_classes].
+
+        `batch` [N] holds the number of each node's graph. None means that all nodes belong to one graph.
+        """
+        # With a plain ReLU training fails for some seeds. All nodes have the same features, so that a unit can be
+        # zero at all nodes at once, and then it receives no gradient any more.
         for conv in (self.conv1, self.conv2, self.conv3):
             x = F.leaky_relu(conv(x, edge_index, edge_weight))
         logits: Tensor = self.readout(self._pool(x, batch))
@@ -75,7 +80,7 @@ class MotifClassifier(nn.Module):
 
 @dataclass(frozen=True)
 class TrainedMotifClassifier:
-    """A trained classifier in evaluation mode, with the graphs it was trained, chosen and tested on."""
+    """A trained classifier in evaluation mode, with the graphs that it was trained, validated and tested on."""
 
     model: MotifClassifier
     graphs: Splits
@@ -88,38 +93,40 @@ def trained_motif_classifier(
 ) -> TrainedMotifClassifier:
     """Train a classifier on 80 % of `graphs`, by default those of `ba_2motifs()`.
 
-    Kept are the weights of the epoch with the lowest loss on the next 10 %; the last 10 % give the test accuracy.
-    `seed` decides the parts, the initial weights and the order of the batches. The global random state is as before
-    afterwards.
+    The model gets the weights of the epoch with the lowest loss on the next 10 % of the graphs. The last 10 % give the
+    test accuracy. `seed` determines the split, the initial weights and the order of the batches. The function leaves
+    the global random state unchanged.
     """
     with seeded(seed):
         parts = splits(ba_2motifs() if graphs is None else graphs, seed)
         if not parts.test:
             raise InputError(
-                f"{sum(map(len, parts))} graphs are too few to train, choose and test with: give 20 or more"
+                f"{sum(map(len, parts))} graphs are too few for training, validation and test; give 20 or more"
             )
         model = MotifClassifier(parts.train[0].num_features, pooling=pooling)
-        batches = [_batch(parts.train[first : first + BATCH_SIZE]) for first in range(0, len(parts.train), BATCH_SIZE)]
-        val, test = _batch(parts.val), _batch(parts.test)
+        batches = [
+            _make_batch(parts.train[first : first + BATCH_SIZE]) for first in range(0, len(parts.train), BATCH_SIZE)
+        ]
+        val, test = _make_batch(parts.val), _make_batch(parts.test)
 
         def losses() -> Iterator[Tensor]:
-            for place in torch.randperm(len(batches)).tolist():
-                yield _loss(model, batches[place])
+            for number in torch.randperm(len(batches)).tolist():
+                yield _compute_loss(model, batches[number])
 
-        descend(model, losses, lambda: _loss(model, val), epochs=epochs)
+        descend(model, losses, lambda: _compute_loss(model, val), epochs=epochs)
         with torch.no_grad():
-            right = _logits(model, test).argmax(dim=-1) == test.y
-    return TrainedMotifClassifier(model, parts, right.double().mean().item(), seed)
+            correct = _compute_logits(model, test).argmax(dim=-1) == test.y
+    return TrainedMotifClassifier(model, parts, correct.double().mean().item(), seed)
 
 
-def _batch(graphs: list[Data]) -> Data:
+def _make_batch(graphs: list[Data]) -> Data:
     return Batch.from_data_list(graphs)
 
 
-def _logits(model: MotifClassifier, batch: Data) -> Tensor:
+def _compute_logits(model: MotifClassifier, batch: Data) -> Tensor:
     logits: Tensor = model(batch.x, batch.edge_index, batch=batch.batch)
     return logits
 
 
-def _loss(model: MotifClassifier, batch: Data) -> Tensor:
-    return F.cross_entropy(_logits(model, batch), batch.y)
+def _compute_loss(model: MotifClassifier, batch: Data) -> Tensor:
+    return F.cross_entropy(_compute_logits(model, batch), batch.y)

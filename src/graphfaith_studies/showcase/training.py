@@ -1,4 +1,4 @@
-"""What the training of every task has in common: the seed, the descent, and which weights are kept."""
+"""The training loop that all tasks share: seeding, gradient descent, and the choice of the best weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_GRADIENT_NORM = 2.0
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Draw from `seed` inside, and leave the random state of torch's CPU generator and of Python as it was.
+    """Seed torch's CPU generator and Python's generator inside the block, and restore their states afterwards.
 
     Example:
         >>> with seeded(3):
@@ -29,7 +29,7 @@ def seeded(seed: int) -> Iterator[None]:
         raise InputError(f"seed is {seed}; it must be from 0 to 2**63 - 1")
     state = random.getstate()
     with torch.random.fork_rng(devices=[]):
-        # Not torch.manual_seed: it would also seed the other devices, which are not restored.
+        # torch.manual_seed would also seed the other devices, whose states are not restored.
         torch.default_generator.manual_seed(seed)
         random.seed(seed)
         try:
@@ -46,15 +46,16 @@ def descend(
     epochs: int,
     lr: float = 0.01,
 ) -> None:
-    """Train with Adam, one step for each of `losses()` an epoch; keep the weights with the lowest `validate()`.
+    """Train `model` with Adam, and load the weights of the epoch with the lowest `validate()`.
 
-    `validate` is called in evaluation mode and without gradients, in which mode the model ends.
+    Every epoch takes one optimiser step for each loss that `losses()` yields. `validate` runs in evaluation mode and
+    without gradients. The model is in evaluation mode when the function returns.
     """
     if epochs < 1:
         raise InputError(f"epochs is {epochs}; it must be 1 or more")
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    best = float("inf")
-    kept = model.state_dict()
+    lowest_loss = float("inf")
+    best_weights = model.state_dict()
     for _ in range(epochs):
         model.train()
         for loss in losses():
@@ -64,8 +65,8 @@ def descend(
             optimizer.step()
         model.eval()
         with torch.no_grad():
-            found = validate().item()
-        if found < best:
-            best = found
-            kept = {name: value.clone() for name, value in model.state_dict().items()}
-    model.load_state_dict(kept)
+            loss_value = validate().item()
+        if loss_value < lowest_loss:
+            lowest_loss = loss_value
+            best_weights = {name: value.clone() for name, value in model.state_dict().items()}
+    model.load_state_dict(best_weights)

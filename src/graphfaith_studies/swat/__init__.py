@@ -1,7 +1,7 @@
 """The water-treatment case study: a SWaT-like simulation of the plant, attacks on it, and its files.
 
-`simulate` runs the plant, `Schedule.of` attacks it, `write_csv` writes what was recorded, and `load` reads it again, or
-a genuine file if the user holds one.
+`simulate` runs the plant, and `Schedule.of` makes a schedule of attacks for it. `write_csv` writes a recording to a
+file. `load` reads such a file, or a file of the genuine plant.
 """
 
 from .attacks import ATTACKS, LONG, Attack, Force, Hold, Ramp

@@ -1,8 +1,9 @@
-"""The attacks of the plant's documents, as a table: what is held, ramped or forced, and in which state it begins.
+"""The attacks of the plant's documents as a table: which tags each attack holds, ramps or forces, and when it begins.
 
-An attack changes what a PLC reads or what an actuator does, and the plant reacts to it by itself. The numbers are those
-of the documents, which count to 41 and describe 36. Of those, 33 are here: number 4 opens a valve that has no tag, and
-14 and 29 did not take hold (nothing was to be opened, and a mechanical interlock kept the pumps off).
+An attack changes the readings that a PLC receives or the state of an actuator, and the simulated plant reacts to it.
+The numbers are those of the documents, which count to 41 and describe 36 attacks. This table has 33 of them. Attack 4
+opens a valve that has no tag. Attacks 14 and 29 had no effect: there was nothing to open, and a mechanical interlock
+kept the pumps off.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .tags import ACTUATORS, SENSORS, column
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The PLC reads ``value`` from the sensor, whatever the plant does."""
+    """An action that makes the PLC read ``value`` from the sensor, whatever the plant does."""
 
     tag: str
     value: float
@@ -31,7 +32,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
-    """What the PLC reads from the sensor leaves the true reading at the start by ``rate`` a second."""
+    """An action that makes the PLC read r + ``rate`` t, where r is the first reading and t the time in seconds."""
 
     tag: str
     rate: float
@@ -43,7 +44,7 @@ class Ramp:
 
 @dataclass(frozen=True, slots=True)
 class Force:
-    """The actuator goes to ``state`` (1 off or closed, 2 on or open) and stays there, whatever the PLC says."""
+    """An action that keeps the actuator in ``state`` (1 off or closed, 2 on or open), whatever the PLC commands."""
 
     tag: str
     state: int
@@ -61,7 +62,7 @@ Action = Hold | Ramp | Force
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An attack: its number, what it does, for how many seconds, and the readings that it waits for to begin.
+    """An attack: its number, its actions, its duration in seconds, and the actuator states in which it begins.
 
     >>> Attack(8, (Hold("DPIT301", 45.0),), 600).targets
     ('DPIT301',)
@@ -76,27 +77,27 @@ class Attack:
         check_count(self.number, "the number of an attack")
         check_count(self.seconds, f"the seconds of attack {self.number}")
         if not self.actions:
-            raise InputError(f"attack {self.number} does nothing: give it a Hold, a Ramp or a Force")
+            raise InputError(f"attack {self.number} does nothing; give it a Hold, a Ramp or a Force")
         if len(set(self.targets)) < len(self.targets):
-            raise InputError(f"attack {self.number} does two things to one tag: {', '.join(self.targets)}")
+            raise InputError(f"attack {self.number} has two actions for the same tag: {', '.join(self.targets)}")
         for tag in self.when:
             column(tag)
-            if tag not in ACTUATORS:  # a sensor's noise would make the beginning a matter of luck
-                raise InputError(f"attack {self.number} waits for {tag}: it can only wait for an actuator")
+            if tag not in ACTUATORS:  # The noise of a sensor would make the start of the attack random.
+                raise InputError(f"attack {self.number} waits for the sensor {tag}; it can only wait for an actuator")
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The tags that are attacked."""
+        """The tags that the attack changes."""
         return tuple(action.tag for action in self.actions)
 
 
-def _check_sensor(tag: str, done: str) -> None:
+def _check_sensor(tag: str, action: str) -> None:
     column(tag)
     if tag not in SENSORS:
-        raise InputError(f"{tag} is an actuator: it can be forced, not {done}")
+        raise InputError(f"{tag} is an actuator: it can be forced, not {action}")
 
 
-# The states that the attacks begin in.
+# The states of the plant in which the attacks begin.
 _FILLING1, _FULL1 = {"MV101": 2}, {"MV101": 1}
 _TRANSFER, _NO_TRANSFER = {"P101": 2}, {"P101": 1, "MV201": 1}
 _FILTERING, _HOLDING = {"P302": 2, "MV302": 2}, {"P302": 1, "MV302": 2}
@@ -138,4 +139,4 @@ ATTACKS: Final = (
     Attack(40, (Hold("FIT401", 0.0),), 360, _PRESSING),
     Attack(41, (Ramp("LIT301", -0.5),), 900, _NO_TRANSFER),
 )
-LONG: Final = 28  # holds most of all attacked seconds, so results are worth reporting with and without it
+LONG: Final = 28  # has most of the attacked seconds, so that results are reported with and without it

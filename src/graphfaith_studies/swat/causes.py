@@ -1,8 +1,9 @@
-"""From an alarm to its cause: which tags and edges made the model expect something else, by several methods.
+"""Explanations of alarms: which tags and edges made the forecast differ from the reading, by several methods.
 
-What is explained is the deviation at the accused tag, F(X, A) = +-(reading - forecast(X, A)): + if the reading was too
-high, - if it was too low, so that F is positive, and what speaks for it (blue) widened the gap. The reading is a number
-that was measured; only the forecast depends on X and A. On demand F is the forecast itself.
+The explained function is the deviation at the accused tag, F(X, A) = +-(reading - forecast(X, A)). The sign is + if the
+reading was too high and - if it was too low, so that F is positive. Tags and edges with a positive score (blue) widened
+the gap between reading and forecast. The reading is a measured number; only the forecast depends on X and A. With
+``what="forecast"`` the explained function is the forecast itself.
 """
 
 from __future__ import annotations
@@ -11,25 +12,24 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, Final, Literal
 
 import networkx as nx
 import numpy as np
 import torch
-from graphfaith.compare import FITTED
-from graphfaith.subject import Subject
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 
-from graphfaith.explanation.faithfulness import record_unfaithfulness
+from graphfaith.compare import FITTED
 from graphfaith.explanation.signed import SignedExplanation
 from graphfaith.metric.unfaithfulness import general_unfaithfulness
 from graphfaith.model.task import Task
 from graphfaith.sampling.neighborhood import Neighborhood, UniformEdges, UniformFeatures
-from graphfaith.surrogate.estimate import Unfaithfulness
+from graphfaith.subject import Subject
 
 from .forecaster import Forecaster, plant_edges
 from .tags import EDGES, NUM_TAGS, TAGS, column
@@ -42,16 +42,16 @@ NAMES: Final = {
     "saliency": "Saliency",
     "gnnexplainer-soft": "GNNExplainer (soft)",
 }
-REACH: Final = 2  # layers of the forecaster
-READING_RANGE: Final = 0.1  # of a tag's span in normal operation
+REACH: Final = 2  # hops, because the forecaster has two layers of messages
+READING_RANGE: Final = 0.1  # share of a tag's span in normal operation
 EDGE_RANGE: Final = 0.5
 NEIGHBORHOODS: Final = ("edges", "readings", "both")
-SHOWN: Final = "both"  # where tags and edges move, so that the scores of both are held to account
+SHOWN: Final = "both"  # the neighbourhood of figures; readings and edges vary, so that it tests the scores of both
 Array = NDArray[np.float64]
 
 
 class Deviation(nn.Module):
-    """+-(reading - forecast) [51, 1] at every tag, of a forecaster and the readings [51] that followed."""
+    """The model F = sign (reading - forecast) [51, 1], for a forecaster and the ``readings`` [51] after the windows."""
 
     def __init__(self, forecaster: Forecaster, readings: Tensor, sign: float) -> None:
         super().__init__()
@@ -59,20 +59,24 @@ class Deviation(nn.Module):
         self.register_buffer("readings", readings)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """The deviation from what is forecast for windows ``x`` [51, 5]; of several plants, one after the other."""
+        """Return the deviation from the forecast for the windows ``x`` [51, 5].
+
+        ``x`` may hold the tags of several plants one after the other.
+        """
         forecast = self.forecaster(x, edge_index, edge_weight)
-        known: Any = self.readings
-        out: Tensor = self.sign * (known.repeat(forecast.size(-2) // NUM_TAGS).unsqueeze(-1) - forecast)
+        readings: Any = self.readings
+        out: Tensor = self.sign * (readings.repeat(forecast.size(-2) // NUM_TAGS).unsqueeze(-1) - forecast)
         return out
 
 
 @dataclass(frozen=True)
 class Cause:
-    """What one method says of one alarm: ``tags`` [51] and ``arrows`` [158] with signs, and how far to believe it.
+    """The explanation p of one alarm by one method: signed scores of ``tags`` [51] and ``arrows`` [158].
 
-    A tag's score is sum_c dp/dx_c (x_c - usual_c): what p, which is linear there, loses if its readings are as usual.
-    An arrow's, an edge one way, is dp/dA: what p loses, to first order, without it. ``relative`` has Delta(p)/Delta(0)
-    by neighbourhood, on samples held out; it judges p close to what was read, and not how far a tag is from usual.
+    The score of a tag is sum_c dp/dx_c (x_c - usual_c). The difference model p is linear in the readings, so that the
+    score is the decrease of p if the tag had its usual readings. An arrow is one direction of an edge; its score is
+    dp/dA, the decrease of p without the arrow, to first order. ``relative`` holds Delta(p)/Delta(0) for each
+    neighbourhood, on held-out samples. It measures p close to the readings, and not at the usual readings.
     """
 
     method: str
@@ -83,62 +87,58 @@ class Cause:
     relative_stderr: dict[str, float]
 
     def as_json(self) -> dict[str, Any]:
-        """As plain values, from which :meth:`from_json` makes it again."""
+        """Return the cause as plain values for JSON, for :meth:`from_json`."""
         return {
             "method": self.method,
             "accused": TAGS[self.accused],
             "tags": dict(zip(TAGS, self.tags.tolist(), strict=True)),
             "arrows": self.arrows.tolist(),  # in the order of plant_edges()
-            "relative": {name: _finite(value) for name, value in self.relative.items()},
-            "relative_stderr": {name: _finite(value) for name, value in self.relative_stderr.items()},
+            "relative": {name: _finite_or_none(value) for name, value in self.relative.items()},
+            "relative_stderr": {name: _finite_or_none(value) for name, value in self.relative_stderr.items()},
         }
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> Cause:
-        """See :meth:`as_json`."""
-        number = {name: math.inf if value is None else float(value) for name, value in row["relative"].items()}
-        error = {name: math.inf if value is None else float(value) for name, value in row["relative_stderr"].items()}
+        """Return the cause that :meth:`as_json` converted to ``row``."""
+        relative = {name: math.inf if value is None else float(value) for name, value in row["relative"].items()}
+        stderr = {name: math.inf if value is None else float(value) for name, value in row["relative_stderr"].items()}
         tags = np.array([float(row["tags"][tag]) for tag in TAGS])
         arrows = np.array([float(score) for score in row["arrows"]])
-        return cls(str(row["method"]), column(row["accused"]), tags, arrows, number, error)
+        return cls(str(row["method"]), column(row["accused"]), tags, arrows, relative, stderr)
 
     @property
     def edges(self) -> Array:
-        """[79] of both directions."""
+        """The scores [79] of the edges, each the sum over its two directions."""
         half = len(self.arrows) // 2
         return self.arrows[:half] + self.arrows[half:]
 
     @property
     def explanation(self) -> SignedExplanation:
-        """As figures and pages show it: one score a tag."""
-        explanation = SignedExplanation(
+        """The explanation that figures and pages show, with one score per tag."""
+        score = SimpleNamespace(relative=self.relative[SHOWN], relative_stderr=self.relative_stderr[SHOWN])
+        return SignedExplanation(
             edge_index=plant_edges(),
             edge_mask=torch.from_numpy(self.arrows),
             node_mask=torch.from_numpy(self.tags).unsqueeze(-1),
             index=torch.tensor(self.accused),
             method=NAMES[self.method],
             neighborhood="readings and edges",
+            unfaithfulness=score,
             node_names=list(TAGS),
             num_nodes=NUM_TAGS,
         )
-        share, error = self.relative[SHOWN], self.relative_stderr[SHOWN]
-        if math.isfinite(share):
-            # A cause keeps Delta(p) in units of Delta(0), and neither the number of samples nor their seed.
-            near = explanation.neighborhood
-            record_unfaithfulness(explanation, Unfaithfulness(share, error, share, error, 1.0, 0, near, 0))
-        return explanation
 
     def rank(self, tags: Sequence[int]) -> float:
-        """The best place of any of these tags by |score|, from 1; those with the same score share their mean place."""
-        places = rankdata(-np.abs(self.tags), method="average")
-        return float(min(places[tag] for tag in tags))
+        """Return the best rank by |score|, from 1, among these tags; equal scores share the mean of their ranks."""
+        ranks = rankdata(-np.abs(self.tags), method="average")
+        return float(min(ranks[tag] for tag in tags))
 
 
-def neighborhoods(x: Tensor) -> dict[str, Neighborhood]:
-    """Of edges, of readings, and of both.
+def make_neighborhoods(x: Tensor) -> dict[str, Neighborhood]:
+    """Return the neighbourhoods of edges, of readings, and of both.
 
-    Readings move by a share of a tag's usual span, not of the range of this window: one tag far off would else let all
-    others move as far.
+    The readings vary by a share of a tag's usual span. A share of the range of this window would be wrong, because one
+    tag with an extreme reading would then make all other tags vary as much.
     """
     spread = float(x.max() - x.min())
     readings = UniformFeatures(READING_RANGE / max(spread, 1e-9))
@@ -146,7 +146,7 @@ def neighborhoods(x: Tensor) -> dict[str, Neighborhood]:
     return {"edges": edges, "readings": readings, "both": readings * edges}
 
 
-def causes(
+def explain_alarm(
     forecaster: Forecaster,
     x: Tensor,
     readings: Tensor,
@@ -160,30 +160,37 @@ def causes(
     test_samples: int = 500,
     seed: int = 0,
 ) -> list[Cause]:
-    """Explain one alarm by each of the methods."""
+    """Explain one alarm by each of the methods.
+
+    ``x`` [51, 5] holds the scaled windows before the alarm, ``readings`` [51] the scaled readings at the alarm, and
+    ``usual`` [51] the usual scaled readings. ``sign`` is 1 if the reading of the accused tag was too high, else -1.
+    """
     model: nn.Module = forecaster if what == "forecast" else Deviation(forecaster, readings, sign)
     data = Data(x=x, edge_index=plant_edges(), node_names=list(TAGS))
     subject = Subject(model.eval(), data, Task("regression", "raw", "node"))
-    near = neighborhoods(x)
-    found = []
+    near = make_neighborhoods(x)
+    results = []
     for method in methods:
         shown = subject.explain(accused, method, near[SHOWN], samples, test_samples, seed)
         scores = {SHOWN: shown.unfaithfulness}
         for name in NEIGHBORHOODS:
             if name == SHOWN:
                 continue
-            if method in FITTED:  # one that is fitted is fitted anew
-                one = subject.explain(accused, method, near[name], samples, test_samples, seed)
-                scores[name] = one.unfaithfulness
+            if method in FITTED:  # These methods depend on the neighbourhood, so that they are fitted again.
+                fitted = subject.explain(accused, method, near[name], samples, test_samples, seed)
+                scores[name] = fitted.unfaithfulness
             else:
                 explainer = subject.explainer(method, near[name], samples, seed)
                 scores[name] = general_unfaithfulness(explainer, shown, near[name], test_samples, seed + 1)
-        found.append(_cause(method, accused, shown, usual, scores))
-    return found
+        results.append(_make_cause(method, accused, shown, usual, scores))
+    return results
 
 
-def unusual(forecaster: Forecaster, x: Tensor, usual: Tensor, accused: int, sign: float) -> Array:
-    """[51] F less F with one tag's readings as usual: what each tag's unusual readings did, by the model itself."""
+def measure_unusual(forecaster: Forecaster, x: Tensor, usual: Tensor, accused: int, sign: float) -> Array:
+    """Return the effect [51] of each tag's unusual readings on F, computed with the model itself.
+
+    The effect of tag i is F(X) - F(X with the usual readings at tag i).
+    """
     changed = x.repeat(NUM_TAGS + 1, 1, 1)
     for tag in range(NUM_TAGS):
         changed[tag, tag] = usual[tag].to(x.dtype)
@@ -192,9 +199,9 @@ def unusual(forecaster: Forecaster, x: Tensor, usual: Tensor, accused: int, sign
     return (-sign * (forecast[-1] - forecast[:-1])).numpy()
 
 
-def _cause(method: str, accused: int, explanation: Explanation, usual: Tensor, scores: dict[str, Any]) -> Cause:
-    unusual = explanation.x.double() - usual.unsqueeze(-1)
-    tags = (explanation.node_mask.double() * unusual).sum(-1).numpy()
+def _make_cause(method: str, accused: int, explanation: Explanation, usual: Tensor, scores: dict[str, Any]) -> Cause:
+    difference = explanation.x.double() - usual.unsqueeze(-1)
+    tags = (explanation.node_mask.double() * difference).sum(-1).numpy()
     return Cause(
         method=method,
         accused=accused,
@@ -205,20 +212,20 @@ def _cause(method: str, accused: int, explanation: Explanation, usual: Tensor, s
     )
 
 
-def _finite(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _pairs() -> list[tuple[int, int]]:
-    ends = [(column(one), column(other)) for one, other in EDGES]
+def _tag_pairs() -> list[tuple[int, int]]:
+    ends = [(column(first), column(second)) for first, second in EDGES]
     return [(min(pair), max(pair)) for pair in ends]
 
 
 @dataclass(frozen=True)
 class Path:
-    """Tags along which messages go from an attacked one to the accused one, and the sum of the arrows' scores.
+    """The tags on a path of messages from an attacked tag to the accused one, and the sum of the arrows' scores.
 
-    The sum is what p loses, to first order, without these arrows: positive, if they widened the gap.
+    The sum is the decrease of p without these arrows, to first order. It is positive if they widened the gap.
     """
 
     tags: tuple[int, ...]
@@ -228,10 +235,10 @@ class Path:
         return " - ".join(TAGS[tag] for tag in self.tags)
 
 
-def strongest_path(cause: Cause, start: int) -> Path | None:
-    """Of the paths that the model can see, at most `REACH` arrows long, that with the largest |sum| of scores.
+def find_strongest_path(cause: Cause, start: int) -> Path | None:
+    """Return the path with the largest |sum of scores| from ``start`` to the accused tag, of at most `REACH` arrows.
 
-    None if there is none: the tag is further away than the model looks.
+    The result is None if there is no such path, because messages cannot reach the accused tag from ``start``.
     """
     if start == cause.accused:
         return Path((start,), 0.0)
@@ -240,21 +247,21 @@ def strongest_path(cause: Cause, start: int) -> Path | None:
     paths = list(nx.all_simple_paths(graph, start, cause.accused, cutoff=REACH))
     if not paths:
         return None
-    found = [Path(tuple(tags), float(sum(scores[pair] for pair in pairwise(tags)))) for tags in paths]
-    return max(found, key=lambda path: (abs(path.score), -len(path.tags)))
+    candidates = [Path(tuple(tags), float(sum(scores[pair] for pair in pairwise(tags)))) for tags in paths]
+    return max(candidates, key=lambda path: (abs(path.score), -len(path.tags)))
 
 
-def within_reach(accused: int) -> tuple[frozenset[int], frozenset[int]]:
-    """Tags whose readings the forecast of ``accused`` can depend on, and places in `EDGES` of such edges."""
-    graph = nx.Graph(_pairs())
-    far = nx.single_source_shortest_path_length(graph, accused, cutoff=REACH)
-    edges = [i for i, (s, t) in enumerate(_pairs()) if min(far.get(s, REACH), far.get(t, REACH)) < REACH]
-    return frozenset(far), frozenset(edges)
+def find_reach(accused: int) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the tags and the edges (positions in `EDGES`) on which the forecast of ``accused`` can depend."""
+    graph = nx.Graph(_tag_pairs())
+    hops = nx.single_source_shortest_path_length(graph, accused, cutoff=REACH)
+    edges = [i for i, (s, t) in enumerate(_tag_pairs()) if min(hops.get(s, REACH), hops.get(t, REACH)) < REACH]
+    return frozenset(hops), frozenset(edges)
 
 
-def path_edges(start: int, end: int) -> list[int]:
-    """Places in `EDGES` of the shortest way through the plant from one tag to another."""
-    pairs = _pairs()
+def find_path_edges(start: int, end: int) -> list[int]:
+    """Return the edges (positions in `EDGES`) on the shortest path through the plant from one tag to another."""
+    pairs = _tag_pairs()
     graph = nx.Graph(pairs)
     tags = nx.shortest_path(graph, start, end)
     return [pairs.index((min(pair), max(pair))) for pair in pairwise(tags)]

@@ -1,4 +1,4 @@
-"""``graphfaith swat simulate | run``."""
+"""The commands ``graphfaith swat simulate`` and ``graphfaith swat run``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphfaith.cli.source import say
 from .causes import METHODS, NAMES, NEIGHBORHOODS, What
 from .files import write_csv
 from .loader import MAX_GAP
-from .run import run as run_study
+from .run import run as run_case_study
 from .schedule import Schedule
 from .simulation import simulate as simulate_plant
 from .truth import write_truth
@@ -27,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="The case study: a water-treatment plant, attacks on it, alarms, and their causes.",
 )
-Seed = Annotated[int, typer.Option(help="Of the plant and of the attacks.")]
+Seed = Annotated[int, typer.Option(help="Seed of the plant and of the attacks.")]
 
 
 def add_to(application: typer.Typer) -> None:
@@ -37,19 +37,21 @@ def add_to(application: typer.Typer) -> None:
 
 @app.callback(invoke_without_command=True)
 def swat(context: typer.Context) -> None:
-    """Show the help if nothing is asked for."""
+    """Show the help if there is no subcommand."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
 @app.command()
 def simulate(
-    folder: Annotated[Path, typer.Option("--out", help="Folder for the two files.")],
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the files.")],
     days: Annotated[float, typer.Option(help="Days of normal operation.")] = 4.0,
-    attack_days: Annotated[float, typer.Option(help="Days with attacks; all of them take 1.2.")] = 1.2,
+    attack_days: Annotated[float, typer.Option(help="Days with attacks; all attacks take 1.2 days.")] = 1.2,
     seed: Seed = 0,
 ) -> None:
-    """Write a recording of normal operation, one with attacks, in the layout of the genuine files, and the truth.
+    """Write a recording of normal operation, a recording with attacks, and a file with the attacked tags.
+
+    The recordings have the layout of the genuine files.
 
     \\b
     Example:
@@ -77,16 +79,19 @@ def simulate(
 def run(
     folder: Annotated[Path, typer.Option("--out", help="Folder for the results.")],
     data: Annotated[
-        Path | None, typer.Option(help="A folder with your own files, *normal* and *attack*, .xlsx or .csv; *truth*.")
+        Path | None,
+        typer.Option(help="Folder with your files: *normal* and *attack* (.xlsx or .csv), and perhaps *truth* (.csv)."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Eight attacks and half a day, in a minute.")] = False,
-    seeds: Annotated[int | None, typer.Option(help="How many; five if left out, one with --quick.")] = None,
-    what: Annotated[str, typer.Option(help="What is explained: deviation or forecast.")] = "deviation",
-    compare: Annotated[bool, typer.Option(help="Also train the graph deviation network.")] = True,
-    workers: Annotated[int | None, typer.Option(help="Processes at work; one a core if left out.")] = None,
-    max_gap: Annotated[int, typer.Option(help="Seconds in a row that a file may leave out.")] = MAX_GAP,
+    quick: Annotated[bool, typer.Option("--quick", help="Use eight attacks and half a day; takes a minute.")] = False,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds; default five, or one with --quick.")] = None,
+    what: Annotated[str, typer.Option(help="What to explain: deviation or forecast.")] = "deviation",
+    compare: Annotated[bool, typer.Option(help="Also train the graph deviation network, for comparison.")] = True,
+    workers: Annotated[int | None, typer.Option(help="Number of worker processes; default one per core.")] = None,
+    max_gap: Annotated[int, typer.Option(help="Largest number of consecutive seconds that may be missing.")] = MAX_GAP,
 ) -> None:
-    """Train a monitor of the plant, raise alarms, explain them, and write a report; goes on where it was stopped.
+    """Train a monitor of the plant, raise alarms, explain them, and write a report.
+
+    A run that was stopped resumes where it stopped.
 
     \\b
     Examples:
@@ -95,10 +100,10 @@ def run(
       graphfaith swat run --data ~/SWaT --seeds 1 --out results/genuine
     """
     if what not in get_args(What):
-        raise InputError(f"--what is one of {', '.join(get_args(What))} (got {what!r})")
+        raise InputError(f"--what must be one of {', '.join(get_args(What))} (got {what!r})")
     count = check_count((1 if quick else 5) if seeds is None else seeds, "--seeds")
     chosen: Any = what
-    results, paths = run_study(
+    results, paths = run_case_study(
         folder,
         data=data,
         quick=quick,
@@ -109,25 +114,25 @@ def run(
         max_gap=max_gap,
         say=say,
     )
-    _print(results)
-    typer.echo(f"\nNumbers: {paths[0]}\nReport, to open in a browser: {paths[1]}")
+    _print_tables(results)
+    typer.echo(f"\nNumbers: {paths[0]}\nReport (open it in a browser): {paths[1]}")
 
 
-def _print(results: dict[str, Any]) -> None:
-    out = Console()
+def _print_tables(results: dict[str, Any]) -> None:
+    console = Console()
     table = Table(title=f"Alarms of {results['source']}", title_justify="left")
     for name in ("", "mean", "± over seeds"):
         table.add_column(name, justify="left" if not name else "right")
     for name, spread in results["spread"].items():
         value = results[name]
         table.add_row(name, "–" if value is None else f"{value:.3g}", "–" if spread is None else f"{spread:.2g}")
-    out.print(table)
-    table = Table(title="Unexplained share, and the attacked tag", title_justify="left")
+    console.print(table)
+    table = Table(title="Unexplained share, and how often the attacked tag is in the first five", title_justify="left")
     for name in ("method", *NEIGHBORHOODS, "in the first five"):
         table.add_column(name, justify="left" if name == "method" else "right")
     for method in METHODS:
-        one = results["causes"][method]
-        shares = [one["relative"][name]["mean"] for name in NEIGHBORHOODS]
-        cells = ["–" if share is None else f"{100 * share:.3g} %" for share in [*shares, one["top"]["mean"]]]
+        scores = results["causes"][method]
+        shares = [scores["relative"][name]["mean"] for name in NEIGHBORHOODS]
+        cells = ["–" if share is None else f"{100 * share:.3g} %" for share in [*shares, scores["top"]["mean"]]]
         table.add_row(NAMES[method], *cells)
-    out.print(table)
+    console.print(table)

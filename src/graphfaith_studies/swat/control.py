@@ -1,8 +1,8 @@
-"""The PLCs: from what the sensors read now to what the actuators are told to do.
+"""The PLCs, which compute the commands for the actuators from the current readings of the sensors.
 
-Each stage has its loop, with hysteresis between set points, interlocks against running dry, and the sequence of the
-ultrafiltration: filter, stop the feed, open the valves, backwash, drain, flush, filter. A PLC knows the plant only by
-its readings, which an attack may have changed.
+Each stage has a control loop with hysteresis between set points and with interlocks against running dry. The
+ultrafiltration runs through a sequence: filter, stop the feed, open the valves, backwash, drain, flush, filter. A PLC
+sees nothing of the plant but the readings, which an attack may have changed.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ from .tags import (
     UV401,
 )
 
-OFF, ON = 1.0, 2.0  # as a pump reads; a valve reads the same closed and open
+OFF, ON = 1.0, 2.0  # the readings of a pump; a closed valve also reads 1 and an open valve 2
 
-FILTER, HOLD, STOP, OPEN, BACKWASH, DRAIN, FLUSH = range(7)  # the sequence of the ultrafiltration
+FILTER, HOLD, STOP, OPEN, BACKWASH, DRAIN, FLUSH = range(7)  # the phases of the ultrafiltration
 
-# Seconds
+# Times in seconds.
 FILTER_TIME: Final = 1800
 STOP_TIME: Final = 10
 BACKWASH_TIME: Final = 40
 DRAIN_TIME: Final = 45
 FLUSH_TIME: Final = 30
-VALVE_TIMEOUT: Final = 60  # after which the sequence goes on without a valve that does not answer
-PRESSURE_DELAY: Final = 5  # that DPIT301 has to stay high
-STANDBY_DELAY: Final = 30  # without flow until the standby pump takes over
-TRIP_DELAY: Final = 10  # without flow until stage 4 stops
-TRIP_TIME: Final = 120  # until it tries again
+VALVE_TIMEOUT: Final = 60  # after this time the sequence continues even if a valve has not moved
+PRESSURE_DELAY: Final = 5  # DPIT301 must be high for this time to start a backwash
+STANDBY_DELAY: Final = 30  # time without flow until the standby pump takes over
+TRIP_DELAY: Final = 10  # time without flow until stage 4 stops
+TRIP_TIME: Final = 120  # time until stage 4 starts again
 LAMP_DELAY: Final = 5
 PRESS_DELAY: Final = 10
-QUALITY_DELAY: Final = 60  # that AIT504 has to stay high
-QUALITY_TIME: Final = 300  # that the reverse osmosis then rests
-RINSE_TIME: Final = 600  # after its start in which AIT504 is not judged: the permeate is not good at once
+QUALITY_DELAY: Final = 60  # AIT504 must be high for this time to stop the reverse osmosis
+QUALITY_TIME: Final = 300  # time for which the reverse osmosis then stops
+RINSE_TIME: Final = 600  # time after a start in which AIT504 is ignored, because the first permeate is salty
 
 _L1, _L3, _L4 = LEVELS["LIT101"], LEVELS["LIT301"], LEVELS["LIT401"]
 _SALT, _PH, _REDOX, _SULPHITE = BANDS["AIT201"], BANDS["AIT202"], BANDS["AIT203"], BANDS["AIT402"]
@@ -75,7 +75,7 @@ _SALT, _PH, _REDOX, _SULPHITE = BANDS["AIT201"], BANDS["AIT202"], BANDS["AIT203"
 
 @dataclass(slots=True)
 class Control:
-    """What the PLCs remember, and ``command``, what they tell each actuator (1 off or closed, 2 on or open)."""
+    """The memory of the PLCs and ``command``, their command to each actuator (1 off or closed, 2 on or open)."""
 
     filling1: bool = True
     filling3: bool = True
@@ -103,7 +103,7 @@ class Control:
     command: list[float] = field(default_factory=lambda: [OFF] * NUM_TAGS)
 
     def step(self, seen: Sequence[float]) -> list[float]:
-        """Decide on what is ``seen`` now; returns ``command``, one entry a tag."""
+        """Compute the commands from the readings ``seen`` by the PLCs; returns ``command``, with one entry per tag."""
         self._transfer(seen)
         self._dose(seen)
         self._ultrafiltrate(seen)
@@ -112,7 +112,10 @@ class Control:
         return self.command
 
     def _transfer(self, seen: Sequence[float]) -> None:
-        """Stage 1: MV101 keeps LIT101 between L and H; MV201 and a pump do so for LIT301, unless tank 1 is at LL."""
+        """Control stage 1: MV101 keeps LIT101 between L and H, and MV201 with a pump keeps LIT301 between L and H.
+
+        The pumps stop while tank 1 is at LL.
+        """
         command = self.command
         level1, level3 = seen[LIT101], seen[LIT301]
         if level1 <= _L1.low:
@@ -133,7 +136,7 @@ class Control:
                 self.filling3 = False
         command[MV101] = ON if self.filling1 else OFF
         if not self.filling3:
-            # A pump that runs all the same keeps its way open: against a closed valve it would break.
+            # An attack may force a pump to run. The valve then stays open, because the pump would break otherwise.
             command[MV201] = ON if seen[P101] == ON or seen[P102] == ON else OFF
             command[P101] = command[P102] = OFF
             self.standby = False
@@ -151,7 +154,10 @@ class Control:
         command[P102] = ON if pump and self.standby else OFF
 
     def _dose(self, seen: Sequence[float]) -> None:
-        """Stage 2: salt, acid and chlorine, each by its analyser, only while water flows through an open MV201."""
+        """Control stage 2: dose salt, acid and chlorine, each according to its analyser.
+
+        The pumps run only while water flows through an open MV201.
+        """
         command = self.command
         if seen[MV201] != ON or seen[FIT201] <= LOW_FLOW:
             command[P201] = command[P203] = command[P205] = OFF
@@ -174,7 +180,11 @@ class Control:
         command[P205] = ON if self.chlorine else OFF
 
     def _ultrafiltrate(self, seen: Sequence[float]) -> None:
-        """Stage 3: the sequence. It filters until LIT401 is high, its time is over, or DPIT301 is high."""
+        """Control stage 3 with the sequence of the ultrafiltration.
+
+        When LIT401 is high, the stage pauses until LIT401 is low. A backwash starts when the filtering time is over or
+        when DPIT301 stays high.
+        """
         sequence, command = self.sequence, self.command
         if sequence == FILTER:
             running = seen[MV302] != OFF and not self.dry3
@@ -188,50 +198,53 @@ class Control:
             else:
                 self.high_pressure = 0
             if self.filtered >= FILTER_TIME or self.high_pressure >= PRESSURE_DELAY:
-                self._go(STOP)
+                self._switch_to(STOP)
             elif seen[LIT401] >= _L4.high:
-                self._go(HOLD)
+                self._switch_to(HOLD)
             return
         if sequence == HOLD:
             command[P302] = OFF
             if seen[LIT401] <= _L4.low:
-                self._go(FILTER)
+                self._switch_to(FILTER)
             return
         self.since += 1
         if sequence == STOP:
             command[P302] = command[MV302] = OFF
             if self.since >= STOP_TIME:
-                self._go(OPEN)
+                self._switch_to(OPEN)
         elif sequence == OPEN:
             command[MV301] = command[MV303] = ON
             if seen[MV301] == ON and seen[MV303] == ON:
-                self._go(BACKWASH)
+                self._switch_to(BACKWASH)
             elif self.since >= VALVE_TIMEOUT:
-                self._go(DRAIN)
+                self._switch_to(DRAIN)
         elif sequence == BACKWASH:
             command[P602] = ON
             if self.since >= BACKWASH_TIME:
-                self._go(DRAIN)
+                self._switch_to(DRAIN)
         elif sequence == DRAIN:
             command[P602] = command[MV301] = OFF
             command[MV304] = ON
             if seen[MV303] == ON and seen[MV304] == ON:
                 self.answered += 1
             if self.answered >= DRAIN_TIME or self.since >= DRAIN_TIME + VALVE_TIMEOUT:
-                self._go(FLUSH)
+                self._switch_to(FLUSH)
         else:
             command[P302] = OFF if self.dry3 else ON
             if self.since >= FLUSH_TIME:
                 command[P302] = OFF
                 self.filtered = 0
-                self._go(FILTER)
+                self._switch_to(FILTER)
 
-    def _go(self, sequence: int) -> None:
+    def _switch_to(self, sequence: int) -> None:
         self.sequence = sequence
         self.since = self.answered = self.high_pressure = 0
 
     def _dechlorinate(self, seen: Sequence[float]) -> None:
-        """Stage 4: P402 runs unless tank 4 is at LL; without flow it trips, and the lamp with it; P403 by AIT402."""
+        """Control stage 4: P402 runs unless tank 4 is at LL, and P403 doses according to AIT402.
+
+        Without flow, P402 and the lamp are switched off for some time.
+        """
         command = self.command
         level = seen[LIT401]
         if level <= _L4.low_low:
@@ -262,7 +275,7 @@ class Control:
         command[P403] = ON if self.sulphite and running and flowing else OFF
 
     def _press(self, seen: Sequence[float]) -> None:
-        """Stage 5: P501 runs while the lamp is lit and water comes, and rests when AIT504 stays high."""
+        """Control stage 5: P501 runs while the lamp is on and water flows, and it stops when AIT504 stays high."""
         command = self.command
         if self.resting:
             self.resting -= 1

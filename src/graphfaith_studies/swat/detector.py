@@ -1,9 +1,10 @@
-"""The detector: how far each tag is from what was forecast, when that is an alarm, and which tag is accused.
+"""The detector, which raises an alarm when a reading is far from its forecast, and accuses the tag of that reading.
 
-The deviation of tag i at step t is d_i(t) = (x_i(t) - forecast_i(t)) / s_i, where s_i is the root mean square of the
-same difference on held-out *normal* data, or the resolution where that is finer. The alarm is raised by the largest
-|d_i| when it passes the threshold: a quarter more than the largest of the held-out data, for every other day has its
-own largest. Its tag is accused. Nothing is taken from the data that is judged.
+The deviation of tag i at step t is d_i(t) = (x_i(t) - forecast_i(t)) / s_i. The scale s_i is the root mean square of
+x_i - forecast_i on held-out *normal* data, but at least the resolution. There is an alarm when the largest |d_i|
+exceeds the threshold, and the tag i is accused. The threshold is 1.25 times the largest |d_i| of the held-out data,
+because another normal day may have a larger maximum. The data in which alarms are raised determine neither the scale
+nor the threshold.
 """
 
 from __future__ import annotations
@@ -16,51 +17,55 @@ from numpy.typing import NDArray
 
 from graphfaith._base.errors import InputError
 
-RESOLUTION: Final = 1e-3  # of a tag's span: a tag that never moved has no error to compare with
+RESOLUTION: Final = 1e-3  # share of a tag's span; without it, the scale of a constant tag could be zero
 MARGIN: Final = 1.25
-QUIET: Final = 12  # steps without a deviation after which the next one is another alarm
+QUIET: Final = 12  # two deviations that are more than this many steps apart are two alarms
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Alarm:
-    """Steps ``first`` to ``last`` of a series, the tag that is accused, and its deviation at the first."""
+    """An alarm from step ``first`` to step ``last`` of a series, and the accused tag with its first deviation."""
 
     first: int
     last: int
     accused: int
-    deviation: float  # signed: the reading was too high (+) or too low (-)
+    deviation: float  # positive if the reading was too high, negative if it was too low
 
 
 @dataclass(frozen=True)
 class Detector:
-    """The scale s [51] of errors and the ``threshold`` that |d| has to pass."""
+    """The scale s [51] of the errors, and the ``threshold`` of |d| for an alarm."""
 
     scale: Array
     threshold: float
 
     @classmethod
     def of(cls, errors: Array) -> Detector:
-        """From errors [n, 51] on held-out normal data."""
+        """Return the detector for the errors [n, 51] on held-out normal data."""
         if len(errors) < 2 or not np.isfinite(errors).all():
-            raise InputError("a detector needs finite errors at two steps of normal data at least")
+            raise InputError("a detector needs finite errors at two or more steps of normal data")
         scale = np.maximum(np.sqrt(np.square(errors).mean(0)), RESOLUTION)
         return cls(scale, MARGIN * float(np.abs(errors / scale).max()))
 
-    def deviations(self, errors: Array) -> Array:
-        """d [n, 51]."""
+    def deviations_of(self, errors: Array) -> Array:
+        """Return the deviations d = errors / s [n, 51]."""
         return errors / self.scale
 
-    def alarms(self, steps: NDArray[np.int64], errors: Array, threshold: float | None = None) -> list[Alarm]:
-        """Alarms, of deviations at these steps of a series; those at most ``QUIET`` steps apart are one."""
-        deviations = self.deviations(errors)
+    def find_alarms(self, steps: NDArray[np.int64], errors: Array, threshold: float | None = None) -> list[Alarm]:
+        """Return the alarms for the errors [n, 51] at these steps [n] of a series.
+
+        Deviations that are at most ``QUIET`` steps apart belong to the same alarm.
+        """
+        deviations = self.deviations_of(errors)
         size = np.abs(deviations)
-        hot = np.flatnonzero(size.max(1) > (self.threshold if threshold is None else threshold))
-        if not len(hot):
+        exceeding = np.flatnonzero(size.max(1) > (self.threshold if threshold is None else threshold))
+        if not len(exceeding):
             return []
-        parts = np.split(hot, np.flatnonzero(np.diff(steps[hot]) > QUIET) + 1)
-        found = []
+        parts = np.split(exceeding, np.flatnonzero(np.diff(steps[exceeding]) > QUIET) + 1)
+        alarms = []
         for part in parts:
             accused = int(size[part[0]].argmax())
-            found.append(Alarm(int(steps[part[0]]), int(steps[part[-1]]), accused, float(deviations[part[0], accused])))
-        return found
+            deviation = float(deviations[part[0], accused])
+            alarms.append(Alarm(int(steps[part[0]]), int(steps[part[-1]]), accused, deviation))
+        return alarms

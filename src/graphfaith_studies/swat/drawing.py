@@ -1,4 +1,4 @@
-"""Pictures of alarms: what the methods say on the plan of the plant, and the readings beside their forecast."""
+"""Pictures of alarms: the explanations on the plan of the plant, and the readings with their forecasts."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from .scoring import Event
 from .series import STEP, Series
 from .tags import POSITIONS, STAGES, TAGS, stage
 
-_STRETCH: Final = 2.6  # the plant is long and low: up, it is drawn larger
-_BEFORE, _AFTER = 60, 90  # steps around an alarm
+_STRETCH: Final = 2.6  # vertical scale; the plan of the plant is wide, and without it tags would be too close
+_BEFORE, _AFTER = 60, 90  # steps that are drawn around an alarm
 STAR: Final = "attacked"
 
 
-def positions() -> Any:
-    """[51, 2] where the tags stand, stages from left to right."""
+def tag_positions() -> Any:
+    """Return the positions [51, 2] of the tags, with the stages from left to right."""
     return np.array([[POSITIONS[tag][0], _STRETCH * POSITIONS[tag][1]] for tag in TAGS])
 
 
-def plan(causes: Sequence[Cause], event: Event, *, width: float = 9.0) -> Figure:
-    """What each method says of an alarm: accused tag grey, attacked ones with a star."""
+def draw_plan(causes: Sequence[Cause], event: Event, *, width: float = 9.0) -> Figure:
+    """Draw the explanations of an alarm on the plan; the accused tag is grey, and stars mark the attacked tags."""
     drawn: Figure = figure(
         [cause.explanation for cause in causes],
-        positions=positions(),
+        positions=tag_positions(),
         stars=event.attacked,
         star_means=STAR,
         columns=1,
@@ -42,28 +42,28 @@ def plan(causes: Sequence[Cause], event: Event, *, width: float = 9.0) -> Figure
 
 
 def _name_stages(drawn: Figure) -> None:
-    """Every stage over its tags."""
+    """Write the name of every stage above its tags."""
     of_stage = np.array([stage(tag) for tag in TAGS])
     for axes in drawn.axes:
-        for discs in axes.findobj(lambda one: str(one.get_gid()).endswith("-discs")):
+        for discs in axes.findobj(lambda artist: str(artist.get_gid()).endswith("-discs")):
             points = np.asarray(discs.get_offsets())  # type: ignore[attr-defined]
             if len(points) != len(TAGS):
-                continue  # those of the legend
+                continue  # The legend has discs, too.
             for number, name in enumerate(STAGES, 1):
                 middle = float(points[of_stage == number, 0].mean())
                 axes.text(middle, axes.get_ylim()[1] - 4, name, fontsize=6.5, color="#5f5f5f", ha="center", va="top")
 
 
-def plan_page(causes: Sequence[Cause], event: Event, title: str, path: Any) -> Page:
-    """The same to explore."""
+def write_plan_page(causes: Sequence[Cause], event: Event, title: str, path: Any) -> Page:
+    """Write the explanations of an alarm as an interactive page."""
     explanations = [cause.explanation for cause in causes]
-    return page(explanations, path, title=title, positions=positions(), stars=event.attacked, star_means=STAR)
+    return page(explanations, path, title=title, positions=tag_positions(), stars=event.attacked, star_means=STAR)
 
 
-def readings(series: Series, steps: Any, forecast: Any, event: Event) -> Figure:
-    """The accused and the attacked tags around an alarm, with what was forecast.
+def draw_readings(series: Series, steps: Any, forecast: Any, event: Event) -> Figure:
+    """Draw the readings of the accused and the attacked tags around an alarm, with their forecasts.
 
-    ``forecast`` [n, 51] is in the tags' own units, at ``steps`` [n].
+    ``forecast`` [n, 51] holds the forecasts at ``steps`` [n], in the units of the tags.
     """
     alarm = event.start if event.step is None else event.step
     chosen = list(dict.fromkeys(([] if event.accused is None else [event.accused]) + list(event.attacked)))
@@ -98,5 +98,5 @@ def readings(series: Series, steps: Any, forecast: Any, event: Event) -> Figure:
         for side in ("top", "right"):
             axis.spines[side].set_visible(False)
     axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), fontsize=7, frameon=False, ncols=2, borderpad=0.1)
-    axes[-1].set_xlabel("minutes from the alarm; shaded: the attack", fontsize=7.5)
+    axes[-1].set_xlabel("minutes from the alarm (the attack is shaded)", fontsize=7.5)
     return drawn

@@ -1,7 +1,7 @@
-"""The forecaster: a graph neural network on the plant's own neighbours, from five readings of every tag to the next.
+"""The forecaster: a graph neural network on the plant's graph that predicts every tag from its last five readings.
 
-A tag's readings go through a layer of its own, for a level behaves unlike a valve; two rounds of messages between
-physical neighbours follow; and what comes out is the change from the last reading.
+The first layer has separate weights for each tag, because a level behaves differently from a valve. Two layers of
+messages between physical neighbours follow. The output is the change from the last reading.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ HIDDEN: Final = 32
 
 
 def plant_edges() -> Tensor:
-    """[2, 158] the 79 neighbours of the plant, both ways."""
-    ends = torch.tensor([[column(one), column(other)] for one, other in EDGES]).T
+    """Return the 79 edges of the plant in both directions, [2, 158]."""
+    ends = torch.tensor([[column(first), column(second)] for first, second in EDGES]).T
     return torch.cat([ends, ends.flip(0)], dim=1)
 
 
 class TagLinear(nn.Module):
-    """y_i = W_i x_i + b_i with a matrix for each of the 51 tags.
+    """A linear layer y_i = W_i x_i + b_i with a separate matrix for each of the 51 tags.
 
-    The last dimensions of x are tags and channels; where the first of them counts several plants, one after the other,
-    each has the same 51 matrices.
+    The last two dimensions of x are tags and channels. If x holds the tags of several plants one after the other, all
+    plants use the same 51 matrices.
     """
 
     def __init__(self, channels: int, out_channels: int) -> None:
@@ -38,16 +38,17 @@ class TagLinear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(NUM_TAGS, out_channels))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., 51 k, channels] to [..., 51 k, out_channels]."""
+        """Return y [..., 51 k, out_channels] for x [..., 51 k, channels], where k is the number of plants."""
         plants = x.reshape(*x.shape[:-2], -1, NUM_TAGS, 1, x.size(-1))
         out: Tensor = (plants @ self.weight).squeeze(-2) + self.bias
         return out.flatten(-3, -2)
 
 
 class Forecaster(nn.Module):
-    """x_t+1 = x_t + R h2, h_k = relu(W1 h_k-1 + W2 sum_j A_ij h_k-1,j), h0 = relu(T_i x_i).
+    """A network that forecasts the next reading of each tag i from its window X_i, whose last reading is x_i.
 
-    Windows of many steps on the one graph may be given at once, as [S, 51, 5].
+    It computes h0_i = relu(T_i X_i), hk_i = relu(W1 h(k-1)_i + W2 sum_j A_ij h(k-1)_j) for k = 1, 2, and the forecast
+    x_i + R_i [h0_i, h2_i]. Windows of S steps on the same graph may be given at once, as [S, 51, 5].
 
     >>> Forecaster()(torch.ones(51, 5), plant_edges()).shape
     torch.Size([51, 1])
@@ -61,7 +62,7 @@ class Forecaster(nn.Module):
         self.readout = TagLinear(2 * hidden_channels, 1)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """The next readings [51, 1] after windows ``x`` [51, 5]."""
+        """Return the next readings [51, 1] after the windows ``x`` [51, 5]."""
         h0 = self.tags(x).relu()
         h1 = self.conv1(h0, edge_index, edge_weight).relu()
         h2 = self.conv2(h1, edge_index, edge_weight).relu()
@@ -69,9 +70,10 @@ class Forecaster(nn.Module):
         return x[..., -1:] + change
 
     def forecast(self, x: Tensor) -> Tensor:
-        """[S, 51] the forecasts of windows [S, 51, 5] on the plant's own graph, by products with a dense matrix.
+        """Return the forecasts [S, 51] for windows [S, 51, 5] on the plant's graph.
 
-        It is :meth:`forward` on ``plant_edges()``, ten times as fast for many windows.
+        The result is that of :meth:`forward` on ``plant_edges()``. Products with a dense matrix make this method ten
+        times as fast for many windows.
         """
         adjacency = torch.zeros(NUM_TAGS, NUM_TAGS, dtype=x.dtype)
         source, sink = plant_edges()

@@ -1,6 +1,6 @@
-"""Noise, drift, and the sensors that no PLC acts on: all seconds at once, outside the loop over time.
+"""Noise, drift, and the sensors that no PLC acts on, computed for all seconds at once outside the loop over time.
 
-A first-order lag of x with time constant T is y[t] = y[t-1] + (x[t] - y[t-1]) / T, beginning at y[0] = x[0].
+A first-order lag of x with time constant T is y[t] = y[t-1] + (x[t] - y[t-1]) / T with y[0] = x[0].
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .tags import (
 
 Series = NDArray[np.float64]
 
-# Standard deviation of a reading: mm, m3/h, kPa, and what the analysers show.
+# Standard deviations of the readings, in mm, m3/h, kPa, and the units of the analysers.
 NOISE: Final = {
     **{"LIT101": 0.5, "LIT301": 0.5, "LIT401": 0.5, "DPIT301": 0.08},
     **{"FIT101": 0.006, "FIT201": 0.003, "FIT301": 0.004, "FIT401": 0.002, "FIT501": 0.002},
@@ -44,55 +44,59 @@ NOISE: Final = {
     **{"AIT201": 0.1, "AIT202": 0.003, "AIT203": 0.4, "AIT401": 0.02, "AIT402": 0.3},
     **{"AIT501": 0.002, "AIT502": 0.2, "AIT503": 0.1, "AIT504": 0.02},
 }
-_NO_FLOW: Final = 0.01  # m3/h; a flow meter that stands still has no noise
+_NO_FLOW: Final = 0.01  # m3/h; below this flow a flow meter has no noise
 
 
-def normal(seed: int, stream: int, steps: int) -> Series:
-    """Standard normal numbers that depend on the seed and the stream only; a longer run begins with the same."""
+def draw_normal(seed: int, stream: int, steps: int) -> Series:
+    """Draw ``steps`` standard normal numbers, which depend on the seed and the stream only.
+
+    With more steps, the first numbers stay the same.
+    """
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream,))).standard_normal(steps)
 
 
-def noise(tag: int, seed: int, steps: int) -> Series:
-    """The noise of a sensor, [T]."""
-    return NOISE[TAGS[tag]] * normal(seed, tag, steps)
+def draw_noise(tag: int, seed: int, steps: int) -> Series:
+    """Draw the noise [T] of a sensor."""
+    return NOISE[TAGS[tag]] * draw_normal(seed, tag, steps)
 
 
-def drift(deviation: float, seconds: float, seed: int, stream: int, steps: int) -> Series:
-    """A stationary process that wanders: x[t] = a x[t-1] + s sqrt(1 - a^2) e[t] with a = exp(-1 / seconds).
+def draw_drift(deviation: float, seconds: float, seed: int, stream: int, steps: int) -> Series:
+    """Draw a stationary process x[t] = a x[t-1] + s sqrt(1 - a^2) e[t] with s = deviation and a = exp(-1 / seconds).
 
-    It is cut at three standard deviations s, so that no seed takes the plant out of normal operation.
+    The values are clipped at three standard deviations s, so that no seed drives the plant out of normal operation.
     """
-    keep = float(np.exp(-1.0 / seconds))
-    shocks = np.sqrt(1.0 - keep * keep) * normal(seed, stream, steps)
-    shocks[0] = normal(seed, stream, 1)[0]
-    wander: Series = lfilter([1.0], [1.0, -keep], shocks)
+    memory = float(np.exp(-1.0 / seconds))
+    shocks = np.sqrt(1.0 - memory * memory) * draw_normal(seed, stream, steps)
+    shocks[0] = draw_normal(seed, stream, 1)[0]
+    wander: Series = lfilter([1.0], [1.0, -memory], shocks)
     return deviation * np.clip(wander, -3.0, 3.0)
 
 
-def lag(signal: Series, seconds: float) -> Series:
-    """A first-order lag of ``signal`` [T].
+def apply_lag(signal: Series, seconds: float) -> Series:
+    """Return the first-order lag of ``signal`` [T] with a time constant of ``seconds``.
 
-    >>> lag(np.array([0.0, 1.0, 1.0]), 2.0).tolist()
+    >>> apply_lag(np.array([0.0, 1.0, 1.0]), 2.0).tolist()
     [0.0, 0.5, 0.75]
     """
     rate = 1.0 / seconds
     return np.asarray(lfilter([rate], [1.0, rate - 1.0], signal, zi=[(1.0 - rate) * signal[0]])[0])
 
 
-def fill(readings: Series, hidden: Series, seed: int) -> None:
-    """Fill in the sensors of the reverse osmosis and the others that nothing depends on, and the noise of flows.
+def fill_in(readings: Series, hidden: Series, seed: int) -> None:
+    """Write the sensors that no PLC reads into ``readings``, and add the noise that is still missing.
 
-    ``readings`` [T, 51] has the actuators and what the PLCs read; ``hidden`` [T, k] what stands behind the tags.
+    ``readings`` [T, 51] already holds the actuators and the sensors that the PLCs read. ``hidden`` [T, k] holds the
+    columns of the plant's state after the tags.
     """
     steps = len(readings)
     speed, redox, flow = (hidden[:, index - NUM_TAGS] for index in (SPEED, REDOX, RO))
-    load = np.clip(lag(flow, 1.0 / FLOW_LAG), 0.0, None)
+    load = np.clip(apply_lag(flow, 1.0 / FLOW_LAG), 0.0, None)
     share = np.clip(load / RUN_RO, 0.0, 1.05)
     pressing = speed * share
     dose = (readings[:, P403] == 2) | (readings[:, P404] == 2)
-    membrane = drift(0.004, 1800.0, seed, 200, steps)
+    membrane = draw_drift(0.004, 1800.0, seed, 200, steps)
 
-    # Water: what is fed and what is led back is permeate or reject, FIT501 + FIT504 = FIT502 + FIT503.
+    # The water balance: feed and recirculation leave as permeate and reject, FIT501 + FIT504 = FIT502 + FIT503.
     readings[:, FIT501] = load
     readings[:, FIT502] = np.minimum((1.275 + membrane) * pressing, load)
     readings[:, FIT504] = 0.3 * pressing
@@ -101,17 +105,19 @@ def fill(readings: Series, hidden: Series, seed: int) -> None:
     readings[:, PIT502] = 0.3 + 0.9 * (readings[:, FIT502] / 1.275) ** 2
     readings[:, PIT503] = readings[:, PIT501] * (0.79 - 0.034 * readings[:, FIT503] / 0.735)
 
-    # Quality: hardness of what flows to the lamp, then acidity, redox potential and salt of what the pump presses.
-    readings[:, AIT401] = 148.8 + drift(0.3, 7200.0, seed, 201, steps) + lag(4.0 * (share - 1.0), 300.0)
-    readings[:, AIT501] = 7.85 + drift(0.015, 5400.0, seed, 202, steps) + lag(0.08 * (share - 1.0) - 0.04 * dose, 120.0)
-    readings[:, AIT502] = lag(0.6 * redox, 60.0) + drift(0.5, 3600.0, seed, 203, steps)
-    salt = drift(0.5, 5400.0, seed, 204, steps)
-    readings[:, AIT503] = 254.5 + salt + lag(1.5 * dose + 3.0 * (pressing - 1.0), 120.0)
+    # Water quality: hardness before the lamp, then pH, redox potential and salt at the high-pressure pump.
+    readings[:, AIT401] = 148.8 + draw_drift(0.3, 7200.0, seed, 201, steps) + apply_lag(4.0 * (share - 1.0), 300.0)
+    readings[:, AIT501] = (
+        7.85 + draw_drift(0.015, 5400.0, seed, 202, steps) + apply_lag(0.08 * (share - 1.0) - 0.04 * dose, 120.0)
+    )
+    readings[:, AIT502] = apply_lag(0.6 * redox, 60.0) + draw_drift(0.5, 3600.0, seed, 203, steps)
+    salt = draw_drift(0.5, 5400.0, seed, 204, steps)
+    readings[:, AIT503] = 254.5 + salt + apply_lag(1.5 * dose + 3.0 * (pressing - 1.0), 120.0)
 
     for tag in (AIT401, AIT501, AIT502, AIT503, PIT501, PIT502, PIT503):
-        readings[:, tag] += noise(tag, seed, steps)
+        readings[:, tag] += draw_noise(tag, seed, steps)
     for tag in (FIT101, FIT301, FIT501, FIT502, FIT503, FIT504, FIT601):
         flowing = readings[:, tag] > _NO_FLOW
-        readings[:, tag] += noise(tag, seed, steps) * flowing
+        readings[:, tag] += draw_noise(tag, seed, steps) * flowing
     flows = [tag for tag in range(NUM_TAGS) if TAGS[tag].startswith("FIT")]
     readings[:, flows] = np.maximum(readings[:, flows], 0.0)

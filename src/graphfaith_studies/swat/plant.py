@@ -1,8 +1,8 @@
-"""The plant: tanks, pipes, valves, membranes and water quality, one second a step.
+"""The plant: tanks, pipes, valves, membranes and water quality, in steps of one second.
 
-Each tank holds h with dh/dt = (inflow - outflow) / area; each flow follows what its pumps and valves let through with
-a first-order lag, q += 0.25 (target - q); valves take eight seconds from one end to the other. Nothing in here knows
-about set points: `graphfaith_studies.swat.control` decides, and the plant does what the actuators are told.
+The level h of a tank follows dh/dt = (inflow - outflow) / area. Each flow q approaches the flow that its pumps and
+valves allow with a first-order lag, q += 0.25 (target - q). A valve needs eight seconds to open or to close. This
+module knows no set points: `graphfaith_studies.swat.control` computes the commands, and the actuators carry them out.
 """
 
 from __future__ import annotations
@@ -55,33 +55,34 @@ from .tags import (
     UV401,
 )
 
-AREA: Final = 1.5  # m2, of each of the three tanks
+AREA: Final = 1.5  # m2, the area of each of the three tanks
 HEIGHT: Final = 1600.0  # mm
-RISE: Final = 1.0 / (3.6 * AREA)  # mm/s that a net flow of 1 m3/h adds to a level
+RISE: Final = 1.0 / (3.6 * AREA)  # mm/s by which a net flow of 1 m3/h raises a level
 SUCTION: Final = 20.0  # mm below which a pump draws air
 
-FLOW_LAG: Final = 0.25  # of the way to its target that a flow goes in a second
-VALVE_STEP: Final = 1.0 / 8.0  # of its way that a valve goes in a second
-SPEED_LAG: Final = 0.12  # of the high-pressure pump
+FLOW_LAG: Final = 0.25  # share of the distance to its target that a flow covers in a second
+VALVE_STEP: Final = 1.0 / 8.0  # share of its way that a valve moves in a second
+SPEED_LAG: Final = 0.12  # the same for the speed of the high-pressure pump
 
-# Flows in m3/h, with one pump running and everything open.
+# Flows in m3/h when one pump runs and all valves are open.
 RAW, TRANSFER, FEED, FLUSH_RO, RUN_RO, BACKWASH = 2.55, 2.45, 2.2, 0.9, 1.71, 1.7
 SECOND_PUMP: Final = 1.15  # two pumps on one pipe move little more than one
 
 FOULING: Final = 3.0 / 1800.0  # kPa/s, so about 3 kPa in a filter run
-LOOSENED, DRAINED = 0.04, 0.02  # of the fouling that backwash and drain take away in a second
+LOOSENED, DRAINED = 0.04, 0.02  # shares of the fouling that backwash and drain remove in a second
 MOST_FOULED: Final = 30.0
 
-# Behind the tags a row holds what no sensor reads: levels, flows into and out of the three tanks, the speed of the
-# high-pressure pump, and the redox potential behind the lamp and the flow to it, which an attack may hide.
+# After the tags, a row holds quantities that no sensor reads: the true levels of the three tanks, their inflows and
+# outflows, and the speed of the high-pressure pump. The last two are the redox potential after the lamp and the flow to
+# the lamp, because an attack may falsify the sensors of both.
 LEVEL, INFLOW, OUTFLOW = NUM_TAGS, NUM_TAGS + 3, NUM_TAGS + 6
 SPEED, REDOX, RO = NUM_TAGS + 9, NUM_TAGS + 10, NUM_TAGS + 11
 WIDTH: Final = NUM_TAGS + 12
 
-# The sensors that a PLC acts on, whose noise has to be there before it does.
+# The sensors that a PLC acts on. Their noise must be known before the PLC decides.
 CONTROLLED: Final = (LIT101, LIT301, LIT401, DPIT301, FIT201, FIT401, AIT201, AIT202, AIT203, AIT402, AIT504)
 
-# What changes by itself: for each drift its standard deviation and how long it keeps its direction, in seconds.
+# The surroundings that drift: the standard deviation and the time constant in seconds of each drift.
 DRIFTS: Final = (
     (0.03, 600.0),  # supply of raw water, m3/h
     (0.012, 600.0),  # transfer pump, m3/h
@@ -89,8 +90,8 @@ DRIFTS: Final = (
     (0.006, 900.0),  # reverse osmosis, m3/h
     (0.0002, 3600.0),  # dirt in the water, kPa/s
     (1.0, 7200.0),  # conductivity of the raw water, uS/cm
-    (0.02, 7200.0),  # its pH
-    (3.0, 3600.0),  # its redox potential, mV
+    (0.02, 7200.0),  # pH of the raw water
+    (3.0, 3600.0),  # redox potential of the raw water, mV
     (1.5, 1800.0),  # redox potential before the lamp, mV
 )
 
@@ -102,9 +103,9 @@ _SWITCHED: Final = (
 
 @dataclass(slots=True)
 class Plant:
-    """The state of the plant; ``row`` is what its tags read now, and behind them what no sensor reads.
+    """The state of the plant; ``row`` holds the current readings of the tags, then the quantities without a sensor.
 
-    Levels are in mm, flows in m3/h, valves from 0 closed to 1 open, ``speed`` from 0 to 1.
+    Levels are in mm and flows in m3/h. Valve positions range from 0 (closed) to 1 (open), ``speed`` from 0 to 1.
     """
 
     level1: float
@@ -131,7 +132,10 @@ class Plant:
     row: list[float] = field(default_factory=lambda: [1.0] * WIDTH)
 
     def read(self, noise: Sequence[float]) -> list[float]:
-        """What the sensors that a PLC reads show now, with their noise; the order of ``noise`` is `CONTROLLED`'s."""
+        """Return ``row`` with the current readings of the sensors that a PLC reads.
+
+        ``noise`` is the noise of these sensors, in the order of `CONTROLLED`.
+        """
         n101, n301, n401, ndp, nf201, nf401, na201, na202, na203, na402, na504 = noise
         row = self.row
         row[FIT101] = self.raw
@@ -160,9 +164,10 @@ class Plant:
         return row
 
     def step(self, command: Sequence[float], drift: Sequence[float]) -> None:
-        """Go one second on, with the actuators at ``command`` and the surroundings at ``drift`` (see `DRIFTS`).
+        """Advance the plant by one second, given ``command`` for the actuators and ``drift`` (see `DRIFTS`).
 
-        Levels move by the flows that `read` has just shown, so the balance closes exactly; the flows follow after.
+        The levels change by the flows that `read` has just reported, and the flows change afterwards. The balance
+        therefore closes exactly.
         """
         raw_drift, transfer_drift, feed_drift, ro_drift, dirt, salt, acidity, oxidant, sulphite = drift
         row = self.row
@@ -172,7 +177,7 @@ class Plant:
         v301, v302, v303 = self.valve301, self.valve302, self.valve303
         drain = v303 if v303 < self.valve304 else self.valve304
 
-        # Tanks
+        # Tanks.
         forward = self.feed * v302 / (v302 + drain) if v302 > 0.0 else 0.0
         row[INFLOW], row[INFLOW + 1], row[INFLOW + 2] = self.raw, self.transfer, forward
         row[OUTFLOW], row[OUTFLOW + 1], row[OUTFLOW + 2] = self.transfer, self.feed, self.ro
@@ -182,7 +187,7 @@ class Plant:
         if self.level1 > HEIGHT or self.level3 > HEIGHT or self.level4 > HEIGHT:
             self._spill()
 
-        # Flows
+        # Flows.
         pumps1 = (command[P101] == 2) + (command[P102] == 2)
         pumps3 = (command[P301] == 2) + (command[P302] == 2)
         pumps4 = (command[P401] == 2) + (command[P402] == 2)
@@ -201,14 +206,14 @@ class Plant:
             target = BACKWASH * (v301 if v301 < v303 else v303)
         self.backwash += FLOW_LAG * (target - self.backwash)
 
-        # The membrane fouls by what is filtered; backwash loosens the dirt and the drain carries it off.
+        # The filtered water fouls the membrane. The backwash loosens the dirt, and the drain removes it.
         self.fouling += (FOULING + dirt) * self.feed * (1.0 / FEED)
         self.fouling -= self.fouling * (LOOSENED * self.backwash * (1.0 / BACKWASH) + DRAINED * drain * (1.0 - v302))
         if self.fouling > MOST_FOULED:
             self.fouling = MOST_FOULED
 
-        # Water quality: each analyser is drawn to what the water and its dosing make of it. Behind the dosing of
-        # stage 2 still water drifts back more slowly than flowing water is renewed.
+        # Water quality: each value approaches an equilibrium that depends on the raw water and the dosing. In stage 2
+        # it approaches the equilibrium more slowly when the water does not flow.
         acid = command[P203] == 2 or command[P204] == 2
         chlorine = command[P205] == 2 or command[P206] == 2
         brine = command[P201] == 2 or command[P202] == 2
@@ -220,27 +225,28 @@ class Plant:
         dose = (command[P403] == 2 or command[P404] == 2) and self.ro > 0.1
         renewal = 0.05 + 0.95 * self.ro * (1.0 / RUN_RO)
         self.redox4 += renewal / 300.0 * (300.0 + sulphite - 38.0 * lamp - 34.0 * dose - self.redox4)
-        # Salt passes the membrane at a steady rate and is diluted by the permeate, which goes with the pressure.
+        # Salt passes the membrane at a constant rate. The permeate dilutes it, and there is more permeate at a higher
+        # pressure.
         self.permeate += 1.0 / 90.0 * (7.5 / (0.25 + 0.75 * self.speed) + 0.02 * salt - self.permeate)
 
     def _move_valves(self, command: Sequence[float]) -> None:
-        """Move each valve that does not read as it is told to: the others are at rest."""
+        """Move each valve whose reading differs from its command."""
         row = self.row
         if command[MV101] != row[MV101]:
-            self.valve101 = _moved(row, MV101, self.valve101, command[MV101])
+            self.valve101 = _move_valve(row, MV101, self.valve101, command[MV101])
         if command[MV201] != row[MV201]:
-            self.valve201 = _moved(row, MV201, self.valve201, command[MV201])
+            self.valve201 = _move_valve(row, MV201, self.valve201, command[MV201])
         if command[MV301] != row[MV301]:
-            self.valve301 = _moved(row, MV301, self.valve301, command[MV301])
+            self.valve301 = _move_valve(row, MV301, self.valve301, command[MV301])
         if command[MV302] != row[MV302]:
-            self.valve302 = _moved(row, MV302, self.valve302, command[MV302])
+            self.valve302 = _move_valve(row, MV302, self.valve302, command[MV302])
         if command[MV303] != row[MV303]:
-            self.valve303 = _moved(row, MV303, self.valve303, command[MV303])
+            self.valve303 = _move_valve(row, MV303, self.valve303, command[MV303])
         if command[MV304] != row[MV304]:
-            self.valve304 = _moved(row, MV304, self.valve304, command[MV304])
+            self.valve304 = _move_valve(row, MV304, self.valve304, command[MV304])
 
     def _spill(self) -> None:
-        """Let what does not fit into a tank run over; it counts as outflow, so that the balance still closes."""
+        """Limit the levels to the height of the tanks; the excess counts as outflow, so that the balance closes."""
         for tank, name in enumerate(("level1", "level3", "level4")):
             level = getattr(self, name)
             if level > HEIGHT:
@@ -248,8 +254,8 @@ class Plant:
                 setattr(self, name, HEIGHT)
 
 
-def _moved(row: list[float], tag: int, position: float, command: float) -> float:
-    """Where a valve is a second later, 0 closed to 1 open; what it reads goes into ``row``."""
+def _move_valve(row: list[float], tag: int, position: float, command: float) -> float:
+    """Return the position of a valve, 0 (closed) to 1 (open), one second later, and write its reading to ``row``."""
     position = min(1.0, position + VALVE_STEP) if command == 2 else max(0.0, position - VALVE_STEP)
     row[tag] = 2.0 if position == 1.0 else 1.0 if position == 0.0 else 0.0
     return position

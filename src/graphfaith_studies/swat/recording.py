@@ -1,4 +1,4 @@
-"""What a plant recorded: a row of 51 readings a second, with its time stamp and whether it was under attack."""
+"""Recordings of a plant: a row of 51 readings per second, with its time stamp and whether it was under attack."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Times = NDArray[np.datetime64]
 
 
 class Gap(NamedTuple):
-    """Seconds that a file leaves out: ``missing`` of them before row ``row`` of the recording, counted from 0."""
+    """A gap in a recording: ``missing`` seconds are absent before row ``row``, where rows are counted from 0."""
 
     row: int
     missing: int
@@ -22,10 +22,10 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Readings [T, 51] in the order of `TAGS`, their ``times`` [T] to the second, rising, and ``labels`` [T].
+    """Readings [T, 51] in the order of `TAGS`, with their increasing ``times`` [T] in seconds and ``labels`` [T].
 
-    A label is true under attack. Where ``gaps`` are, rows are more than a second apart: go by ``times``, or by
-    ``seconds``, and not by the number of the row.
+    A label is true under attack. At ``gaps`` two rows are more than a second apart. Use ``times`` or ``seconds``, and
+    not the row number, to measure time.
     """
 
     times: Times
@@ -38,16 +38,16 @@ class Recording:
 
     @property
     def seconds(self) -> NDArray[np.int64]:
-        """Seconds since the first row, [T]: 0, 1, 2 and so on, without those that are missing."""
+        """The seconds [T] since the first row: 0, 1, 2 and so on, without the missing seconds."""
         return np.asarray((self.times - self.times[0]).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)
 class Run(Recording):
-    """A recording of the simulated plant, with what only a simulation knows.
+    """A recording of the simulated plant, with quantities that only a simulation knows.
 
-    ``attacked`` [T, 51] says which tags were attacked when, and ``attack_id`` [T] by which attack (0 none). ``levels``
-    [T, 3] in mm and ``inflows`` and ``outflows`` [T, 3] in m3/h are the true ones of tanks 1, 3 and 4.
+    ``attacked`` [T, 51] is true where a tag was attacked, and ``attack_id`` [T] is the number of the attack, or 0.
+    ``levels`` [T, 3] in mm and ``inflows`` and ``outflows`` [T, 3] in m3/h are the true values of tanks 1, 3 and 4.
     """
 
     seed: int = 0

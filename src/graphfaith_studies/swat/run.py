@@ -1,4 +1,4 @@
-"""The whole case study: studies of several seeds, side by side if there are cores, their summary, and the report."""
+"""The whole case study: studies of several seeds, in parallel if there are several cores, a summary and a report."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from graphfaith._base.workers import pool_of
 from .causes import What
 from .loader import MAX_GAP, load
 from .report import write_report
-from .study import FULL, QUICK, Case, Size, monitor_of, recorded, simulated, study
-from .summary import summary
+from .study import FULL, QUICK, Case, Size, run_study, simulate_case, split_recordings, train_monitor
+from .summary import summarise
 from .truth import read_truth
 
 try:
     import fcntl
-except ImportError:  # not on Windows
+except ImportError:  # Windows has no fcntl.
     fcntl = None  # type: ignore[assignment]
 
 SIMULATION = "a SWaT-like simulation"
@@ -44,15 +44,15 @@ def run(
     max_gap: int = MAX_GAP,
     say: Callable[[str], None] = lambda _: None,
 ) -> tuple[dict[str, Any], list[Path]]:
-    """Do all of it in ``folder``; returns what results.json holds, and the files that were written.
+    """Run the case study in ``folder``, and return the content of results.json and the paths of the written files.
 
-    ``data`` is a folder with two files of the user's own, one of normal operation and one with attacks; without it the
-    plant is simulated. A run that was stopped goes on where it was.
+    ``data`` is a folder with two files of the user, one of normal operation and one with attacks. Without ``data`` the
+    plant is simulated. A run that was stopped resumes where it stopped.
     """
     size = QUICK if quick else FULL
     chosen = [check_seed(seed) for seed in seeds]
     if not chosen or len(set(chosen)) < len(chosen):
-        raise InputError("name at least one seed, and each once")
+        raise InputError("give at least one seed, and no seed twice")
     files = None if data is None else find_files(data)
     workers = check_count(workers, "workers") if workers is not None else min(os.cpu_count() or 1, len(chosen), 8)
     try:
@@ -65,14 +65,14 @@ def run(
         truth = find_truth(data)
         known = None if truth is None else read_truth(truth)
         normal, attacked = (load(path, max_gap=max_gap) for path in files)
-        case = recorded(normal, attacked, known)
-    with _alone(folder):
+        case = split_recordings(normal, attacked, known)
+    with _lock_folder(folder):
         return _finish(folder, chosen, case, size, what, compare, workers, str(data or SIMULATION), say)
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One run at a time in a folder: two would write each other's files."""
+def _lock_folder(folder: Path) -> Iterator[None]:
+    """Lock the folder, because two runs in the same folder would overwrite each other's files."""
     try:
         file = (folder / ".lock").open("w")
     except OSError as error:
@@ -82,7 +82,7 @@ def _alone(folder: Path) -> Iterator[None]:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise OutputError(f"another run is at work in '{folder}': wait for it, or use another folder") from error
+            raise OutputError(f"another run is using '{folder}'; wait until it ends, or use another folder") from error
         yield
 
 
@@ -97,46 +97,46 @@ def _finish(
     source: str,
     say: Callable[[str], None],
 ) -> tuple[dict[str, Any], list[Path]]:
-    studies = _studies(folder, chosen, case, size, what, compare, workers, say)
-    results = summary(studies)
+    studies = _run_studies(folder, chosen, case, size, what, compare, workers, say)
+    results = summarise(studies)
     results |= {"source": source, "what": what, "truth": bool(studies[0]["marks"]["truth"])}
     write_file(folder / "results.json", (json.dumps(results, indent=1, allow_nan=False) + "\n").encode())
-    say("report")
-    first = simulated(chosen[0], size) if case is None else case
-    monitor, _ = monitor_of(first, chosen[0], size, folder / f"seed-{chosen[0]}", lambda _: None)
+    say("writing the report")
+    first = simulate_case(chosen[0], size) if case is None else case
+    monitor, _ = train_monitor(first, chosen[0], size, folder / f"seed-{chosen[0]}", lambda _: None)
     pages = write_report(folder, first, monitor, studies[0], results)
     return results, [folder / "results.json", *pages]
 
 
 def find_files(folder: Path) -> tuple[Path, Path]:
-    """The files of normal operation and of attacks in a folder: those with these words in their names."""
+    """Return the two files of a folder that have "normal" and "attack" in their names."""
     if not folder.is_dir():
         raise DataError(f"there is no folder '{folder}'")
-    found = []
+    chosen = []
     for word in ("normal", "attack"):
         files = sorted(
             path
             for path in folder.iterdir()
-            # A name with ~$ is what Excel leaves beside a file that is open.
+            # Excel writes a file whose name begins with ~$ beside each open workbook.
             if path.suffix.lower() in _SUFFIXES and word in path.stem.lower() and not path.name.startswith("~$")
         )
         if len(files) != 1:
             names = ", ".join(f"'{path.name}'" for path in files) or "none"
-            raise DataError(f"'{folder}' should have one .csv or .xlsx file with '{word}' in its name; it has {names}")
-        found.append(files[0])
-    return found[0], found[1]
+            raise DataError(f"'{folder}' must have one .csv or .xlsx file with '{word}' in its name; it has {names}")
+        chosen.append(files[0])
+    return chosen[0], chosen[1]
 
 
 def find_truth(folder: Path) -> Path | None:
-    """The file that says which tags were attacked when, if there is one: that with "truth" in its name."""
-    found = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".csv" and "truth" in path.stem.lower())
-    if len(found) > 1:
-        names = ", ".join(f"'{path.name}'" for path in found)
-        raise DataError(f"'{folder}' should have one .csv file with 'truth' in its name, or none; it has {names}")
-    return found[0] if found else None
+    """Return the file of attacked tags, which has "truth" in its name, or None if there is no such file."""
+    files = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".csv" and "truth" in path.stem.lower())
+    if len(files) > 1:
+        names = ", ".join(f"'{path.name}'" for path in files)
+        raise DataError(f"'{folder}' must not have more than one .csv file with 'truth' in its name; it has {names}")
+    return files[0] if files else None
 
 
-def _studies(
+def _run_studies(
     folder: Path,
     seeds: Sequence[int],
     case: Case | None,
@@ -150,24 +150,24 @@ def _studies(
         studies = []
         for seed in seeds:
             heading = f"seed {seed}: "
-            studies.append(_one(folder, seed, case, size, what, compare, lambda text, h=heading: say(h + text)))  # type: ignore[misc]
+            studies.append(_run_seed(folder, seed, case, size, what, compare, lambda text, h=heading: say(h + text)))  # type: ignore[misc]
         return studies
-    found: dict[int, dict[str, Any]] = {}
+    results: dict[int, dict[str, Any]] = {}
     with pool_of(min(workers, len(seeds))) as pool:
-        waiting = {pool.submit(_one, folder, seed, case, size, what, compare): seed for seed in seeds}
+        waiting = {pool.submit(_run_seed, folder, seed, case, size, what, compare): seed for seed in seeds}
         for done in as_completed(waiting):
             try:
-                found[waiting[done]] = done.result()
+                results[waiting[done]] = done.result()
             except BrokenProcessPool as error:
                 raise RunError(
-                    "a worker died (of too little memory, perhaps): run the same command again to go on, with fewer "
-                    "--workers if it happens again"
+                    "a worker process ended unexpectedly, perhaps for lack of memory; run the same command again to "
+                    "resume, and use fewer --workers if it happens again"
                 ) from error
-            say(f"seed {waiting[done]} is done, {len(found)} of {len(seeds)}")
-    return [found[seed] for seed in seeds]
+            say(f"seed {waiting[done]} is done, {len(results)} of {len(seeds)}")
+    return [results[seed] for seed in seeds]
 
 
-def _one(
+def _run_seed(
     folder: Path,
     seed: int,
     case: Case | None,
@@ -176,8 +176,8 @@ def _one(
     compare: bool,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    return study(
-        simulated(seed, size) if case is None else case,
+    return run_study(
+        simulate_case(seed, size) if case is None else case,
         seed,
         size,
         folder / f"seed-{seed}",

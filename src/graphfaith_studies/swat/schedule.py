@@ -1,4 +1,4 @@
-"""When the attacks happen: a plan of rests and attacks, and what is left of it once the plant has had its say."""
+"""Schedules of attacks, and the object that carries out a schedule during a simulation."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .attacks import ATTACKS, Attack, Force, Hold
 from .plant import HEIGHT
 from .tags import NUM_TAGS, column
 
-REST: Final = (540, 1300)  # seconds between two attacks; a tenth of what the one before took comes on top
-PATIENCE: Final = 3600  # seconds that an attack waits for the state it begins in; then it begins in any state
+REST: Final = (540, 1300)  # seconds between two attacks, plus a tenth of the duration of the previous attack
+PATIENCE: Final = 3600  # seconds that an attack waits for its state; afterwards it begins in any state
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """An attack that begins ``rest`` seconds after the one before has ended, or as soon after that as it can."""
+    """An attack that begins ``rest`` seconds after the end of the previous one, or later if it waits for its state."""
 
     attack: Attack
     rest: int
@@ -33,7 +33,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Attacks one after the other.
+    """A sequence of attacks.
 
     >>> plan = Schedule.of(ATTACKS[:2], seed=1)
     >>> [entry.attack.number for entry in plan.entries]
@@ -45,30 +45,30 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if not self.entries:
-            raise InputError("a schedule needs at least one attack; for none, simulate with attacks=None")
+            raise InputError("a schedule needs at least one attack; to simulate without attacks, use attacks=None")
         check_count(self.patience, "patience")
 
     @classmethod
     def of(cls, attacks: Sequence[Attack] = ATTACKS, *, seed: int = 0) -> Schedule:
-        """All ``attacks`` in their order, with normal stretches of random length before each.
+        """Return a schedule of ``attacks`` in their order, with a random time of normal operation before each.
 
-        The default takes 26 to 28.5 hours with what the attacks wait; attack 28 is 63 % of all attacked seconds, as in
-        the documents.
+        The default schedule takes 26 to 28.5 hours, including the time in which attacks wait for their state. Attack
+        28 makes up 63 % of all attacked seconds, as in the documents.
         """
         rng = np.random.default_rng(np.random.SeedSequence(check_seed(seed), spawn_key=(1000,)))
         entries = []
-        before = 6000
+        previous_seconds = 6000
         for attack in attacks:
-            entries.append(Planned(attack, int(rng.integers(*REST)) + before // 10))
-            before = attack.seconds
+            entries.append(Planned(attack, int(rng.integers(*REST)) + previous_seconds // 10))
+            previous_seconds = attack.seconds
         return cls(tuple(entries))
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An attack that happened, from row ``start`` to before row ``stop``, and what it made each sensor read.
+    """An attack that happened, from row ``start`` up to, but not including, row ``stop``.
 
-    ``shown`` holds (column, value at the start, change a second).
+    ``shown`` describes the falsified readings: (column, value at the start, change per second) for each sensor.
     """
 
     attack: Attack
@@ -77,14 +77,14 @@ class Span:
     shown: tuple[tuple[int, float, float], ...]
 
     def write(self, readings: NDArray[np.float64]) -> None:
-        """Put what the attacked sensors showed into ``readings`` [T, 51]."""
+        """Write the falsified readings of the attacked sensors into ``readings`` [T, 51]."""
         seconds = np.arange(self.stop - self.start)
         for tag, value, rate in self.shown:
-            readings[self.start : self.stop, tag] = np.clip(value + rate * seconds, *_range(rate))
+            readings[self.start : self.stop, tag] = np.clip(value + rate * seconds, *_limits_of(rate))
 
 
 class Attacker:
-    """Carries out a schedule, a second at a time: changes what is seen, and says what is forced."""
+    """An object that carries out a schedule: it falsifies readings, and ``forces`` holds the forced actuators."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.spans: list[Span] = []
@@ -96,24 +96,24 @@ class Attacker:
         self._wake = self._coming[-1].rest
         self._now: Attack | None = None
 
-    def look(self, second: int, row: list[float]) -> None:
-        """Begin or end an attack if it is time to, and change what the PLCs will see in ``row``."""
+    def falsify(self, second: int, row: list[float]) -> None:
+        """Begin or end an attack if its time has come, and change the readings of the attacked sensors in ``row``."""
         if second >= self._wake:
-            self._turn(second, row)
+            self._begin_or_end(second, row)
         if self._shown:
-            gone = second - self._start
+            elapsed = second - self._start
             for tag, value, rate in self._shown:
-                low, high = _range(rate)
-                row[tag] = min(high, max(low, value + rate * gone))
+                low, high = _limits_of(rate)
+                row[tag] = min(high, max(low, value + rate * elapsed))
 
-    def end(self, second: int) -> None:
-        """The run is over: an attack that is not is cut there."""
+    def finish(self, second: int) -> None:
+        """Record the current attack, if there is one, as ended at ``second``."""
         if self._now is not None:
             self.spans.append(Span(self._now, self._start, second, tuple(self._shown)))
 
-    def _turn(self, second: int, row: list[float]) -> None:
+    def _begin_or_end(self, second: int, row: list[float]) -> None:
         if self._now is not None:
-            self.end(second)
+            self.finish(second)
             self._now = None
             self._shown, self.forces = [], []
             self._wake = second + self._coming[-1].rest if self._coming else 1 << 62
@@ -125,22 +125,22 @@ class Attacker:
         self._coming.pop()
         self._now, self._start, self._wake = attack, second, second + attack.seconds
         for action in attack.actions:
-            place = column(action.tag)
+            tag = column(action.tag)
             if isinstance(action, Force):
-                self.forces.append((place, float(action.state)))
+                self.forces.append((tag, float(action.state)))
             elif isinstance(action, Hold):
-                self._shown.append((place, action.value, 0.0))
+                self._shown.append((tag, action.value, 0.0))
             else:
-                self._shown.append((place, row[place], action.rate))
+                self._shown.append((tag, row[tag], action.rate))
 
 
-def _range(rate: float) -> tuple[float, float]:
-    """A ramp ends at the bottom and the top of the tank; what is held is shown as it is."""
+def _limits_of(rate: float) -> tuple[float, float]:
+    """Return the limits of a falsified reading: the height of the tank for a ramp, and none for a held value."""
     return (0.0, HEIGHT) if rate else (-np.inf, np.inf)
 
 
-def truth(spans: Sequence[Span], steps: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which tags were attacked when, [T, 51], and the number of the attack, [T] with 0 for none."""
+def mark_attacked(spans: Sequence[Span], steps: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return whether each tag was attacked at each step, [T, 51], and the number of the attack or 0, [T]."""
     attacked = np.zeros((steps, NUM_TAGS), dtype=np.bool_)
     numbers = np.zeros(steps, dtype=np.int64)
     for span in spans:

@@ -1,7 +1,7 @@
-"""What a forecaster sees of a recording: medians of ten seconds, scaled, and the windows of five that end before each.
+"""The input of a forecaster: medians of ten seconds of a recording, scaled, in windows of five steps.
 
-After Deng and Hooi (2021): the median of ten seconds takes away single wrong readings, and x -> (x - low) / (high -
-low) with the extremes of the training data makes tags comparable.
+The preprocessing follows Deng and Hooi (2021). The median of ten seconds removes single wrong readings. The scaling
+x -> (x - low) / (high - low), with the minimum and maximum of the training data, makes the tags comparable.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from .recording import Recording, Run
 from .tags import NUM_TAGS, TAGS
 
 STEP: Final = 10  # seconds
-WINDOW: Final = 5  # steps that a forecast is made from
+WINDOW: Final = 5  # steps before a forecast that the forecaster sees
 
 
 @dataclass(frozen=True)
 class Series:
-    """Medians ``values`` [T, 51] of ``STEP`` seconds, their ``times`` (of the first second), and what is known.
+    """Medians ``values`` [T, 51] of ``STEP`` seconds; ``times`` [T] holds the first second of each step.
 
-    ``labels`` [T] is true where most of the seconds were under attack, and ``attacked`` [T, 51] which tags were (all
-    False in a recording that does not say). ``follows`` [T] is true where the step before is there too.
+    ``labels`` [T] is true where more than half of the seconds were under attack. ``attacked`` [T, 51] is true where the
+    tag was attacked; it is all false if the recording does not contain this information. ``attack_id`` [T] is the
+    number of the attack, or 0. ``follows`` [T] is true where the previous step is not missing.
     """
 
     times: NDArray[np.datetime64]
@@ -55,20 +56,29 @@ class Series:
 
     @property
     def targets(self) -> NDArray[np.int64]:
-        """[n] the steps that can be forecast: those with ``WINDOW`` steps before them and no gap between."""
+        """The steps [n] that can be forecast: ``WINDOW`` steps precede each of them without a gap."""
         unbroken = np.convolve(self.follows, np.ones(WINDOW, dtype=np.int64))[: len(self)] == WINDOW
         return np.flatnonzero(unbroken)
 
 
 def series_of(recording: Recording) -> Series:
-    """Medians of every ten seconds; seconds that are missing are left out, and steps without any are missing too."""
+    """Return the medians of every ten seconds of a recording.
+
+    The median ignores missing seconds. A step without any second is missing in the series.
+    """
     if len(recording) < STEP * (WINDOW + 1):
-        raise InputError(f"a recording of {len(recording)} s is too short: a forecast needs {STEP * (WINDOW + 1)} s")
+        raise InputError(
+            f"a recording of {len(recording)} s is too short; a forecast needs at least {STEP * (WINDOW + 1)} s"
+        )
     steps, first = np.unique(recording.seconds // STEP, return_index=True)
     ends = np.append(first[1:], len(recording))
     full = ends - first == STEP
     values = np.empty((len(steps), NUM_TAGS))
-    whole = np.concatenate([np.arange(a, b) for a, b in _runs(first, ends, full)]) if full.any() else np.empty(0, int)
+    whole = (
+        np.concatenate([np.arange(a, b) for a, b in _merge_full_steps(first, ends, full)])
+        if full.any()
+        else np.empty(0, int)
+    )
     values[full] = np.median(recording.readings[whole].reshape(-1, STEP, NUM_TAGS), axis=1)
     for i in np.flatnonzero(~full):
         values[i] = np.median(recording.readings[first[i] : ends[i]], axis=0)
@@ -78,49 +88,51 @@ def series_of(recording: Recording) -> Series:
         attacked = np.add.reduceat(recording.attacked.astype(np.int64), first, axis=0) * 2 > counts[:, None]
         number = np.maximum.reduceat(recording.attack_id, first) * labels
     else:
-        attacked, number = np.zeros((len(steps), NUM_TAGS), dtype=bool), _numbered(labels)
+        attacked, number = np.zeros((len(steps), NUM_TAGS), dtype=bool), _number_stretches(labels)
     follows = np.append(False, np.diff(steps) == 1)
     return Series(recording.times[first], values, labels, attacked, number, follows)
 
 
-def _runs(first: NDArray[np.int64], ends: NDArray[np.int64], full: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """The rows of full steps, as few pieces as there are."""
-    keep = np.flatnonzero(full)
-    breaks = np.flatnonzero(first[keep][1:] != ends[keep][:-1])
-    starts, stops = np.append(0, breaks + 1), np.append(breaks, len(keep) - 1)
-    return [(int(first[keep[a]]), int(ends[keep[b]])) for a, b in zip(starts, stops, strict=True)]
+def _merge_full_steps(
+    first: NDArray[np.int64], ends: NDArray[np.int64], full: NDArray[np.bool_]
+) -> list[tuple[int, int]]:
+    """Return the rows of the steps without missing seconds, as ranges that are as long as possible."""
+    steps = np.flatnonzero(full)
+    breaks = np.flatnonzero(first[steps][1:] != ends[steps][:-1])
+    starts, stops = np.append(0, breaks + 1), np.append(breaks, len(steps) - 1)
+    return [(int(first[steps[a]]), int(ends[steps[b]])) for a, b in zip(starts, stops, strict=True)]
 
 
-def _numbered(labels: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Stretches under attack, counted from 1: a file says when there was an attack, and not which."""
+def _number_stretches(labels: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Number the stretches under attack from 1, because a file does not contain the numbers of the attacks."""
     begins = labels & ~np.append(False, labels[:-1])
     return np.where(labels, np.cumsum(begins), 0)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """x -> (x - low) / span, a number a tag.
+    """The scaling x -> (x - low) / span, with one ``low`` and one ``span`` per tag.
 
-    A tag that is constant in the training data has a span of 1: its own unit is all there is to go by.
+    A tag that is constant in the training data has the span 1, so that it keeps its own unit.
     """
 
     low: Tensor  # [51] float64
     span: Tensor
-    middle: Tensor  # the median, scaled: what is usual
+    middle: Tensor  # the scaled median, which is taken as the usual reading
 
     @classmethod
     def of(cls, series: Series) -> Scale:
-        """The extremes of a series."""
+        """Return the scale with the minimum and maximum of each tag in a series."""
         low, high = series.values.min(0), series.values.max(0)
         if not np.isfinite(series.values).all():
             bad = TAGS[int(np.flatnonzero(~np.isfinite(series.values).all(0))[0])]
-            raise InputError(f"{bad} holds NaN or Inf: it cannot be scaled")
+            raise InputError(f"{bad} has NaN or infinite readings and cannot be scaled")
         span = np.where(high > low, high - low, 1.0)
         middle = (np.median(series.values, axis=0) - low) / span
         return cls(torch.from_numpy(low), torch.from_numpy(span), torch.from_numpy(middle))
 
-    def windows(self, series: Series) -> Windows:
-        """Scaled windows and what followed them."""
+    def windows_of(self, series: Series) -> Windows:
+        """Return the scaled windows of a series and the readings that follow each of them."""
         scaled = ((torch.from_numpy(series.values) - self.low) / self.span).float()
         steps = torch.from_numpy(series.targets)
         before = steps[:, None] + torch.arange(-WINDOW, 0)
@@ -129,7 +141,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Windows:
-    """Steps [n] of a series, the readings [n, 51, 5] before each, oldest first, and those [n, 51] at it."""
+    """Steps [n] of a series, the readings ``x`` [n, 51, 5] before each step, oldest first, and ``y`` [n, 51] at it."""
 
     steps: Tensor
     x: Tensor
@@ -139,5 +151,5 @@ class Windows:
         return len(self.steps)
 
     def persistence_error(self) -> float:
-        """The mean square error of the forecast that nothing changes."""
+        """Return the mean square error of the forecast that nothing changes."""
         return float((self.y - self.x[..., -1]).double().square().mean())

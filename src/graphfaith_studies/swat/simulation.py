@@ -1,8 +1,8 @@
 """A SWaT-like simulation: the plant, its PLCs and the attacks on them, second by second.
 
-Every second the sensors are read, an attack may change what was read, the PLCs decide, an attack may change what is
-done, and the plant goes on. Noise and drift depend on the seed alone, so that two runs with the same seed, one of them
-attacked, differ only by what the attacks did.
+Every second the sensors are read, an attack may change the readings, the PLCs compute their commands, an attack may
+change the commands, and the plant advances. Noise and drift depend on the seed alone. A run with attacks and a run
+without attacks therefore differ only by the effects of the attacks if they have the same seed.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from graphfaith._base.checks import check_real, check_seed
 from graphfaith._base.errors import InputError
 
 from .control import Control
-from .instruments import drift, fill, noise
+from .instruments import draw_drift, draw_noise, fill_in
 from .plant import CONTROLLED, DRIFTS, FEED, INFLOW, LEVEL, OUTFLOW, RAW, TRANSFER, WIDTH, Plant
 from .recording import Run
-from .schedule import Attacker, Schedule, truth
+from .schedule import Attacker, Schedule, mark_attacked
 from .tags import MV101, MV201, MV302, NUM_TAGS, P101, P203, P205, P302, P402, P501, UV401
 
 DAY: Final = 86_400
 START: Final = "2024-01-01T00:00:00"
-_BLOCK: Final = 3600  # seconds that are held as Python numbers at a time
+_BLOCK: Final = 3600  # seconds whose noise is held as Python numbers at a time, to limit the memory
 
 
 def simulate(days: float = 1.0, *, seed: int = 0, attacks: Schedule | None = None, start: str = START) -> Run:
-    """Run the plant for so many days from ``start``, in normal operation or with ``attacks``.
+    """Simulate the plant for some days from ``start``, in normal operation or with ``attacks``.
 
-    Attacks that the days leave no time for do not happen: `Run.spans` has those that did. A longer run begins with the
-    shorter one of the same seed.
+    Attacks for which there is no time left do not happen; `Run.spans` lists those that happened. A longer run with
+    the same seed begins with the shorter one.
 
     >>> run = simulate(0.01, seed=1)
     >>> run.readings.shape, bool(run.labels.any())
@@ -40,33 +40,33 @@ def simulate(days: float = 1.0, *, seed: int = 0, attacks: Schedule | None = Non
     """
     steps = round(check_real(days, "days", above=0.0) * DAY)
     if steps < 1:
-        raise InputError(f"days must be at least one second, {1 / DAY:.2g} (got {days!r})")
+        raise InputError(f"days must be at least {1 / DAY:.2g}, which is one second (got {days!r})")
     seed = check_seed(seed)
     try:
         first = datetime.fromisoformat(start)
     except (TypeError, ValueError):
         first = None
     if first is None or first.tzinfo is not None:
-        raise InputError(f"start must be a time such as '{START}', in no time zone (got {start!r})")
+        raise InputError(f"start must be a time such as '{START}', without a time zone (got {start!r})")
 
-    noises = np.stack([noise(tag, seed, steps) for tag in CONTROLLED], axis=1)
-    drifts = np.stack([drift(*kind, seed, 100 + index, steps) for index, kind in enumerate(DRIFTS)], axis=1)
-    plant, control = _beginning(seed)
+    noises = np.stack([draw_noise(tag, seed, steps) for tag in CONTROLLED], axis=1)
+    drifts = np.stack([draw_drift(*kind, seed, 100 + index, steps) for index, kind in enumerate(DRIFTS)], axis=1)
+    plant, control = _make_initial_state(seed)
     attacker = Attacker(attacks) if attacks is not None else None
     readings = np.empty((steps, NUM_TAGS))
     hidden = np.empty((steps, WIDTH - NUM_TAGS))
     for low in range(0, steps, _BLOCK):
         high = min(low + _BLOCK, steps)
-        rows = _block(plant, control, attacker, low, noises[low:high].tolist(), drifts[low:high].tolist())
+        rows = _run_block(plant, control, attacker, low, noises[low:high].tolist(), drifts[low:high].tolist())
         readings[low:high], hidden[low:high] = rows[:, :NUM_TAGS], rows[:, NUM_TAGS:]
 
-    fill(readings, hidden, seed)
+    fill_in(readings, hidden, seed)
     if attacker is not None:
-        attacker.end(steps)
+        attacker.finish(steps)
         for span in attacker.spans:
             span.write(readings)
     spans = tuple(attacker.spans) if attacker is not None else ()
-    attacked, numbers = truth(spans, steps)
+    attacked, numbers = mark_attacked(spans, steps)
     levels, inflows, outflows = (hidden[:, at - NUM_TAGS : at - NUM_TAGS + 3].copy() for at in (LEVEL, INFLOW, OUTFLOW))
     return Run(
         times=np.datetime64(first, "s") + np.arange(steps),
@@ -82,7 +82,7 @@ def simulate(days: float = 1.0, *, seed: int = 0, attacks: Schedule | None = Non
     )
 
 
-def _block(
+def _run_block(
     plant: Plant,
     control: Control,
     attacker: Attacker | None,
@@ -90,7 +90,7 @@ def _block(
     noises: list[list[float]],
     drifts: list[list[float]],
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Go on for as many seconds as there is noise; rows [seconds, WIDTH] of tags and of what is behind them."""
+    """Simulate one second per row of ``noises``, and return the rows [seconds, WIDTH] of the plant."""
     rows = array("d")
     read, step, decide, record = plant.read, plant.step, control.step, rows.extend
     for noise_now, drift_now in zip(noises, drifts, strict=True):
@@ -98,10 +98,10 @@ def _block(
         if attacker is None:
             step(decide(row), drift_now)
         else:
-            attacker.look(second, row)
+            attacker.falsify(second, row)
             command = decide(row)
             if attacker.forces:
-                command = command.copy()  # a PLC does not know what is done instead of what it says
+                command = command.copy()  # The PLC keeps its own commands, because it does not notice the attack.
                 for tag, state in attacker.forces:
                     command[tag] = state
             step(command, drift_now)
@@ -110,8 +110,8 @@ def _block(
     return np.frombuffer(rows).reshape(-1, WIDTH)
 
 
-def _beginning(seed: int) -> tuple[Plant, Control]:
-    """A plant in the middle of normal operation, somewhere in its cycles."""
+def _make_initial_state(seed: int) -> tuple[Plant, Control]:
+    """Return a plant and its PLCs in normal operation, at a random point of their cycles."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(300,)))
     level1, level3, level4 = rng.uniform([520.0, 820.0, 820.0], [780.0, 980.0, 980.0]).tolist()
     filling1, filling3, sulphite = (rng.random(3) < 0.7).tolist()
@@ -120,9 +120,9 @@ def _beginning(seed: int) -> tuple[Plant, Control]:
     plant.raw, plant.valve101 = (RAW, 1.0) if filling1 else (0.0, 0.0)
     plant.transfer, plant.valve201 = (TRANSFER, 1.0) if filling3 else (0.0, 0.0)
     plant.feed = FEED
-    on = [MV302, P302, P402, UV401, P501]
-    on += [MV101] if filling1 else []
-    on += [MV201, P101, P203, P205] if filling3 else []
-    for tag in on:
+    running = [MV302, P302, P402, UV401, P501]
+    running += [MV101] if filling1 else []
+    running += [MV201, P101, P203, P205] if filling3 else []
+    for tag in running:
         plant.row[tag] = control.command[tag] = 2.0
     return plant, control

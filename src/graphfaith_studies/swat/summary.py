@@ -1,4 +1,4 @@
-"""Several studies as one result: means over seeds with their spread, and means over all alarms with their error."""
+"""The summary of several studies: means over seeds with their spread, and means over all alarms with their errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .agreement import mean, pooled
+from .agreement import mean, pool
 from .attacks import LONG
 from .causes import METHODS, NEIGHBORHOODS
 
@@ -28,14 +28,14 @@ _NUMBERS: Final = (
 )
 
 
-def summary(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What results.json holds: the numbers as means over seeds, ``spread`` their standard deviation, and the rest."""
-    found: dict[str, Any] = {name: _mean([study.get(name) for study in studies]) for name in _NUMBERS}
-    found["spread"] = {name: _spread([study.get(name) for study in studies]) for name in _NUMBERS}
+def summarise(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the content of results.json: means over seeds, standard deviations in ``spread``, and all details."""
+    results: dict[str, Any] = {name: _mean([study.get(name) for study in studies]) for name in _NUMBERS}
+    results["spread"] = {name: _spread([study.get(name) for study in studies]) for name in _NUMBERS}
     without = f"without_attack_{LONG}"
-    found[without] = _points([study[without] for study in studies])
+    results[without] = _summarise_points([study[without] for study in studies])
     by_method = {
-        method: pooled(
+        method: pool(
             [
                 {**alarm["found"][method], "seed": study["marks"]["seed"], "attack": alarm["event"]["attack"]}
                 for study in studies
@@ -44,41 +44,43 @@ def summary(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
         )
         for method in METHODS
     }
-    found["unfaithfulness"] = {
+    results["unfaithfulness"] = {
         method: {name: by_method[method]["relative"][name] for name in NEIGHBORHOODS} for method in METHODS
     }
-    found["causes"] = by_method
-    found["flow_attacks"] = _flow_attacks(studies)
-    found["story"] = [
+    results["causes"] = by_method
+    results["flow_attacks"] = _summarise_flow_attacks(studies)
+    results["story"] = [
         {"seed": study["marks"]["seed"], **study["story"]} for study in studies if study["story"] is not None
     ]
     compared = [study["deviation_network"] for study in studies if "deviation_network" in study]
     if compared:
-        found["deviation_network"] = {name: _mean([row.get(name) for row in compared]) for name in _NUMBERS}
-        found["deviation_network"][without] = _points([row[without] for row in compared])
-        found["deviation_network"]["spread"] = {name: _spread([row.get(name) for row in compared]) for name in _NUMBERS}
-    found["seeds"] = [
+        results["deviation_network"] = {name: _mean([row.get(name) for row in compared]) for name in _NUMBERS}
+        results["deviation_network"][without] = _summarise_points([row[without] for row in compared])
+        results["deviation_network"]["spread"] = {
+            name: _spread([row.get(name) for row in compared]) for name in _NUMBERS
+        }
+    results["seeds"] = [
         {name: study.get(name) for name in (*_NUMBERS, without, "epochs", "attacks", "flow_attacks", "story")}
         | {"seed": study["marks"]["seed"]}
         for study in studies
     ]
-    return found
+    return results
 
 
-def _points(rows: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
-    told = [row for row in rows if row is not None]
-    if not told:
+def _summarise_points(rows: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
+    known = [row for row in rows if row is not None]
+    if not known:
         return None
     names = ("precision", "recall", "f1")
-    means = {name: _mean([row[name] for row in told]) for name in names}
-    return {**means, "spread": {name: _spread([row[name] for row in told]) for name in names}}
+    means = {name: _mean([row[name] for row in known]) for name in names}
+    return {**means, "spread": {name: _spread([row[name] for row in known]) for name in names}}
 
 
-def _flow_attacks(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    told = [study["flow_attacks"]["correlation"] for study in studies if study["flow_attacks"] is not None]
+def _summarise_flow_attacks(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    correlations = [study["flow_attacks"]["correlation"] for study in studies if study["flow_attacks"] is not None]
     return {
         method: {
-            kind: mean([row[method][kind] for row in told if row[method][kind] is not None])
+            kind: mean([row[method][kind] for row in correlations if row[method][kind] is not None])
             for kind in ("tags", "edges")
         }
         for method in METHODS
@@ -86,10 +88,10 @@ def _flow_attacks(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    kept = [value for value in values if value is not None]
-    return float(np.mean(kept)) if kept else None
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def _spread(values: Sequence[float | None]) -> float | None:
-    kept = [value for value in values if value is not None]
-    return float(np.std(kept, ddof=1)) if len(kept) > 1 else None
+    known = [value for value in values if value is not None]
+    return float(np.std(known, ddof=1)) if len(known) > 1 else None

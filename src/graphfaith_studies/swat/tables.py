@@ -1,4 +1,4 @@
-"""The numbers of the case study as tables, for the report and for Markdown."""
+"""Tables with the numbers of the case study, for the report and for Markdown."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from .causes import METHODS, NAMES, NEIGHBORHOODS
 Table = tuple[list[str], list[list[str]]]
 
 
-def percent(value: float | None, error: float | None = None) -> str:
-    """A share, with as many digits as its error allows.
+def format_percent(value: float | None, error: float | None = None) -> str:
+    """Return a share in per cent, with as many digits as its error allows.
 
-    >>> percent(0.0512), percent(0.996), percent(0.0512, 0.0078), percent(2.8193, 1.1764), percent(0.5, 1e-9)
-    ('5.1 %', '100 %', '5.1 % ± 0.8 %', '282 % ± 118 %', '50 %')
+    >>> format_percent(0.0512), format_percent(0.996), format_percent(0.5, 1e-9)
+    ('5.1 %', '100 %', '50 %')
+    >>> format_percent(0.0512, 0.0078), format_percent(2.8193, 1.1764)
+    ('5.1 % ± 0.8 %', '282 % ± 118 %')
     """
     if value is None:
         return "–"
@@ -27,66 +29,69 @@ def percent(value: float | None, error: float | None = None) -> str:
     return f"{100 * value:.{digits}f} % ± {100 * error:.{digits}f} %"
 
 
-def number(digits: int) -> Callable[[float | None, float | None], str]:
-    """A form for numbers with so many digits after the point."""
+def number_format(digits: int) -> Callable[[float | None, float | None], str]:
+    """Return a function that formats numbers with so many digits after the point."""
 
-    def form(value: float | None, error: float | None = None) -> str:
+    def format_number(value: float | None, error: float | None = None) -> str:
         if value is None:
             return "–"
         return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error else "")
 
-    return form
+    return format_number
 
 
-def _remaining(gain: float | None, spread: float | None = None) -> str:
-    return percent(None if gain is None else 1.0 - gain, spread)
+def _format_remaining(gain: float | None, spread: float | None = None) -> str:
+    return format_percent(None if gain is None else 1.0 - gain, spread)
 
 
 _ROWS: Final = {
-    "forecast_gain": ("error of the forecast, as a share of persistence's", _remaining),
-    "precision": ("precision of points", number(2)),
-    "recall": ("recall of points", number(2)),
-    "f1": ("F1 of points, threshold from normal data", number(2)),
-    "f1_oracle": ("F1 of points, best threshold on the labels", number(2)),
-    "events": ("attacks", number(0)),
-    "events_detected": ("attacks with an alarm", number(1)),
-    "accused_attacked": ("of these, first accused tag was attacked", percent),
-    "delay_seconds_median": ("median delay in seconds", number(0)),
-    "false_alarms_per_day": ("false alarms a normal day", number(1)),
-    "alarms_raised": ("alarms in all, in the recording with attacks", number(1)),
-    "alarms_after": ("of these, in the ten minutes after an attack", number(1)),
-    "alarms_elsewhere": ("of these, without any attack near", number(1)),
+    "forecast_gain": ("error of the forecast, as a share of persistence's", _format_remaining),
+    "precision": ("precision of points", number_format(2)),
+    "recall": ("recall of points", number_format(2)),
+    "f1": ("F1 of points, threshold from normal data", number_format(2)),
+    "f1_oracle": ("F1 of points, best threshold on the labels", number_format(2)),
+    "events": ("attacks", number_format(0)),
+    "events_detected": ("attacks with an alarm", number_format(1)),
+    "accused_attacked": ("of these, first accused tag was attacked", format_percent),
+    "delay_seconds_median": ("median delay in seconds", number_format(0)),
+    "false_alarms_per_day": ("false alarms a normal day", number_format(1)),
+    "alarms_raised": ("alarms in all, in the recording with attacks", number_format(1)),
+    "alarms_after": ("of these, in the ten minutes after an attack", number_format(1)),
+    "alarms_elsewhere": ("of these, without any attack near", number_format(1)),
 }
 
 
 def detection_table(results: dict[str, Any]) -> Table:
-    """How good the alarms are; ± is the standard deviation over seeds."""
+    """Return the table of the scores of the alarms; ± is the standard deviation over seeds."""
     models = [results] + ([results["deviation_network"]] if "deviation_network" in results else [])
     heads = ["", "forecaster on the plant's graph", "graph deviation network"][: 1 + len(models)]
     rows = [
-        [words, *(form(one[name], one.get("spread", {}).get(name)) for one in models)]
+        [words, *(form(model[name], model.get("spread", {}).get(name)) for model in models)]
         for name, (words, form) in _ROWS.items()
     ]
     without = f"without_attack_{LONG}"
     for name in ("precision", "recall", "f1") if results[without] is not None else ():
         words = f"{_ROWS[name][0].split(',')[0]}, without attack {LONG}"
-        rows.append([words, *(number(2)(one[without][name], one[without]["spread"][name]) for one in models)])
+        rows.append(
+            [words, *(number_format(2)(model[without][name], model[without]["spread"][name]) for model in models)]
+        )
     return heads, rows
 
 
 def causes_table(results: dict[str, Any]) -> Table:
-    """How far explanations can be believed, and how often it is negative; ± over seeds and attacks."""
+    """Return the table of unexplained shares and of negative scores; ± is the standard error over seeds and attacks."""
     heads = ["method", *(f"unexplained: {name}" for name in NEIGHBORHOODS), "negative: tags", "negative: edges"]
     rows = []
     for method in METHODS:
-        one = results["causes"][method]
-        shares = [_cell(one["relative"][name], percent) for name in NEIGHBORHOODS]
-        rows.append([NAMES[method], *shares, *(percent(one[f"negative_{kind}"]["mean"]) for kind in ("tags", "edges"))])
+        scores = results["causes"][method]
+        shares = [_format_cell(scores["relative"][name], format_percent) for name in NEIGHBORHOODS]
+        negative = [format_percent(scores[f"negative_{kind}"]["mean"]) for kind in ("tags", "edges")]
+        rows.append([NAMES[method], *shares, *negative])
     return heads, rows
 
 
 def found_table(results: dict[str, Any]) -> Table:
-    """Whether explanations find the attacked tag, and the way from it; those beside chance within the model's reach."""
+    """Return the table of the ranks of the attacked tag and of the path from it, compared with a random order."""
     first = results["causes"][METHODS[0]]
     apart = first["apart"]["top"]["count"]
     heads = ["method", "attacked tag in the first five", f"the same, in the {apart} alarms that accuse another tag",
@@ -95,25 +100,31 @@ def found_table(results: dict[str, Any]) -> Table:
         NAMES[method]: (results["causes"][method], ("top", "attacked_rank", "path_rank")) for method in METHODS
     } | {"a random order within reach": (first, ("top_random", "attacked_rank_random", "path_rank_random"))}
     rows = []
-    for name, (one, (top, rank, path)) in cells.items():
+    for name, (scores, (top, rank, path)) in cells.items():
         rows.append(
             [
                 name,
-                _cell(one[top], percent),
-                _cell(one["apart"][top], percent),
-                _cell(one[rank], number(1)),
-                _cell(one["apart"][rank], number(1)),
-                _cell(one[path], number(1)),
+                _format_cell(scores[top], format_percent),
+                _format_cell(scores["apart"][top], format_percent),
+                _format_cell(scores[rank], number_format(1)),
+                _format_cell(scores["apart"][rank], number_format(1)),
+                _format_cell(scores[path], number_format(1)),
             ]
         )
-    rows.append(["the accused tag alone", _cell(first["accused"], percent), "0 %", "", "", ""])
+    rows.append(["the accused tag alone", _format_cell(first["accused"], format_percent), "0 %", "", "", ""])
     return heads, rows
 
 
 def agreement_table(results: dict[str, Any]) -> Table:
-    """How alike two attacks on one flow meter are explained: rank correlations; ± over seeds."""
+    """Return the table of rank correlations between the explanations of two attacks on the same flow meter.
+
+    ± is the standard error over seeds.
+    """
     rows = [
-        [NAMES[method], *(_cell(results["flow_attacks"][method][kind], number(2)) for kind in ("tags", "edges"))]
+        [
+            NAMES[method],
+            *(_format_cell(results["flow_attacks"][method][kind], number_format(2)) for kind in ("tags", "edges")),
+        ]
         for method in METHODS
     ]
     count = results["flow_attacks"][METHODS[0]]["edges"]["count"]
@@ -121,17 +132,17 @@ def agreement_table(results: dict[str, Any]) -> Table:
 
 
 def story_table(results: dict[str, Any]) -> Table:
-    """Attack 8, seed by seed: who was accused, and where P601 stood."""
+    """Return the table of attack 8, seed by seed: the accused tag, and the rank of P601 by its deviation."""
     heads = ["seed", "accused", "place of P601", "its deviation, of the threshold"]
     rows = [
-        [str(one["seed"]), one["accused"] or "nobody", str(one["P601_place"]), percent(one["P601_deviation"])]
-        for one in results["story"]
+        [str(row["seed"]), row["accused"] or "nobody", str(row["P601_place"]), format_percent(row["P601_deviation"])]
+        for row in results["story"]
     ]
     return heads, rows
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """All tables."""
+    """Return all tables as Markdown."""
     parts = [
         ("Detection", detection_table(results)),
         ("How far explanations of alarms can be believed", causes_table(results)),
@@ -141,13 +152,13 @@ def markdown(results: dict[str, Any]) -> str:
     ]
     if not results["truth"]:
         parts = parts[:2]
-    return "\n".join(f"### {title}\n\n{_markdown(*table)}" for title, table in parts)
+    return "\n".join(f"### {title}\n\n{_format_markdown(*table)}" for title, table in parts)
 
 
-def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _format_markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _cell(found: dict[str, Any], form: Callable[[float | None, float | None], str]) -> str:
-    return form(found["mean"], found["stderr"])
+def _format_cell(summary: dict[str, Any], form: Callable[[float | None, float | None], str]) -> str:
+    return form(summary["mean"], summary["stderr"])

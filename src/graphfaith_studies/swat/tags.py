@@ -1,8 +1,8 @@
-"""The 51 tags of the plant in the order of the files, their set points, their neighbours and where they are drawn.
+"""The 51 tags of the plant in the order of the files, with their set points, neighbours and positions in drawings.
 
-A tag names a sensor (FIT flow, LIT level, AIT analyser, PIT pressure, DPIT pressure difference) or an actuator (MV
-valve, P pump, UV lamp); the first digit of its number is the stage. Pumps and the lamp read 1 off and 2 on, valves 1
-closed, 2 open and 0 while they move.
+A tag is the name of a sensor (FIT flow, LIT level, AIT analyser, PIT pressure, DPIT pressure difference) or of an
+actuator (MV valve, P pump, UV lamp). The first digit of its number is the stage. A pump and the lamp read 1 when off
+and 2 when on. A valve reads 1 when closed, 2 when open and 0 while it moves.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ STAGES: Final = (
 )
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _split(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-TAGS: Final = _words(
+TAGS: Final = _split(
     "FIT101 LIT101 MV101 P101 P102 "
     "AIT201 AIT202 AIT203 FIT201 MV201 P201 P202 P203 P204 P205 P206 "
     "DPIT301 FIT301 LIT301 MV301 MV302 MV303 MV304 P301 P302 "
@@ -36,7 +36,7 @@ TAGS: Final = _words(
 )
 NUM_TAGS: Final = len(TAGS)
 
-# Columns by name, for the modules that run once a simulated second: a look-up in a dictionary would be felt there.
+# The columns as constants. The simulation uses them every simulated second, where a look-up in a dictionary is slow.
 FIT101, LIT101, MV101, P101, P102 = range(0, 5)
 AIT201, AIT202, AIT203, FIT201, MV201, P201, P202, P203, P204, P205, P206 = range(5, 16)
 DPIT301, FIT301, LIT301, MV301, MV302, MV303, MV304, P301, P302 = range(16, 25)
@@ -48,12 +48,13 @@ SENSORS: Final = frozenset(tag for tag in TAGS if "IT" in tag)
 ACTUATORS: Final = frozenset(TAGS) - SENSORS
 VALVES: Final = frozenset(tag for tag in TAGS if tag.startswith("MV"))
 
-# Standby pumps stay off, and the pumps and the lamp of the reverse osmosis, which runs all the time, stay on.
-CONSTANT: Final = frozenset(_words("P102 P201 P202 P204 P206 P301 P401 P402 P404 P501 P502 P601 P603 UV401"))
+# Tags that are constant in normal operation. The standby pumps stay off. The reverse osmosis always runs, so that its
+# pumps and the lamp before it stay on.
+CONSTANT: Final = frozenset(_split("P102 P201 P202 P204 P206 P301 P401 P402 P404 P501 P502 P601 P603 UV401"))
 
 
 class Limits(NamedTuple):
-    """The set points of a tank's level, in mm."""
+    """The set points of the level of a tank, in mm."""
 
     high_high: float
     high: float
@@ -68,8 +69,8 @@ LEVELS: Final = MappingProxyType(
         "LIT401": Limits(1200.0, 1000.0, 800.0, 250.0),
     }
 )
-LOW_FLOW: Final = 0.5  # m3/h: FIT201, FIT301 and FIT401
-HIGH_PRESSURE: Final = 40.0  # kPa: DPIT301
+LOW_FLOW: Final = 0.5  # m3/h, for FIT201, FIT301 and FIT401
+HIGH_PRESSURE: Final = 40.0  # kPa, for DPIT301
 BANDS: Final = MappingProxyType(
     {
         "AIT201": (250.0, 260.0),
@@ -82,11 +83,11 @@ BANDS: Final = MappingProxyType(
         "FIT504": (0.25, 0.35),
     }
 )
-HIGH_PERMEATE: Final = 10.0  # uS/cm: AIT504
+HIGH_PERMEATE: Final = 10.0  # uS/cm, for AIT504
 
 
 def column(tag: str) -> int:
-    """The column of a tag, counted from 0.
+    """Return the column of a tag, counted from 0.
 
     >>> column("DPIT301")
     16
@@ -94,11 +95,11 @@ def column(tag: str) -> int:
     try:
         return TAGS.index(tag)
     except ValueError:
-        raise InputError(f"unknown tag {tag!r}; known are {', '.join(TAGS)}") from None
+        raise InputError(f"unknown tag {tag!r}; the tags are {', '.join(TAGS)}") from None
 
 
 def stage(tag: str) -> int:
-    """The stage, 1 to 6, that a tag belongs to.
+    """Return the stage, from 1 to 6, that a tag belongs to.
 
     >>> stage("AIT402"), STAGES[stage("AIT402") - 1]
     (4, 'dechlorination')
@@ -107,12 +108,13 @@ def stage(tag: str) -> int:
     return int(tag.lstrip("ADFILMPTUV")[0])
 
 
-# Physical and control neighbours. P601-P602 stand side by side in stage 6; the other pairs share a pipe or a loop.
+# The neighbours in the plant. P601 and P602 stand side by side in stage 6; all other pairs share a pipe or a control
+# loop.
 EDGES: Final = tuple(
-    (one, other)
-    for one, _, other in (
+    (first, second)
+    for first, _, second in (
         pair.partition("-")
-        for pair in _words(
+        for pair in _split(
             "FIT101-MV101 FIT101-LIT101 MV101-LIT101 MV101-P101 LIT101-P101 LIT101-P102 P101-P102 P101-FIT201 "
             "P102-FIT201 FIT201-AIT201 FIT201-AIT202 FIT201-AIT203 FIT201-MV201 FIT201-P201 FIT201-P203 FIT201-P205 "
             "P201-AIT201 P202-AIT201 P203-AIT202 P204-AIT202 P205-AIT203 P206-AIT203 P201-P202 P203-P204 P205-P206 "
@@ -127,8 +129,8 @@ EDGES: Final = tuple(
     )
 )
 
-# The plant as it is drawn: water runs from left to right along y = 0, standby pumps and dosing below it, analysers
-# above it; the backwash of stage 6 comes back above stage 3.
+# The positions of the tags in drawings. Water runs from left to right along y = 0. Standby pumps and dosing pumps are
+# below that line, analysers above it. The valve MV301, where the backwash from stage 6 enters, is above stage 3.
 POSITIONS: Final = MappingProxyType(
     {
         **{"MV101": (0.0, 0.0), "FIT101": (1.0, 1.0), "LIT101": (2.0, 0.0), "P101": (3.0, 0.0), "P102": (3.0, -1.0)},

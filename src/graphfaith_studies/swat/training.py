@@ -1,7 +1,7 @@
-"""Training with early stopping on held-out normal data, and a checkpoint after every epoch to go on from.
+"""Training with early stopping on held-out normal data, and with a checkpoint after every epoch.
 
-An epoch depends on the seed and its own number alone, so that a training that was stopped ends with the same weights,
-bit for bit, as one that was not.
+The random numbers of an epoch depend only on the seed and the number of the epoch. A training that was stopped and
+resumed therefore ends with exactly the same weights as a training without a stop.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from graphfaith._base.files import read_file, write_file
 from .series import Windows
 
 _KEY: Final = "graphfaith"
-_CHUNK: Final = 4096  # windows at a time where there is nothing to learn
+_CHUNK: Final = 4096  # windows that are forecast at a time outside of training
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to train. ``patience`` epochs without a lower error on held-out data end it."""
+    """The settings of a training, which ends after ``patience`` epochs without a lower error on held-out data."""
 
     epochs: int = 12
     patience: int = 4
@@ -48,7 +48,7 @@ class Plan:
 
 @dataclass
 class State:
-    """Where a training is: ``errors`` [epochs so far] on held-out data, and the weights with the lowest."""
+    """The state of a training: ``errors`` on held-out data, one per epoch, and the weights with the lowest error."""
 
     errors: list[float]
     best: dict[str, Tensor]
@@ -62,21 +62,22 @@ def train(
     checkpoint: Path | None = None,
     each: Callable[[int, float], None] | None = None,
 ) -> list[float]:
-    """Minimise the mean square error; returns that on ``held_out`` after each epoch, and leaves the best weights.
+    """Train ``model`` to minimise the mean square error, and return the error on ``held_out`` after each epoch.
 
-    ``model`` has a ``forecast`` of [S, 51] readings from windows [S, 51, 5].
-    ``checkpoint``, a .safetensors file, is written after each epoch and gone on from if it is there: its data and plan
-    have to be these. ``each`` is told of every epoch and its error as a share of persistence's.
+    The model gets the weights with the lowest error. It must have a method ``forecast`` that returns readings [S, 51]
+    for windows [S, 51, 5]. ``checkpoint`` is a .safetensors file, which is written after each epoch. If it exists, the
+    training resumes from it; its model, plan and data must be the same. ``each`` is called after every epoch with the
+    number of the epoch and the error divided by the error of persistence.
     """
     optimiser = torch.optim.Adam(model.parameters(), lr=plan.learning_rate)
-    marks = _marks(model, data, held_out, plan)
+    marks = _marks_of(model, data, held_out, plan)
     state = State([], {})
     if checkpoint is not None and checkpoint.exists():
-        state = _read(checkpoint, model, optimiser, marks)
+        state = _read_checkpoint(checkpoint, model, optimiser, marks)
     persistence = held_out.persistence_error()
-    while len(state.errors) < plan.epochs and not _tired(state.errors, plan.patience):
+    while len(state.errors) < plan.epochs and not _has_stalled(state.errors, plan.patience):
         epoch = len(state.errors)
-        for group in optimiser.param_groups:  # half a cosine down to a tenth
+        for group in optimiser.param_groups:  # The learning rate falls along half a cosine towards a tenth.
             group["lr"] = plan.learning_rate * (0.55 + 0.45 * _cosine(epoch / plan.epochs))
         model.train()
         order = torch.randperm(len(data), generator=torch.Generator().manual_seed(plan.seed * 1_000_003 + epoch))
@@ -87,12 +88,12 @@ def train(
             optimiser.step()
         error = error_of(model, held_out)
         if not error < float("inf"):
-            raise ModelError(f"epoch {epoch + 1} of the training gave an error that is no number: lower learning_rate")
+            raise ModelError(f"the error after epoch {epoch + 1} is not a finite number; use a lower learning_rate")
         if not state.errors or error < min(state.errors):
             state.best = {name: value.detach().clone() for name, value in model.state_dict().items()}
         state.errors.append(error)
         if checkpoint is not None:
-            _write(checkpoint, model, optimiser, state, marks)
+            _write_checkpoint(checkpoint, model, optimiser, state, marks)
         if each is not None:
             each(epoch + 1, error / persistence)
     model.load_state_dict(state.best)
@@ -100,36 +101,36 @@ def train(
     return state.errors
 
 
-def forecasts(model: nn.Module, windows: Windows) -> Tensor:
-    """[n, 51] what the model expected at every step."""
+def forecast_all(model: nn.Module, windows: Windows) -> Tensor:
+    """Return the forecasts [n, 51] of the model for all windows."""
     model.eval()
     with torch.no_grad():
         return torch.cat([_forecast(model, x) for x in windows.x.split(_CHUNK)])  # type: ignore[no-untyped-call]
 
 
 def error_of(model: nn.Module, windows: Windows) -> float:
-    """The mean square error over tags and steps."""
-    return float((forecasts(model, windows) - windows.y).double().square().mean())
+    """Return the mean square error of the forecasts over tags and steps."""
+    return float((forecast_all(model, windows) - windows.y).double().square().mean())
 
 
 def _forecast(model: Any, x: Tensor) -> Tensor:
-    found: Tensor = model.forecast(x)
-    return found
+    forecast: Tensor = model.forecast(x)
+    return forecast
 
 
 def _cosine(share: float) -> float:
     return float(torch.cos(torch.tensor(torch.pi * share)))
 
 
-def _tired(errors: list[float], patience: int) -> bool:
+def _has_stalled(errors: list[float], patience: int) -> bool:
     return len(errors) > patience and min(errors[-patience:]) > min(errors[:-patience])
 
 
 # Checkpoints ------------------------------------------------------------------------------------------------------
 
 
-def _marks(model: nn.Module, data: Windows, held_out: Windows, plan: Plan) -> dict[str, Any]:
-    """What a checkpoint has to have in common with the training that goes on from it."""
+def _marks_of(model: nn.Module, data: Windows, held_out: Windows, plan: Plan) -> dict[str, Any]:
+    """Return the properties that a checkpoint and the training that resumes from it must share."""
     return {
         "model": type(model).__name__,
         "plan": asdict(plan),
@@ -139,31 +140,38 @@ def _marks(model: nn.Module, data: Windows, held_out: Windows, plan: Plan) -> di
     }
 
 
-def _write(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, state: State, marks: dict[str, Any]) -> None:
+def _write_checkpoint(
+    path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, state: State, marks: dict[str, Any]
+) -> None:
     tensors = {f"now.{name}": value for name, value in model.state_dict().items()}
     tensors |= {f"best.{name}": value for name, value in state.best.items()}
     for number, values in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{number}.{name}": value for name, value in values.items()}
     text = json.dumps({**marks, "errors": state.errors}, allow_nan=False)
-    # Weights share no memory in a file.
+    # safetensors refuses tensors that share memory, so that each tensor is copied.
     write_file(
         path, safetensors.torch.save({key: value.detach().clone() for key, value in tensors.items()}, {_KEY: text})
     )
 
 
-def _read(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, marks: dict[str, Any]) -> State:
-    """Put model and optimiser where the checkpoint left them."""
-    content = read_file(path, "cannot go on from")
+def _read_checkpoint(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, marks: dict[str, Any]) -> State:
+    """Load the checkpoint into the model and the optimiser, and return the state of the training."""
+    content = read_file(path, "cannot resume from")
     try:
         tensors = safetensors.torch.load(content)
         header = json.loads(content[8 : 8 + struct.unpack("<Q", content[:8])[0]])
-        found = json.loads(header["__metadata__"][_KEY])
-        errors = [float(error) for error in found["errors"]]
+        metadata = json.loads(header["__metadata__"][_KEY])
+        errors = [float(error) for error in metadata["errors"]]
     except (SafetensorError, KeyError, TypeError, ValueError, struct.error) as error:
-        raise DataError(f"cannot go on from '{path}': it is no checkpoint of a training; remove it") from error
+        raise DataError(
+            f"cannot resume from '{path}': it is not a checkpoint of a training; remove the file"
+        ) from error
     for name, mark in json.loads(json.dumps(marks)).items():
-        if found.get(name) != mark:
-            raise DataError(f"cannot go on from '{path}': it is of another {name}; remove it, or use another folder")
+        if metadata.get(name) != mark:
+            raise DataError(
+                f"cannot resume from '{path}': its {name} is not the {name} of this training; "
+                "remove the file, or use another folder"
+            )
     now = {key[4:]: value for key, value in tensors.items() if key.startswith("now.")}
     best = {key[5:]: value for key, value in tensors.items() if key.startswith("best.")}
     moments: dict[int, dict[str, Tensor]] = {}
@@ -175,5 +183,5 @@ def _read(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, marks:
         model.load_state_dict(now)
         optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
     except (RuntimeError, ValueError, KeyError) as error:
-        raise DataError(f"cannot go on from '{path}': its weights are not those of this model; remove it") from error
+        raise DataError(f"cannot resume from '{path}': its weights do not fit this model; remove the file") from error
     return State(errors, best)

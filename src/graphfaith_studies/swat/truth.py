@@ -1,7 +1,8 @@
-"""Which tags were attacked when: a small CSV file beside the recordings, for what their labels do not say.
+"""The file of attacked tags: a small CSV file that adds to the labels of a recording which tags were attacked.
 
-Its columns are ``attack`` (a number), ``start`` and ``stop`` (the first and last second), and ``tags`` (with spaces).
-`graphfaith swat simulate` writes one; who holds genuine files can write theirs from the list that came with them.
+Its columns are ``attack`` (a number), ``start`` and ``stop`` (the first and last second), and ``tags`` (separated by
+spaces). `graphfaith swat simulate` writes such a file. Users of the genuine recordings can write it themselves from
+the list of attacks that belongs to them.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ COLUMNS: Final = ("attack", "start", "stop", "tags")
 
 
 @dataclass(frozen=True)
-class Known:
-    """An attack that is known: its number, its first and last second, and the tags."""
+class KnownAttack:
+    """One row of the file: the number of an attack, its first and last second, and the columns of its tags."""
 
     number: int
     start: np.datetime64
@@ -37,7 +38,7 @@ class Known:
 
 
 def write_truth(run: Run, path: str | os.PathLike[str]) -> None:
-    """Write which tags of a simulation were attacked when."""
+    """Write the attacks of a simulation and their tags to a ``.csv`` file."""
     target = check_output(path, (".csv",))
     lines = [",".join(COLUMNS)]
     for number in dict.fromkeys(run.attack_id[run.attack_id > 0].tolist()):
@@ -47,8 +48,8 @@ def write_truth(run: Run, path: str | os.PathLike[str]) -> None:
     write_file(target, ("\n".join(lines) + "\n").encode())
 
 
-def read_truth(path: Path) -> list[Known]:
-    """Read what `write_truth` writes, or a user wrote; a mistake is an error with its row and column."""
+def read_truth(path: Path) -> list[KnownAttack]:
+    """Read a file in the format of `write_truth`; an error message names the row and the column of a mistake."""
     try:
         text = read_file(path, "cannot read").decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -56,19 +57,23 @@ def read_truth(path: Path) -> list[Known]:
     rows = csv.DictReader(io.StringIO(text), skipinitialspace=True)
     missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
     if missing:
-        raise DataError(f"cannot read '{path}': it has no column '{missing[0]}'; it needs {', '.join(COLUMNS)}")
-    found = []
+        raise DataError(
+            f"cannot read '{path}': it has no column '{missing[0]}'; it needs the columns {', '.join(COLUMNS)}"
+        )
+    attacks = []
     for number, row in enumerate(rows, 2):
-        found.append(_known(row, f"cannot read '{path}', row {number}"))
-    if not found:
-        raise DataError(f"cannot read '{path}': it names no attack")
-    return found
+        attacks.append(_parse_row(row, f"cannot read '{path}', row {number}"))
+    if not attacks:
+        raise DataError(f"cannot read '{path}': it has no row with an attack")
+    return attacks
 
 
-def _known(row: dict[str, str | None], where: str) -> Known:
+def _parse_row(row: dict[str, str | None], where: str) -> KnownAttack:
     cells = {name: (row[name] or "").strip() for name in COLUMNS}
     if not cells["attack"].isdecimal() or int(cells["attack"]) < 1:
-        raise DataError(f"{where}, column attack: '{cells['attack']}' is no number of an attack, from 1")
+        raise DataError(
+            f"{where}, column attack: '{cells['attack']}' is not the number of an attack; numbers begin with 1"
+        )
     times: list[np.datetime64] = []
     for name in ("start", "stop"):
         try:
@@ -76,32 +81,35 @@ def _known(row: dict[str, str | None], where: str) -> Known:
         except ValueError:
             times.append(np.datetime64("NaT"))
         if np.isnat(times[-1]):
-            raise DataError(f"{where}, column {name}: '{cells[name]}' is no time such as 2015-12-28T10:29:14")
+            raise DataError(f"{where}, column {name}: '{cells[name]}' is not a time such as 2015-12-28T10:29:14")
     if times[1] < times[0]:
-        raise DataError(f"{where}, column stop: it is before the start")
+        raise DataError(f"{where}, column stop: the time is before the start")
     tags = cells["tags"].split()
     if not tags:
-        raise DataError(f"{where}, column tags: it names none")
+        raise DataError(f"{where}, column tags: the cell is empty; name at least one tag")
     try:
-        return Known(int(cells["attack"]), times[0], times[1], tuple(column(tag) for tag in tags))
+        return KnownAttack(int(cells["attack"]), times[0], times[1], tuple(column(tag) for tag in tags))
     except InputError as error:
         raise DataError(f"{where}, column tags: {error}") from error
 
 
-def with_truth(series: Series, known: Sequence[Known]) -> Series:
-    """The series with the numbers and the tags of its attacks; its own labels stay.
+def add_truth(series: Series, known: Sequence[KnownAttack]) -> Series:
+    """Return the series with the numbers and the tags of its attacks; the labels of the series stay unchanged.
 
-    A step under attack belongs to the attack that it falls in, or else, at the edges, to the nearest; if that is more
-    than two minutes away, the two files do not belong together.
+    A step that is labelled as attacked belongs to the attack during which it happened, or to the nearest attack. If
+    the nearest attack is more than two minutes away, the two files do not belong together, and this is an error.
     """
     attacked = np.zeros((len(series), NUM_TAGS), dtype=bool)
     numbers = np.zeros(len(series), dtype=np.int64)
     middle = series.times + np.timedelta64(STEP // 2, "s")
     for step in np.flatnonzero(series.labels):
-        away = [max((one.start - middle[step]), (middle[step] - one.stop)) / np.timedelta64(1, "s") for one in known]
-        nearest = int(np.argmin(away))
-        if away[nearest] > 120:
-            raise DataError(f"the rows at {series.times[step]} are labelled as an attack, but the truth has none there")
+        now = middle[step]
+        seconds = [max(attack.start - now, now - attack.stop) / np.timedelta64(1, "s") for attack in known]
+        nearest = int(np.argmin(seconds))
+        if seconds[nearest] > 120:
+            raise DataError(
+                f"the rows at {series.times[step]} are labelled as an attack, but the truth file has no attack then"
+            )
         numbers[step] = known[nearest].number
         attacked[step, list(known[nearest].tags)] = True
     return replace(series, attacked=attacked, attack_id=numbers)

@@ -1,4 +1,4 @@
-"""Tags and alarms in plain words, for who runs the plant."""
+"""Tags and readings in plain words, for the operators of the plant."""
 
 from __future__ import annotations
 
@@ -31,42 +31,44 @@ _STATES: Final = {
 }
 
 
-def kind(tag: str) -> str:
-    """The letters of a tag.
+def kind_of(tag: str) -> str:
+    """Return the letters of a tag, which name its kind.
 
-    >>> kind("DPIT301")
+    >>> kind_of("DPIT301")
     'DPIT'
     """
     return tag.rstrip("0123456789")
 
 
-def described(tag: str) -> str:
-    """A tag with what it is.
+def describe(tag: str) -> str:
+    """Return a tag with its kind and its stage.
 
-    >>> described("FIT401")
+    >>> describe("FIT401")
     'FIT401 (flow, dechlorination)'
     """
-    return f"{tag} ({_KINDS[kind(tag)][0]}, {STAGES[stage(tag) - 1]})"
+    return f"{tag} ({_KINDS[kind_of(tag)][0]}, {STAGES[stage(tag) - 1]})"
 
 
-def reading(tag: str, value: float) -> str:
-    """A reading with its unit, or the state of an actuator.
+def format_reading(tag: str, value: float) -> str:
+    """Return a reading with its unit, or the state of an actuator.
 
-    >>> reading("FIT401", 1.7134), reading("LIT301", 1210.4), reading("P102", 2.0), reading("P101", 1.4)
-    ('1.71 m³/h', '1210 mm', 'on', '1.40')
+    >>> format_reading("FIT401", 1.7134), format_reading("LIT301", 1210.4)
+    ('1.71 m³/h', '1210 mm')
+    >>> format_reading("P102", 2.0), format_reading("P101", 1.4)
+    ('on', '1.40')
     """
-    states = _STATES.get(kind(tag))
+    states = _STATES.get(kind_of(tag))
     if states is not None:
-        near = round(value)
-        return states[near] if abs(value - near) < 0.15 and near in states else f"{value:.2f}"
-    unit = _ANALYSERS.get(tag, _KINDS[kind(tag)][1])
-    return fixed(value) + (f" {unit}" if unit else "")
+        state = round(value)
+        return states[state] if abs(value - state) < 0.15 and state in states else f"{value:.2f}"
+    unit = _ANALYSERS.get(tag, _KINDS[kind_of(tag)][1])
+    return format_number(value) + (f" {unit}" if unit else "")
 
 
-def fixed(value: float) -> str:
-    """A number of three figures or more, without an exponent.
+def format_number(value: float) -> str:
+    """Return a number with three or more figures and without an exponent.
 
-    >>> fixed(0.0123), fixed(8.414), fixed(1210.4), fixed(-25.0)
+    >>> format_number(0.0123), format_number(8.414), format_number(1210.4), format_number(-25.0)
     ('0.0123', '8.41', '1210', '-25.0')
     """
     size = abs(value)
@@ -75,33 +77,33 @@ def fixed(value: float) -> str:
     return f"{value:.{2 if size < 10 else 1 if size < 100 else 0}f}"
 
 
-def told(tag: str, actual: float, expected: float) -> tuple[str, str]:
-    """A reading and what was expected; as numbers, if in words they are the same.
+def format_pair(tag: str, actual: float, expected: float) -> tuple[str, str]:
+    """Return a reading and its forecast as text; as numbers if they would be equal in words.
 
-    >>> told("P102", 2.0, 1.02), told("P401", 1.0, 1.08)
+    >>> format_pair("P102", 2.0, 1.02), format_pair("P401", 1.0, 1.08)
     (('on', 'off'), ('1.00', '1.08'))
     """
-    words = reading(tag, actual), reading(tag, expected)
+    words = format_reading(tag, actual), format_reading(tag, expected)
     return words if words[0] != words[1] else (f"{actual:.2f}", f"{expected:.2f}")
 
 
-def mismatch(tag: str, actual: float, expected: float) -> str:
-    """What is wrong with a tag, as a heading.
+def describe_mismatch(tag: str, actual: float, expected: float) -> str:
+    """Return a heading that says how the reading of a tag differs from its forecast.
 
-    >>> mismatch("FIT401", 0.0, 1.7), mismatch("P102", 2.0, 1.0), mismatch("P401", 1.0, 1.08)
+    >>> describe_mismatch("FIT401", 0.0, 1.7), describe_mismatch("P102", 2.0, 1.0), describe_mismatch("P401", 1.0, 1.08)
     ('FIT401 too low', 'P102 on, off expected', 'P401 not as expected')
     """
-    if kind(tag) not in _STATES:
+    if kind_of(tag) not in _STATES:
         return f"{tag} too {'high' if actual > expected else 'low'}"
-    words = reading(tag, actual), reading(tag, expected)
+    words = format_reading(tag, actual), format_reading(tag, expected)
     same = words[0] == words[1] or not words[1].isalpha()
     return f"{tag} not as expected" if same else f"{tag} {words[0]}, {words[1]} expected"
 
 
-def listed(names: list[str]) -> str:
-    """Names in a sentence.
+def join_names(names: list[str]) -> str:
+    """Join names for use in a sentence.
 
-    >>> listed(["a", "b", "c"])
+    >>> join_names(["a", "b", "c"])
     'a, b and c'
     """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "nothing"

@@ -1,4 +1,4 @@
-"""The rows of an xlsx file, one at a time: a week of seconds does not fit into memory as a workbook."""
+"""Rows of an xlsx file, read one at a time, because a workbook with a week of seconds does not fit into memory."""
 
 from __future__ import annotations
 
@@ -10,35 +10,40 @@ from typing import Any
 from graphfaith._base.errors import DataError, UnsupportedError, said
 
 
-def workbook_rows(path: Path) -> tuple[int | None, Iterator[Sequence[Any]]]:
-    """How many rows the first sheet says it has, if it does, and its rows: numbers, texts, times and None."""
+def read_workbook(path: Path) -> tuple[int | None, Iterator[Sequence[Any]]]:
+    """Return the number of rows that the first sheet declares, if any, and an iterator over its rows.
+
+    A cell is a number, a text, a time or None.
+    """
     try:
         from openpyxl import load_workbook
     except ImportError as error:
         raise UnsupportedError(
-            f"cannot load '{path}': xlsx files need openpyxl: pip install 'graphfaith[studies]', or save the sheet as CSV"
+            f"cannot load '{path}': xlsx files need openpyxl; run pip install 'graphfaith[studies]', "
+            "or save the sheet as CSV"
         ) from error
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about styles, which are not read
+            warnings.simplefilter("ignore")  # openpyxl warns about styles, which are not read here.
             book = load_workbook(path, read_only=True, data_only=True)
         sheet = book.worksheets[0]
         total = sheet.max_row
-        sheet.reset_dimensions()  # some programs write a wrong size, and cells beyond it would be lost
+        # Some programs write a wrong size of the sheet, and openpyxl would ignore the cells outside of it.
+        sheet.reset_dimensions()
     except Exception as error:
-        raise _damaged(path, error) from error
-    return total, _rows(path, book, sheet)
+        raise _damage_error(path, error) from error
+    return total, _read_rows(path, book, sheet)
 
 
-def _rows(path: Path, book: Any, sheet: Any) -> Iterator[Sequence[Any]]:
+def _read_rows(path: Path, book: Any, sheet: Any) -> Iterator[Sequence[Any]]:
     rows = sheet.iter_rows(values_only=True)
     try:
         while True:
-            # Whatever a damaged file makes zlib, the XML parser or openpyxl say in here, it is a damaged file.
+            # A damaged file can make zlib, the XML parser or openpyxl raise many kinds of exceptions.
             try:
                 row = next(rows, None)
             except Exception as error:
-                raise _damaged(path, error) from error
+                raise _damage_error(path, error) from error
             if row is None:
                 return
             yield row
@@ -46,5 +51,5 @@ def _rows(path: Path, book: Any, sheet: Any) -> Iterator[Sequence[Any]]:
         book.close()
 
 
-def _damaged(path: Path, error: Exception) -> DataError:
-    return DataError(f"cannot load '{path}': it is no xlsx file, or a damaged one ({said(error)[:160]})")
+def _damage_error(path: Path, error: Exception) -> DataError:
+    return DataError(f"cannot load '{path}': it is not an xlsx file, or it is damaged ({said(error)[:160]})")

@@ -1,4 +1,4 @@
-"""Models of graphs, forecasts and links compute what they say, learn their task, and are decided by their seed."""
+"""Test that the showcase models compute their equations, learn their tasks, and depend on their seed alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from graphfaith_studies.showcase import (
     trained_link_predictor,
     trained_motif_classifier,
 )
-from graphfaith_studies.showcase.links import _unlinked_pairs
+from graphfaith_studies.showcase.links import _draw_unlinked_pairs
 from graphfaith_studies.showcase.motifs import POOLINGS
 from graphfaith_studies.showcase.training import descend, seeded
 
@@ -42,7 +42,7 @@ def weights_of(model) -> torch.Tensor:
 
 
 def dense(edge_index, edge_weight, num_nodes) -> torch.Tensor:
-    """A with messages from source to target."""
+    """Return A as a dense matrix; row i holds the weights of the messages to node i."""
     adjacency = torch.zeros(num_nodes, num_nodes)
     adjacency[edge_index[1], edge_index[0]] = edge_weight
     return adjacency
@@ -54,7 +54,7 @@ def dense_conv(conv, adjacency, x):
 
 @pytest.fixture(scope="module")
 def communities() -> Data:
-    """Nine groups of 10 nodes, dense inside and nearly apart, with features that tell the groups."""
+    """Return nine groups of 10 nodes with many edges inside, few edges between, and features that show the group."""
     generator = torch.Generator().manual_seed(0)
     group = torch.arange(90) // 10
     chance = torch.where(group[:, None] == group, 0.7, 0.005)
@@ -94,7 +94,7 @@ class TestMotifClassifier:
         torch.testing.assert_close(model(graph.x, graph.edge_index, weight), model.readout(pooled)[None])
 
     @pytest.mark.parametrize("pooling", POOLINGS)
-    def test_a_batch_gives_each_graph_what_it_gets_alone(self, pooling):
+    def test_a_batch_gives_the_same_logits_as_single_graphs(self, pooling):
         with seeded(0):
             model = MotifClassifier(pooling=pooling)
         graphs = ba_2motifs(6)
@@ -141,7 +141,7 @@ class TestAdvection:
         near = (torch.cdist(process.pos, process.pos) < 0.2).sum() - 60
         assert 2 * process.edge_index.size(1) == near > 200
 
-    def test_what_is_not_expected_is_white_noise(self):
+    def test_the_rest_is_white_noise(self):
         process = advection(num_steps=1000)
         x, y = process.windows(range(process.num_steps))
         assert x.dtype == y.dtype == torch.float
@@ -150,9 +150,9 @@ class TestAdvection:
         assert rest.std().item() == pytest.approx(NOISE, rel=0.02)
         assert abs(rest.mean().item()) < 0.002
         assert abs((rest[1:] * rest[:-1]).mean().item()) < 0.02 * NOISE**2
-        # Nothing of what is expected is left: a slope of 0 with a standard error below 0.001.
+        # The rest does not depend on the expected value: the slope is 0, with a standard error below 0.001.
         assert abs((rest * mean).sum() / mean.square().sum()) < 0.005
-        # The signal is not mostly that noise.
+        # The signal is clearly larger than the noise.
         assert process.values.std() > 3 * NOISE
 
     def test_step_is_the_row_after_its_window(self):
@@ -191,16 +191,16 @@ class TestAdvection:
         others[source[causes]] = others[node] = False
         assert bool((dx[others] == 0).all())
 
-    def test_seed_decides_and_global_state_is_left_alone(self):
+    def test_seed_determines_the_result_and_global_state_is_unchanged(self):
         torch.manual_seed(0)
         before = random_state()
-        one = advection(num_steps=20, seed=3)
+        first = advection(num_steps=20, seed=3)
         assert random_state() == before
         torch.manual_seed(1)
         again, other = advection(num_steps=20, seed=3), advection(num_steps=20, seed=4)
-        assert torch.equal(one.values, again.values)
-        assert torch.equal(one.edge_index, again.edge_index)
-        assert not torch.equal(one.pos, other.pos)
+        assert torch.equal(first.values, again.values)
+        assert torch.equal(first.edge_index, again.edge_index)
+        assert not torch.equal(first.pos, other.pos)
 
     @pytest.mark.parametrize("wrong", [{"num_nodes": 0}, {"num_steps": 0}, {"seed": -1}])
     def test_wrong_arguments_are_refused(self, wrong):
@@ -216,9 +216,9 @@ class TestForecaster:
         adjacency = dense(data.edge_index, weight, 60)
         h1 = dense_conv(model.conv1, adjacency, data.x).tanh()
         h2 = dense_conv(model.conv2, adjacency, h1).tanh()
-        found = model(data.x, data.edge_index, weight)
-        assert found.shape == (60, 1)
-        torch.testing.assert_close(found, model.readout(torch.cat([data.x, h1, h2], dim=1)))
+        forecast = model(data.x, data.edge_index, weight)
+        assert forecast.shape == (60, 1)
+        torch.testing.assert_close(forecast, model.readout(torch.cat([data.x, h1, h2], dim=1)))
 
     def test_many_steps_at_once_are_the_steps_one_by_one(self, forecaster):
         process = forecaster.process
@@ -254,11 +254,11 @@ class TestForecaster:
                 weight = torch.ones(data.num_edges, requires_grad=True)
                 forecast = forecaster.model(data.x, data.edge_index, weight)[node, 0]
                 law = expected(data.x, data.edge_index, weight)[node, 0]
-                found, right = (torch.autograd.grad(value, weight)[0] for value in (forecast, law))
+                learnt, right = (torch.autograd.grad(value, weight)[0] for value in (forecast, law))
                 causes = process.causes(node)
                 true += right.square().sum().item()
-                off += (found - right)[causes].square().sum().item()
-                beyond += found[~causes].square().sum().item()
+                off += (learnt - right)[causes].square().sum().item()
+                beyond += learnt[~causes].square().sum().item()
         assert off < 0.1 * true
         assert beyond < 0.03 * true
 
@@ -273,14 +273,14 @@ class TestLinkPredictor:
             model, weight = LinkPredictor(9).eval(), torch.rand(communities.num_edges)
         pairs = torch.tensor([[0, 5, 80], [1, 50, 3]])
         code = model.encoder(communities.x, communities.edge_index, weight)
-        found = model(communities.x, communities.edge_index, weight, pairs)
-        torch.testing.assert_close(found, torch.stack([code[i] @ code[j] for i, j in pairs.t()]))
+        logits = model(communities.x, communities.edge_index, weight, pairs)
+        torch.testing.assert_close(logits, torch.stack([code[i] @ code[j] for i, j in pairs.t()]))
         every = model(communities.x, communities.edge_index)
         named = model(communities.x, communities.edge_index, edge_label_index=communities.edge_index)
         assert torch.equal(every, named)
         assert every.shape == (communities.num_edges,)
 
-    def test_splits_hide_what_is_asked(self, communities):
+    def test_splits_hide_the_links_to_predict(self, communities):
         def links(pairs):
             return {(min(pair), max(pair)) for pair in pairs.t().tolist()}
 
@@ -304,26 +304,26 @@ class TestLinkPredictor:
             logits = predictor.model(test.x, test.edge_index, edge_label_index=test.edge_label_index)
         linked, unlinked = logits[test.edge_label == 1], logits[test.edge_label == 0]
         assert predictor.test_auc == pytest.approx((linked[:, None] > unlinked).double().mean().item(), abs=1e-6)
-        # An untrained model ranks the pairs too, as linked ends look alike, but calls nearly all of them linked.
+        # An untrained model also ranks the pairs well, because linked nodes have similar features. But it classifies
+        # nearly all pairs as linked.
         assert ((logits > 0) == test.edge_label.bool()).double().mean() > 0.7
 
-    def test_seed_decides_the_splits(self, communities):
-        found = []
+    def test_seed_determines_the_splits(self, communities):
+        splits = []
         for global_seed, seed in ((0, 3), (1, 3), (1, 4)):
             random.seed(global_seed)
             torch.manual_seed(global_seed)
             before = random_state()
-            found.append(split_links(communities, seed))
+            splits.append(split_links(communities, seed))
             assert random_state() == before
-        one, again, other = found
-        for part, same, different in zip(one, again, other, strict=True):
+        for part, same, different in zip(*splits, strict=True):
             assert torch.equal(part.edge_label_index, same.edge_label_index)
             assert not torch.equal(part.edge_label_index, different.edge_label_index)
 
-    def test_pairs_to_learn_from_are_unlinked_and_new_each_time(self, communities):
+    def test_training_pairs_are_unlinked_and_new_each_time(self, communities):
         train = split_links(communities).train
         with seeded(0):
-            first, second = _unlinked_pairs(train), _unlinked_pairs(train)
+            first, second = _draw_unlinked_pairs(train), _draw_unlinked_pairs(train)
         linked = set(map(tuple, train.edge_index.t().tolist()))
         for pairs in (first, second):
             assert not linked & set(map(tuple, pairs.t().tolist()))
@@ -333,9 +333,9 @@ class TestLinkPredictor:
 
     @needs_data
     def test_learns_cora(self):
-        found = trained_link_predictor()
-        assert found.test_auc > 0.9
-        assert found.links.train.edge_index.size(1) == pytest.approx(0.85 * 10556, abs=4)
+        trained = trained_link_predictor()
+        assert trained.test_auc > 0.9
+        assert trained.links.train.edge_index.size(1) == pytest.approx(0.85 * 10556, abs=4)
 
     def test_directed_and_small_graphs_are_refused(self, communities):
         with pytest.raises(InputError, match="directed"):
@@ -360,21 +360,21 @@ class TestTraining:
         ],
         ids=["motifs", "forecast", "links"],
     )
-    def test_seed_decides_and_global_state_is_left_alone(self, run, communities):
-        found = []
+    def test_seed_determines_the_result_and_global_state_is_unchanged(self, run, communities):
+        trained = []
         for global_seed in (0, 1):
             random.seed(global_seed)
             np.random.seed(global_seed)  # noqa: NPY002
             torch.manual_seed(global_seed)
             before = random_state()
-            found.append(run(communities, 5))
+            trained.append(run(communities, 5))
             assert random_state() == before
         other = run(communities, 6)
-        assert torch.equal(weights_of(found[0].model), weights_of(found[1].model))
-        assert not torch.equal(weights_of(found[0].model), weights_of(other.model))
-        assert (found[0].seed, other.seed) == (5, 6)
+        assert torch.equal(weights_of(trained[0].model), weights_of(trained[1].model))
+        assert not torch.equal(weights_of(trained[0].model), weights_of(other.model))
+        assert (trained[0].seed, other.seed) == (5, 6)
 
-    def test_state_is_left_alone_when_training_fails(self, communities):
+    def test_global_state_is_unchanged_when_training_fails(self, communities):
         before = random_state()
         with pytest.raises(InputError, match="epochs is 0"):
             trained_link_predictor(communities, epochs=0)
@@ -382,7 +382,7 @@ class TestTraining:
         with pytest.raises(InputError, match="seed is -1"):
             trained_forecaster(advection(num_steps=60), seed=-1)
 
-    def test_the_best_weights_are_kept_not_the_last(self):
+    def test_the_model_gets_the_best_weights_and_not_the_last(self):
         model = torch.nn.Linear(1, 1, bias=False)
         with torch.no_grad():
             model.weight.fill_(0.0)
@@ -394,7 +394,7 @@ class TestTraining:
             seen.append(model.weight.item())
             return (model.weight - 0.035).abs().sum()
 
-        # The loss goes on downhill for ever, past the best value.
+        # The loss has no minimum, so that the descent passes the best value and continues.
         descend(model, lambda: [-model.weight.sum()], validate, epochs=10, lr=0.01)
         assert len(seen) == 10
         assert seen[-1] > 0.09

@@ -1,4 +1,4 @@
-"""Attacks on the simulated plant: what they show, what they force, and that the plant reacts."""
+"""Test the attacks on the simulated plant: falsified readings, forced actuators, and the reaction of the plant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BY_NUMBER = {attack.number: attack for attack in ATTACKS}
 
 
 def attacked_by(attack, *, seed=0, seconds=None, after=600, patience=3600):
-    """A run with this attack alone; ``seconds`` instead of how long it takes otherwise."""
+    """Simulate a run with this attack alone; ``seconds`` replaces its duration."""
     if seconds is not None:
         attack = Attack(attack.number, attack.actions, seconds, attack.when)
     plan = Schedule((Planned(attack, REST),), patience=patience)
@@ -72,7 +72,7 @@ def test_attacks_begin_in_the_state_that_they_wait_for(campaign):
             assert reading(campaign, tag)[span.start - 1] == state, (span.attack.number, tag)
 
 
-def test_the_truth_says_which_tags_were_attacked_when(campaign):
+def test_the_run_records_which_tags_were_attacked_when(campaign):
     expected = np.zeros_like(campaign.attacked)
     for span in campaign.spans:
         for tag in span.attack.targets:
@@ -83,7 +83,7 @@ def test_the_truth_says_which_tags_were_attacked_when(campaign):
     assert np.array_equal(campaign.attack_id > 0, campaign.labels)
 
 
-def test_the_readings_show_what_the_attacks_show(campaign):
+def test_the_readings_are_those_of_the_attacks(campaign):
     for span in campaign.spans:
         for action in span.attack.actions:
             shown = reading(campaign, action.tag, span)
@@ -92,10 +92,10 @@ def test_the_readings_show_what_the_attacks_show(campaign):
             elif isinstance(action, Ramp):
                 assert np.allclose(np.diff(shown), action.rate)
             else:
-                assert (shown[8:] == action.state).all()  # a valve needs its time
+                assert (shown[8:] == action.state).all()  # a valve needs some seconds to move
 
 
-def test_a_schedule_is_a_matter_of_its_seed():
+def test_the_seed_determines_the_schedule():
     assert Schedule.of(seed=1) == Schedule.of(seed=1)
     assert Schedule.of(seed=1) != Schedule.of(seed=2)
 
@@ -119,7 +119,9 @@ def test_the_plant_recovers_from_all_of_them(campaign):
 def test_a_reading_that_was_not_attacked_changes(attack, seed, untouched_by_seed):
     untouched = untouched_by_seed[seed]
     run, span = attacked_by(attack, seed=seed, seconds=min(attack.seconds, 3600), after=0)
-    assert np.array_equal(run.readings[: span.start], untouched.readings[: span.start])  # the same plant until then
+    assert np.array_equal(
+        run.readings[: span.start], untouched.readings[: span.start]
+    )  # the runs are equal before the attack
     change = np.abs(run.readings[span.start : span.stop] - untouched.readings[span.start : span.stop])
     beyond_noise = (change > np.maximum(6 * SIGMA, 1e-9)).sum(axis=0)
     beyond_noise[[column(tag) for tag in attack.targets]] = 0
@@ -128,7 +130,7 @@ def test_a_reading_that_was_not_attacked_changes(attack, seed, untouched_by_seed
 
 def test_high_pressure_starts_backwash_after_backwash(untouched):
     run, span = attacked_by(BY_NUMBER[8])
-    washing, usual = (reading(one, "P602", span) == 2 for one in (run, untouched))
+    washing, usual = (reading(recording, "P602", span) == 2 for recording in (run, untouched))
     assert (np.diff(washing.astype(int)) == 1).sum() >= 3
     assert (np.diff(usual.astype(int)) == 1).sum() <= 1
     assert reading(run, "FIT601", span).max() > 1.5
@@ -141,7 +143,7 @@ def test_no_flow_trips_the_lamp_and_the_pumps(number):
         assert reading(run, tag)[span.start - 1] == 2
         assert (reading(run, tag, span)[within : within + 60] == 1).all()
     assert reading(run, "PIT501", span)[100] < 60
-    assert (reading(run, "P501")[span.stop + 200 :] == 2).all()  # and they come back
+    assert (reading(run, "P501")[span.stop + 200 :] == 2).all()  # they run again after the attack
 
 
 def test_the_standby_pump_takes_over_unless_it_is_attacked_too():
@@ -174,7 +176,7 @@ def test_a_blocked_backwash_leaves_the_fouling():
     assert np.median(reading(run, "DPIT301")[later]) > np.median(reading(free, "DPIT301")[later]) + 1.0
 
 
-def test_a_blocked_drain_leaves_some_of_it_and_holds_the_sequence_up():
+def test_a_blocked_drain_leaves_some_fouling_and_delays_the_sequence():
     run, span = attacked_by(BY_NUMBER[13])
     free = attacked_by(Attack(99, (Hold("AIT401", 148.0),), 420, BY_NUMBER[13].when))[0]
     later = slice(span.start + 330, span.stop)
@@ -182,14 +184,14 @@ def test_a_blocked_drain_leaves_some_of_it_and_holds_the_sequence_up():
     assert (reading(run, "MV303", span) == 2).sum() > (reading(free, "MV303", span) == 2).sum() + 30
 
 
-def test_an_actuator_is_free_again_when_the_attack_is_over():
+def test_an_actuator_follows_the_plc_again_after_the_attack():
     run, span = attacked_by(Attack(99, (Force("P601", 2), Force("P301", 2)), 60))
     for tag in ("P601", "P301"):
         assert (reading(run, tag, span) == 2).all()
         assert (reading(run, tag)[span.stop :] == 1).all()
 
 
-def test_attacks_on_what_no_plc_reads_change_nothing_else(untouched):
+def test_attacks_on_sensors_that_no_plc_reads_change_nothing_else(untouched):
     run, span = attacked_by(Attack(99, (Hold("AIT401", 0.0), Hold("PIT502", 9.0)), 600), after=0)
     differs = (run.readings != untouched.readings[: len(run)]).any(axis=0)
     assert {TAGS[place] for place in np.flatnonzero(differs)} == {"AIT401", "PIT502"}
@@ -240,13 +242,13 @@ def test_an_attack_is_cut_at_the_end_of_the_run():
         (lambda: Attack(0, (Force("P101", 1),), 10), "the number of an attack must be"),
         (lambda: Attack(1, (), 10), "attack 1 does nothing"),
         (lambda: Attack(1, (Force("P101", 1),), 0), "the seconds of attack 1 must be"),
-        (lambda: Attack(1, (Force("P101", 1), Force("P101", 2)), 10), "two things to one tag"),
+        (lambda: Attack(1, (Force("P101", 1), Force("P101", 2)), 10), "two actions for the same tag"),
         (lambda: Attack(1, (Force("P101", 1),), 10, {"LIT101": 500}), "it can only wait for an actuator"),
         (lambda: Planned(ATTACKS[0], 0), "the rest before attack 1 must be"),
         (lambda: Schedule(()), "needs at least one attack"),
         (lambda: Schedule.of(seed=-1), "seed must be"),
     ],
 )
-def test_attacks_that_make_no_sense(make, what):
+def test_impossible_attacks_are_refused(make, what):
     with pytest.raises(InputError, match=what):
         make()

@@ -1,4 +1,4 @@
-"""Files of recordings: the quirks of the genuine ones are read, and what is wrong is named by file, row and column."""
+"""Test the files of recordings: peculiarities are accepted, and errors name the file, the row and the column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from graphfaith_studies.swat import TAGS, Planned, Recording, Schedule, column, 
 from graphfaith_studies.swat.attacks import ATTACKS, Attack, Force
 
 STEPS = 400
-FIRST = 3  # the row of the file that has the first second, below banner and header
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +37,7 @@ def rewrite(path, lines):
 
 
 def edit(path, row, tag, text):
-    """Put a text into a cell of a file; ``row`` is counted from 1."""
+    """Write a text into a cell of a file; ``row`` is counted from 1."""
     lines = lines_of(path)
     cells = lines[row - 1].split(",")
     cells[{"Timestamp": 0, "Normal/Attack": 52}.get(tag, 0) or (column(tag) + 1 if tag in TAGS else 0)] = text
@@ -46,22 +45,22 @@ def edit(path, row, tag, text):
     return rewrite(path, lines)
 
 
-def same(found, run, digits=6e-7):
-    assert np.array_equal(found.times, run.times)
-    assert np.array_equal(found.labels, run.labels)
-    assert np.allclose(found.readings, run.readings, rtol=digits, atol=0)
+def same(recording, run, digits=6e-7):
+    assert np.array_equal(recording.times, run.times)
+    assert np.array_equal(recording.labels, run.labels)
+    assert np.allclose(recording.readings, run.readings, rtol=digits, atol=0)
     return True
 
 
-# What is written and read -----------------------------------------------------------------------------------------
+# Writing and reading ----------------------------------------------------------------------------------------------
 
 
 def test_what_was_written_is_read_again(run, file):
-    found = load(file, show=False)
-    assert same(found, run)
-    assert found.gaps == ()
-    assert len(found) == STEPS
-    assert found.seconds.tolist() == list(range(STEPS))
+    recording = load(file, show=False)
+    assert same(recording, run)
+    assert recording.gaps == ()
+    assert len(recording) == STEPS
+    assert recording.seconds.tolist() == list(range(STEPS))
 
 
 def test_the_file_has_the_quirks_of_the_genuine_ones(run, file):
@@ -149,12 +148,12 @@ def test_quirks_are_accepted(run, file, quirk):
 def test_missing_seconds_are_accepted_and_listed(run, file):
     lines = lines_of(file)
     del lines[2 + 50], lines[2 + 200 : 2 + 280]
-    found = load(rewrite(file, lines))
-    assert [tuple(gap) for gap in found.gaps] == [(50, 1), (200, 80)]
-    assert len(found) == STEPS - 81
-    rows = found.seconds  # aligned by time stamp
-    assert np.allclose(found.readings, run.readings[rows], rtol=1e-6, atol=0)
-    assert np.array_equal(found.labels, run.labels[rows])
+    recording = load(rewrite(file, lines))
+    assert [tuple(gap) for gap in recording.gaps] == [(50, 1), (200, 80)]
+    assert len(recording) == STEPS - 81
+    rows = recording.seconds  # aligned by time stamp
+    assert np.allclose(recording.readings, run.readings[rows], rtol=1e-6, atol=0)
+    assert np.array_equal(recording.labels, run.labels[rows])
 
 
 def test_a_long_gap_is_refused_unless_it_is_allowed(file):
@@ -175,26 +174,26 @@ def test_a_bar_is_shown_when_asked_for(file, capsys):
     assert capsys.readouterr().err == ""
 
 
-# What is wrong with a file ----------------------------------------------------------------------------------------
+# Errors in a file -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("tag", "text", "what"),
     [
-        ("LIT101", "full", "'full' is no number"),
-        ("FIT301", "", "an empty cell is no number"),
-        ("PIT503", "nan", "'nan' is no number"),
-        ("AIT202", "inf", "'inf' is no number"),
-        ("MV101", "7", "7 is no state"),
-        ("P603", "1.5", "1.5 is no state"),
+        ("LIT101", "full", "'full' is not a number"),
+        ("FIT301", "", "an empty cell is not a number"),
+        ("PIT503", "nan", "'nan' is not a number"),
+        ("AIT202", "inf", "'inf' is not a number"),
+        ("MV101", "7", "7 is not a state"),
+        ("P603", "1.5", "1.5 is not a state"),
         ("Normal/Attack", "Atack", "'Atack' is neither 'Normal' nor 'Attack'"),
         ("Normal/Attack", "", "an empty cell is neither"),
-        ("Timestamp", "noon", "'noon' is no time such as"),
-        ("Timestamp", " 02/28/2024 11:58:27 PM", "is no time such as"),
-        ("Timestamp", " 28/02/2024 13:58:27 PM", "is no time such as"),
-        ("Timestamp", " 28/02/2024 11:58:61 PM", "is no time such as"),
-        ("Timestamp", " 28/02/2024 11:58:26 PM", "2024-02-28 23:58:26 comes twice: row 9 has 2024-02-28 23:58:26"),
-        ("Timestamp", " 28/02/2024 11:58:21 PM", "time runs backwards to 2024-02-28 23:58:21: row 9 has"),
+        ("Timestamp", "noon", "'noon' is not a time such as"),
+        ("Timestamp", " 02/28/2024 11:58:27 PM", "is not a time such as"),
+        ("Timestamp", " 28/02/2024 13:58:27 PM", "is not a time such as"),
+        ("Timestamp", " 28/02/2024 11:58:61 PM", "is not a time such as"),
+        ("Timestamp", " 28/02/2024 11:58:26 PM", "2024-02-28 23:58:26 occurs twice: row 9 has 2024-02-28 23:58:26"),
+        ("Timestamp", " 28/02/2024 11:58:21 PM", "the time goes back to 2024-02-28 23:58:21: row 9 has"),
         ("Timestamp", " 29/02/2024 11:58:21 PM", "86394 seconds are missing before"),
     ],
 )
@@ -209,14 +208,14 @@ def test_a_wrong_cell_is_named(file, tag, text, what):
 def test_shuffled_rows_are_refused(file):
     lines = lines_of(file)
     lines[20], lines[21] = lines[21], lines[20]
-    with pytest.raises(DataError, match="row 22, column Timestamp: time runs backwards"):
+    with pytest.raises(DataError, match="row 22, column Timestamp: the time goes back"):
         load(rewrite(file, lines))
 
 
 def test_a_doubled_row_is_refused(file):
     lines = lines_of(file)
     lines.insert(21, lines[20])
-    with pytest.raises(DataError, match=r"row 22, column Timestamp: .* comes twice"):
+    with pytest.raises(DataError, match=r"row 22, column Timestamp: .* occurs twice"):
         load(rewrite(file, lines))
 
 
@@ -224,10 +223,10 @@ def test_a_doubled_row_is_refused(file):
     ("old", "new", "what"),
     [
         ("LIT301", "LIT302", "row 2, column LIT301: the header has no such column"),
-        ("LIT301", "LIT101", "row 2, column LIT101: the header names it twice"),
+        ("LIT301", "LIT101", "row 2, column LIT101: the header has this column twice"),
         ("Normal/Attack", "note", "row 2, column Normal/Attack: the header has no such column"),
         ("Timestamp", "t", "row 2, column Timestamp: the header has no such column"),
-        ("IT", "X", "column FIT101: the header has no such column and 24 more"),
+        ("IT", "X", "column FIT101: the header has no such column, and 24 more are missing"),
     ],
 )
 def test_a_wrong_header_is_named(file, old, new, what):
@@ -249,22 +248,24 @@ def test_decimal_commas_between_commas_are_refused(file):
     with pytest.raises(DataError, match="row 10, column"):
         load(rewrite(file, lines))
     lines[9] = lines[8].replace(":26 ", ":27 ") + ",9"
-    with pytest.raises(DataError, match="row 10, column Normal/Attack: the row goes on behind it: 54 cells"):
+    with pytest.raises(
+        DataError, match="row 10, column Normal/Attack: the row has more cells than the header: 54 cells"
+    ):
         load(rewrite(file, lines))
 
 
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"", "it is empty"),
+        (b"", "the file is empty"),
         (b"\n\n", "is a header"),
         (b"a,b\n" * 100, "none of its first 10 rows is a header"),
-        (b"\xff\xfe\x00\x01" * 50, "no CSV file in UTF-8"),
-        (b"FIT101,\xe9\n", "no CSV file in UTF-8"),
-        (b'FIT101,"x" y\n', "no CSV file in UTF-8"),
+        (b"\xff\xfe\x00\x01" * 50, "not a CSV file in UTF-8"),
+        (b"FIT101,\xe9\n", "not a CSV file in UTF-8"),
+        (b'FIT101,"x" y\n', "not a CSV file in UTF-8"),
     ],
 )
-def test_what_is_no_recording_is_refused(tmp_path, content, what):
+def test_other_files_are_refused(tmp_path, content, what):
     path = tmp_path / "odd.csv"
     path.write_bytes(content)
     with pytest.raises(DataError, match=what) as caught:
@@ -283,7 +284,7 @@ def test_files_that_are_not_there(tmp_path, file):
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(DataError, match="it is a folder"):
         load(tmp_path / "folder.csv")
-    with pytest.raises(InputError, match=r"end its name in \.csv or \.xlsx"):
+    with pytest.raises(InputError, match=r"use a \.csv or \.xlsx file"):
         load(tmp_path / "plant.xls")
     for wrong in (-1, 1.5, True):
         with pytest.raises(InputError, match="max_gap must be"):
@@ -297,10 +298,10 @@ def test_what_cannot_be_written(run, tmp_path):
         write_csv(run, tmp_path / "no" / "plant.csv")
     unknown = np.where(np.arange(51) == 7, np.nan, run.readings)
     for wrong, what in (
-        (Recording(run.times[:0], run.readings[:0], run.labels[:0]), "a recording has T > 0 times"),
+        (Recording(run.times[:0], run.readings[:0], run.labels[:0]), "a recording needs T > 0 times"),
         (Recording(run.times, run.readings, run.labels[:-1]), r"got 400, \[400, 51\] and \[399\]"),
         (Recording(run.times, run.readings[:, :50], run.labels), r"got 400, \[400, 50\]"),
-        (Recording(run.times, unknown, run.labels), "finite readings"),
+        (Recording(run.times, unknown, run.labels), "readings of a recording must be finite"),
     ):
         with pytest.raises(InputError, match=what):
             write_csv(wrong, tmp_path / "plant.csv")
@@ -324,7 +325,7 @@ def test_a_failed_write_leaves_the_old_file(run, file, monkeypatch):
 
 
 def workbook(path, run, *, times=str, banner=True, spoil=None):
-    """Write a run as a workbook; ``times`` text or datetime."""
+    """Write a run as a workbook, with its times as text (``times=str``) or as dates (``times=datetime``)."""
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet()
@@ -349,7 +350,7 @@ def test_a_workbook_is_read(run, tmp_path, times, banner):
     assert same(load(workbook(tmp_path / "plant.xlsx", run, times=times, banner=banner)), run, digits=1e-15)
 
 
-def test_a_workbook_that_says_a_wrong_size_is_read(run, tmp_path):
+def test_a_workbook_that_declares_a_wrong_size_is_read(run, tmp_path):
     path = workbook(tmp_path / "plant.xlsx", run)
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
@@ -366,19 +367,19 @@ def test_a_wrong_cell_of_a_workbook_is_named(run, tmp_path):
         if place == 6:
             cells[1 + column("AIT504")] = "n/a"
 
-    with pytest.raises(DataError, match=r"plant.xlsx': row 9, column AIT504: 'n/a' is no number"):
+    with pytest.raises(DataError, match=r"plant.xlsx': row 9, column AIT504: 'n/a' is not a number"):
         load(workbook(tmp_path / "plant.xlsx", run, spoil=spoil))
 
 
 def test_damaged_workbooks_are_refused(run, tmp_path):
     path = workbook(tmp_path / "plant.xlsx", run)
     content = path.read_bytes()
-    # Cut off; not a workbook at all; and whole, but with a byte of the sheet changed, which only reading on finds.
+    # The file is cut off; or it is not a workbook; or some bytes of the sheet differ, which only reading detects.
     middle = len(content) // 2
     spoilt = content[:middle] + bytes(byte ^ 255 for byte in content[middle : middle + 64]) + content[middle + 64 :]
     for damaged in (content[:middle], b"Timestamp,FIT101\n", spoilt):
         path.write_bytes(damaged)
-        with pytest.raises(DataError, match=r"plant.xlsx': it is no xlsx file, or a damaged one"):
+        with pytest.raises(DataError, match=r"plant.xlsx': it is not an xlsx file, or it is damaged"):
             load(path)
 
 
@@ -389,10 +390,10 @@ def test_an_empty_workbook_is_refused(tmp_path):
         load(tmp_path / "empty.xlsx")
 
 
-def test_without_openpyxl_the_user_is_told_what_to_install(tmp_path, monkeypatch):
+def test_without_openpyxl_the_error_names_the_package_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     (tmp_path / "plant.xlsx").write_bytes(b"x")
-    with pytest.raises(UnsupportedError, match=r"pip install 'graphfaith\[swat\]'"):
+    with pytest.raises(UnsupportedError, match=r"pip install 'graphfaith\[studies\]'"):
         load(tmp_path / "plant.xlsx")
 
 

@@ -1,4 +1,4 @@
-"""The simulated plant: its balance, its control, its cycles, and that a forecaster can learn it."""
+"""Test the simulated plant: its balance, its control, its cycles, and that a forecaster can learn it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from graphfaith_studies.swat import (
     stage,
     tags,
 )
-from graphfaith_studies.swat.instruments import NOISE, drift, lag
+from graphfaith_studies.swat.instruments import NOISE, apply_lag, draw_drift
 from graphfaith_studies.swat.plant import RISE
 
 
 def starts(on):
-    """Where a series of booleans turns true."""
+    """Return the positions at which a series of booleans turns true."""
     return np.flatnonzero(~on[:-1] & on[1:]) + 1
 
 
@@ -65,9 +65,9 @@ def test_neighbours_make_one_graph_of_79_edges():
 def test_stages_are_drawn_from_left_to_right():
     assert set(POSITIONS) == set(TAGS)
     assert len(set(POSITIONS.values())) == 51
-    for one in range(1, 6):
-        assert max(x for tag, (x, _) in POSITIONS.items() if stage(tag) == one) < min(
-            x for tag, (x, _) in POSITIONS.items() if stage(tag) == one + 1
+    for number in range(1, 6):
+        assert max(x for tag, (x, _) in POSITIONS.items() if stage(tag) == number) < min(
+            x for tag, (x, _) in POSITIONS.items() if stage(tag) == number + 1
         )
 
 
@@ -80,10 +80,10 @@ def test_an_unknown_tag_is_named():
 
 
 def test_the_balance_of_each_tank_closes(normal):
-    assert pytest.approx(0.185, abs=5e-4) == RISE  # mm/s by 1 m3/h into 1.5 m2
+    assert pytest.approx(0.185, abs=5e-4) == RISE  # mm/s, for 1 m3/h into 1.5 m2
     change = np.diff(normal.levels, axis=0)
     assert np.abs(change - RISE * (normal.inflows - normal.outflows)[:-1]).max() < 1e-9
-    assert np.abs(change).max() > 0.3  # and something happens
+    assert np.abs(change).max() > 0.3  # the levels do change
 
 
 def test_the_readings_show_the_true_levels_and_flows(normal):
@@ -100,16 +100,16 @@ def test_the_readings_show_the_true_levels_and_flows(normal):
 
 
 def test_the_balance_closes_by_readings_alone(normal):
-    """A user has readings only: over ten minutes the level moves by what the flow meters counted."""
+    """Test the balance that a user can compute: over ten minutes the level changes by the sum of the measured flows."""
     for level, into, out in (("LIT101", "FIT101", "FIT201"), ("LIT301", "FIT201", "FIT301")):
         net = np.cumsum(RISE * (reading(normal, into) - reading(normal, out)))
         moved = reading(normal, level)[601:] - reading(normal, level)[1:-600]
         counted = net[600:-1] - net[:-601]
-        assert (moved - counted).std() < 1.0  # two readings of 0.5 mm each
+        assert (moved - counted).std() < 1.0  # the noise of two readings of 0.5 mm each
         assert moved.std() > 20.0
 
 
-def test_reverse_osmosis_keeps_its_water(normal):
+def test_the_water_balance_of_the_reverse_osmosis_closes(normal):
     into = reading(normal, "FIT501") + reading(normal, "FIT504")
     out = reading(normal, "FIT502") + reading(normal, "FIT503")
     assert abs((into - out).mean()) < 1e-3
@@ -124,7 +124,7 @@ def test_pressure_follows_the_flow_and_the_fouling(normal):
     assert rest[filtering].max() < 6.0
     for wash in starts(reading(normal, "P602") == 2)[:20]:
         before, after = filtering[filtering < wash][-60:], filtering[filtering > wash + 100][:60]
-        assert np.median(rest[before]) > np.median(rest[after]) + 0.5  # backwash takes the fouling away
+        assert np.median(rest[before]) > np.median(rest[after]) + 0.5  # the backwash removes the fouling
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_running_values(normal, tag, value):
 
 
 @pytest.mark.parametrize("tag", ["AIT201", "AIT402", "AIT503", "FIT502", "FIT503", "FIT504"])
-def test_what_is_controlled_stays_in_its_band(normal, tag):
+def test_controlled_values_stay_in_their_bands(normal, tag):
     low, high = tags.BANDS[tag]
     middle = np.percentile(reading(normal, tag), [1, 99])
     assert low - 0.5 < middle[0] < middle[1] < high + 0.5 if tag[0] == "A" else low < middle[0] < middle[1] < high
@@ -153,7 +153,7 @@ def test_levels_stay_within_their_limits(normal):
     for tank, tag in enumerate(("LIT101", "LIT301", "LIT401")):
         limits = tags.LEVELS[tag]
         for level in (reading(normal, tag), normal.levels[:, tank]):
-            assert limits.low_low < level.min() < limits.low + 20  # it goes down to L, and not much farther
+            assert limits.low_low < level.min() < limits.low + 20  # it falls to L, and not much further
             assert limits.high - 20 < level.max() < limits.high_high
 
 
@@ -167,7 +167,7 @@ def test_any_seed_runs_normally(seed):
     assert all(np.ptp(reading(run, tag)) == 0 for tag in CONSTANT)
 
 
-def test_14_tags_are_constant_and_no_other(normal):
+def test_exactly_14_tags_are_constant(normal):
     assert {tag for tag in TAGS if np.ptp(reading(normal, tag)) == 0} == CONSTANT
     assert {tag for tag in CONSTANT if reading(normal, tag)[0] == 2} == {"P402", "P501", "UV401"}
 
@@ -178,10 +178,10 @@ def test_actuators_read_their_states_and_valves_take_eight_seconds(normal):
     moving = reading(normal, "MV101") == 0
     ends = starts(~moving)
     lengths = [int(end - begin) for begin, end in zip(starts(moving), ends[ends > starts(moving)[0]], strict=False)]
-    assert set(lengths) == {7}  # seven seconds between its ends, which it leaves in the first and reaches in the last
+    assert set(lengths) == {7}  # the valve reads 1 or 2 again in the eighth second
 
 
-def test_the_raw_water_valve_goes_by_the_level(normal):
+def test_the_raw_water_valve_follows_the_level(normal):
     level, valve = reading(normal, "LIT101"), reading(normal, "MV101")
     begins = starts(valve == 0)
     assert len(begins) > 50
@@ -199,7 +199,7 @@ def test_dosing_needs_an_open_valve_and_flow(normal):
 def test_ultrafiltration_runs_in_cycles_of_half_an_hour(normal):
     washing = starts(reading(normal, "P602") == 2)
     filtering = (reading(normal, "P302") == 2) & (reading(normal, "MV302") == 2)
-    filtered = [int(filtering[one:other].sum()) for one, other in pairwise(washing)]
+    filtered = [int(filtering[start:stop].sum()) for start, stop in pairwise(washing)]
     assert len(filtered) > 100
     assert all(1790 <= seconds <= 1810 for seconds in filtered)
     on = reading(normal, "P602") == 2
@@ -214,11 +214,11 @@ def test_filtering_pauses_while_the_next_tank_is_full(normal):
     begins, ends = starts(paused), starts(~paused)
     ends = ends[ends > begins[0]]
     level = reading(normal, "LIT401")
-    holds = [(one, other) for one, other in zip(begins, ends, strict=False) if other - one > 100]
+    holds = [(start, stop) for start, stop in zip(begins, ends, strict=False) if stop - start > 100]
     assert len(holds) > 50
-    for one, other in holds:  # the pump obeys a second after the level was seen
-        assert 1010.0 > level[one - 1] >= 1000.0
-        assert 790.0 < level[other - 1] <= 800.0
+    for start, stop in holds:  # the pump switches one second after the level has been read
+        assert 1010.0 > level[start - 1] >= 1000.0
+        assert 790.0 < level[stop - 1] <= 800.0
 
 
 # The run as a whole -----------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def test_a_longer_run_begins_with_the_shorter_one(normal):
     assert np.array_equal(short.readings, normal.readings[: len(short)])
 
 
-def test_a_normal_run_is_labelled_so(normal):
+def test_a_normal_run_is_labelled_as_normal(normal):
     assert len(normal) == 4 * 86_400
     assert not normal.labels.any()
     assert not normal.attacked.any()
@@ -256,7 +256,7 @@ def test_a_day_takes_less_than_two_seconds():
 
 
 def test_a_linear_forecast_beats_persistence(normal):
-    """The last five medians of ten seconds predict the next, on scaled readings; the last day is held out."""
+    """Predict the next median of ten seconds from the last five, with scaled readings; the last day is held out."""
     median = np.median(normal.readings.reshape(-1, 10, 51), axis=1)
     first = 3 * len(median) // 4
     low, high = median[:first].min(axis=0), median[:first].max(axis=0)
@@ -269,7 +269,7 @@ def test_a_linear_forecast_beats_persistence(normal):
     error = ((inputs[test] @ weights - change[test]) ** 2).mean(axis=0)
     persistence = (change[test] ** 2).mean(axis=0)
     assert error.mean() < 0.7 * persistence.mean()
-    # Not by averaging noise alone: levels, valves and analysers move, and where to can be foreseen.
+    # The forecast does not only average the noise: it also predicts how levels, valves and analysers move.
     moving = [column(tag) for tag in ("LIT101", "LIT301", "LIT401", "AIT203", "AIT402", "P602", "MV301", "FIT301")]
     assert (error[moving] < 0.7 * persistence[moving]).all()
 
@@ -279,11 +279,11 @@ def test_a_linear_forecast_beats_persistence(normal):
     [
         ({"days": 0.0}, "days must be above 0"),
         ({"days": float("nan")}, "days must be"),
-        ({"days": 1e-6}, "at least one second"),
+        ({"days": 1e-6}, "which is one second"),
         ({"seed": -1}, "seed must be"),
         ({"start": "yesterday"}, "start must be a time such as"),
         ({"start": None}, "start must be a time such as"),
-        ({"start": "2024-01-01T00:00:00+08:00"}, "in no time zone"),
+        ({"start": "2024-01-01T00:00:00+08:00"}, "without a time zone"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused(given, what):
@@ -292,11 +292,11 @@ def test_what_cannot_be_simulated_is_refused(given, what):
 
 
 def test_drift_and_lag():
-    wander = drift(2.0, 10.0, 0, 5, 200_000)
+    wander = draw_drift(2.0, 10.0, 0, 5, 200_000)
     assert wander.std() == pytest.approx(2.0, rel=0.05)
     assert np.abs(wander).max() <= 6.0
     assert np.corrcoef(wander[:-10], wander[10:])[0, 1] == pytest.approx(np.exp(-1), abs=0.03)
-    assert lag(np.full(3, 7.0), 10.0).tolist() == pytest.approx([7.0] * 3)
-    step = lag(np.r_[np.zeros(5), np.ones(100)], 10.0)
+    assert apply_lag(np.full(3, 7.0), 10.0).tolist() == pytest.approx([7.0] * 3)
+    step = apply_lag(np.r_[np.zeros(5), np.ones(100)], 10.0)
     assert step[4] == 0.0
     assert step[14] == pytest.approx(1 - 0.9**10)

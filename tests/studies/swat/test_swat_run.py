@@ -1,4 +1,4 @@
-"""The case study as a user runs it: one command, its numbers, its report, files of one's own, and what goes wrong."""
+"""Test the case study as a user runs it: the command, its numbers, its report, files of the user, and errors."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from graphfaith.cli import app
 from graphfaith_studies.swat import Schedule, load, simulate, write_csv
 from graphfaith_studies.swat.attacks import ATTACKS
 from graphfaith_studies.swat.causes import METHODS, NEIGHBORHOODS, Cause
-from graphfaith_studies.swat.report import Scene, Told, _alarm
-from graphfaith_studies.swat.run import _alone, find_files, find_truth, run
+from graphfaith_studies.swat.report import ReportedAlarm, Scene, _render_alarm
+from graphfaith_studies.swat.run import _lock_folder, find_files, find_truth, run
 from graphfaith_studies.swat.scoring import Event
 from graphfaith_studies.swat.series import Series
-from graphfaith_studies.swat.study import QUICK, Case, recorded, simulated, study
+from graphfaith_studies.swat.study import QUICK, Case, run_study, simulate_case, split_recordings
 from graphfaith_studies.swat.tags import TAGS, column
 from graphfaith_studies.swat.truth import read_truth, write_truth
 
@@ -53,7 +53,7 @@ def results(folder: Path) -> dict:
 
 
 class TestNumbers:
-    def test_all_that_was_asked_for(self, results: dict) -> None:
+    def test_all_numbers_are_there(self, results: dict) -> None:
         assert set(results) >= KEYS
         assert results["source"] == "a SWaT-like simulation"
         assert (results["events"], len(results["seeds"])) == (8, 1)
@@ -61,7 +61,7 @@ class TestNumbers:
         assert results["f1"] >= 0.35
         assert results["events_detected"] >= 4
         assert results["accused_attacked"] >= 0.65
-        assert results["false_alarms_per_day"] <= 1 / 0.2  # one alarm in a fifth of a day would be five a day
+        assert results["false_alarms_per_day"] <= 1 / 0.2  # one alarm in a fifth of a day gives five per day
         assert results["f1_oracle"] >= results["f1"]
         assert set(results["unfaithfulness"]) == set(METHODS)
 
@@ -70,34 +70,34 @@ class TestNumbers:
             shares = {method: results["unfaithfulness"][method][name]["mean"] for method in METHODS}
             assert min(shares, key=shares.__getitem__) == "anchored-kec"
 
-    def test_the_graph_deviation_network_is_judged_alike(self, results: dict) -> None:
+    def test_the_graph_deviation_network_has_the_same_scores(self, results: dict) -> None:
         assert results["deviation_network"]["events"] == 8
         assert results["deviation_network"]["f1"] > 0
 
     def test_the_two_attacks_on_one_flow_meter(self, results: dict) -> None:
         assert set(results["flow_attacks"]) == set(METHODS)
-        assert all(one["edges"]["count"] == 1 for one in results["flow_attacks"].values())
+        assert all(row["edges"]["count"] == 1 for row in results["flow_attacks"].values())
 
     def test_the_story_is_reported(self, results: dict, folder: Path) -> None:
         place = results["story"][0]["P601_place"]
-        assert place > 1  # constant in training, and so never the first
+        assert place > 1  # P601 is constant in the training data, so its deviation is small
         assert f"<td>{place}</td>" in (folder / "report.html").read_text()
 
     def test_the_attacked_tag_is_found_more_often_than_by_chance(self, results: dict) -> None:
-        one = results["causes"]["anchored-kec"]
-        assert one["top"]["mean"] > one["top_random"]["mean"]
-        assert one["top"]["mean"] >= results["causes"]["gnnexplainer-soft"]["top"]["mean"]
+        scores = results["causes"]["anchored-kec"]
+        assert scores["top"]["mean"] > scores["top_random"]["mean"]
+        assert scores["top"]["mean"] >= results["causes"]["gnnexplainer-soft"]["top"]["mean"]
 
 
 class TestReport:
-    def test_a_section_an_alarm_and_a_page_each(self, folder: Path) -> None:
-        told = json.loads((folder / "seed-0" / "result.json").read_text())
+    def test_each_alarm_has_a_section_and_a_page(self, folder: Path) -> None:
+        study = json.loads((folder / "seed-0" / "result.json").read_text())
         text = (folder / "report.html").read_text()
-        assert text.count("<section class='alarm'>") == len(told["alarms"])
+        assert text.count("<section class='alarm'>") == len(study["alarms"])
         linked = re.findall(r"href='(alarm-\d\d\.html)'", text)
         assert sorted(linked) == sorted(path.name for path in folder.glob("alarm-*.html"))
         headings = re.findall(r"<h2>(Alarm \d+: [^<]*)</h2>", text)
-        for alarm, heading in zip(told["alarms"], headings, strict=True):
+        for alarm, heading in zip(study["alarms"], headings, strict=True):
             assert alarm["event"]["accused"] in heading
             assert f"(attack {alarm['event']['attack']})" in heading
         for number in (10, 40):
@@ -105,29 +105,29 @@ class TestReport:
             assert (folder / f"attack-{number}.pdf").read_bytes().startswith(b"%PDF")
 
     def test_in_a_browser(self, browser: Browser, folder: Path) -> None:
-        with watched(browser, offline=True) as one:
-            one.page.goto((folder / "report.html").as_uri())
-            expect(one.page.locator("h1")).to_have_text("Alarms of a SWaT-like simulation")
-            assert one.page.locator("img").evaluate_all("all => all.every((one) => one.naturalWidth > 300)")
-            assert one.complaints == []
-            assert [url for url in one.requests if not url.startswith(("file:", "data:"))] == []
-            one.page.get_by_role("link", name="All methods, to explore").first.click()
-            one.page.wait_for_selector(".panel")
-            expect(one.page.locator(".panel")).to_have_count(4)
-            expect(one.page.locator(".panel").first.locator(".node")).to_have_count(51)
-            assert one.page.locator(".panel").first.locator(".star").count() >= 1
-            expect(one.page.locator("#star-note")).to_have_text("Star: attacked.")
-            assert one.complaints == []
+        with watched(browser, offline=True) as visit:
+            visit.page.goto((folder / "report.html").as_uri())
+            expect(visit.page.locator("h1")).to_have_text("Alarms of a SWaT-like simulation")
+            assert visit.page.locator("img").evaluate_all("all => all.every((one) => one.naturalWidth > 300)")
+            assert visit.complaints == []
+            assert [url for url in visit.requests if not url.startswith(("file:", "data:"))] == []
+            visit.page.get_by_role("link", name="All methods, to explore").first.click()
+            visit.page.wait_for_selector(".panel")
+            expect(visit.page.locator(".panel")).to_have_count(4)
+            expect(visit.page.locator(".panel").first.locator(".node")).to_have_count(51)
+            assert visit.page.locator(".panel").first.locator(".star").count() >= 1
+            expect(visit.page.locator("#star-note")).to_have_text("Star: attacked.")
+            assert visit.complaints == []
 
     def test_axe_finds_nothing_serious(self, browser: Browser, folder: Path) -> None:
-        with watched(browser, bypass_csp=True) as one:
-            one.page.goto((folder / "report.html").as_uri())
-            assert serious(one.page) == []
+        with watched(browser, bypass_csp=True) as visit:
+            visit.page.goto((folder / "report.html").as_uri())
+            assert serious(visit.page) == []
 
 
 class TestWords:
-    def told(self, deviation: float, unusual: dict[str, float], score: float) -> str:
-        """A section, of an alarm at FIT401 with this gap."""
+    def render(self, deviation: float, unusual: dict[str, float], score: float) -> dict[str, str]:
+        """Render the section of an alarm at FIT401 with this deviation, for both explained functions."""
         count = 200
         values = np.full((count, len(TAGS)), 1.0)
         given = Series(
@@ -140,62 +140,66 @@ class TestWords:
         share = dict.fromkeys(NEIGHBORHOODS, 0.012)
         cause = Cause("anchored-kec", accused, np.zeros(len(TAGS)), np.zeros(158), share, share)
         paths = {"anchored-kec": [{"tags": ["P501", "FIT401"], "score": score}]}
-        alarm = Told(1, event, (cause,), paths, abs(deviation), dict.fromkeys(TAGS, 0.0) | unusual)
+        alarm = ReportedAlarm(1, event, (cause,), paths, abs(deviation), dict.fromkeys(TAGS, 0.0) | unusual)
         return {
-            what: _alarm(alarm, Scene(given, np.arange(count), forecast, what)) for what in ("deviation", "forecast")
+            what: _render_alarm(alarm, Scene(given, np.arange(count), forecast, what))
+            for what in ("deviation", "forecast")
         }
 
     def test_too_high_and_too_low(self) -> None:
-        assert "FIT401 too high (attack 10)" in self.told(0.5, {}, 1.0)["deviation"]
-        low = self.told(-0.5, {}, 1.0)["deviation"]
+        assert "FIT401 too high (attack 10)" in self.render(0.5, {}, 1.0)["deviation"]
+        low = self.render(-0.5, {}, 1.0)["deviation"]
         assert "FIT401 too low" in low
         assert "read <strong>1.00 m\u00b3/h</strong>; the model expected <strong>1.50 m\u00b3/h</strong>" in low
 
-    def test_a_jump_is_called_one(self) -> None:
-        assert "the reading itself jumped" in self.told(0.5, {"P402": 0.04, "FIT401": 0.4}, 1.0)["deviation"]
+    def test_a_jump_is_named(self) -> None:
+        assert "the reading itself jumped" in self.render(0.5, {"P402": 0.04, "FIT401": 0.4}, 1.0)["deviation"]
 
     def test_what_widened_the_gap(self) -> None:
-        text = self.told(0.5, {"P402": 0.3, "UV401": -0.1}, 1.0)["deviation"]
+        text = self.render(0.5, {"P402": 0.3, "UV401": -0.1}, 1.0)["deviation"]
         assert "the unusual readings of P402 (pump, dechlorination) widened the gap" in text
         assert "those" not in text
         assert "UV401 (lamp, dechlorination) narrowed the gap" in text
 
-    def test_the_way(self) -> None:
-        assert "P501 \u2192 FIT401, widens the gap" in self.told(0.5, {}, 1.0)["deviation"]
-        assert "P501 \u2192 FIT401, narrows the gap" in self.told(0.5, {}, -1.0)["deviation"]
-        assert "P501 \u2192 FIT401, lowers the forecast" in self.told(0.5, {}, -1.0)["forecast"]
+    def test_the_strongest_path(self) -> None:
+        assert "P501 \u2192 FIT401, widens the gap" in self.render(0.5, {}, 1.0)["deviation"]
+        assert "P501 \u2192 FIT401, narrows the gap" in self.render(0.5, {}, -1.0)["deviation"]
+        assert "P501 \u2192 FIT401, lowers the forecast" in self.render(0.5, {}, -1.0)["forecast"]
 
-    def test_the_record(self) -> None:
+    def test_the_attacked_tag(self) -> None:
         assert (
-            "P501 was attacked; accused: <span class='wrong'>another tag</span>" in self.told(0.5, {}, 1.0)["deviation"]
+            "P501 was attacked; the alarm accused <span class='wrong'>another tag</span>"
+            in self.render(0.5, {}, 1.0)["deviation"]
         )
 
 
-class TestGoingOn:
-    def test_labels_count(self, folder: Path, tmp_path: Path) -> None:
+class TestResuming:
+    def test_other_labels_are_another_study(self, folder: Path, tmp_path: Path) -> None:
         shutil.copytree(folder / "seed-0", tmp_path / "seed-0")
-        case = simulated(0, QUICK)
+        case = simulate_case(0, QUICK)
         case.attacked.labels[:50] = True
-        with pytest.raises(DataError, match="is of another study"):
-            study(case, 0, QUICK, tmp_path / "seed-0")
+        with pytest.raises(DataError, match="is the result of another study"):
+            run_study(case, 0, QUICK, tmp_path / "seed-0")
 
     def test_one_run_at_a_time(self, tmp_path: Path) -> None:
-        with _alone(tmp_path), pytest.raises(OutputError, match="another run is at work"), _alone(tmp_path):
+        with _lock_folder(tmp_path), pytest.raises(OutputError, match="another run is using"), _lock_folder(tmp_path):
             pass
 
     def test_a_finished_run_is_read_again(self, folder: Path, results: dict, monkeypatch) -> None:
-        monkeypatch.setattr("graphfaith_studies.swat.study.causes", lambda *_, **__: pytest.fail("explained again"))
+        monkeypatch.setattr(
+            "graphfaith_studies.swat.study.explain_alarm", lambda *_, **__: pytest.fail("explained again")
+        )
         again, _ = run(folder, quick=True, seeds=(0,))
         assert json.loads(json.dumps(again)) == results
 
     def test_results_of_another_study_are_not_mixed(self, folder: Path) -> None:
-        with pytest.raises(DataError, match="is of another study: remove it, or use another folder"):
+        with pytest.raises(DataError, match="is the result of another study; remove it, or use another folder"):
             run(folder, quick=True, seeds=(0,), what="forecast")
 
     def test_a_broken_result_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "result.json").write_text("{")
-        with pytest.raises(DataError, match="is no result of a study"):
-            study(simulated(0, QUICK), 0, QUICK, tmp_path)
+        with pytest.raises(DataError, match="is not the result of a study"):
+            run_study(simulate_case(0, QUICK), 0, QUICK, tmp_path)
 
     @pytest.mark.parametrize("seeds", [(), (1, 1), (-1,)])
     def test_seeds(self, tmp_path: Path, seeds: tuple[int, ...]) -> None:
@@ -205,7 +209,7 @@ class TestGoingOn:
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory) -> Path:
+def user_files(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("files")
     write_csv(simulate(0.5, seed=8), path / "My_Normal.csv")
     chosen = [attack for attack in ATTACKS if attack.number in (6, 10)]
@@ -214,9 +218,10 @@ def own(tmp_path_factory) -> Path:
 
 
 class TestOwnFiles:
-    def test_they_are_studied_like_the_simulation(self, own: Path, tmp_path: Path) -> None:
-        results, paths = run(tmp_path, data=own, quick=True, seeds=(0,), compare=False)
-        assert (results["events"], results["accused_attacked"]) == (2, None)  # a file does not say which tags
+    def test_they_are_studied_like_the_simulation(self, user_files: Path, tmp_path: Path) -> None:
+        results, paths = run(tmp_path, data=user_files, quick=True, seeds=(0,), compare=False)
+        assert results["events"] == 2
+        assert results["accused_attacked"] is None  # a file does not contain the attacked tags
         assert results["events_detected"] == 2
         assert "deviation_network" not in results
         assert results["without_attack_28"] is None
@@ -226,9 +231,9 @@ class TestOwnFiles:
         assert "(stretch 1)" in text
         assert "FIT401" not in (tmp_path / "results.md").read_text()
 
-    def test_with_the_truth_all_numbers_are_there(self, own: Path, tmp_path: Path) -> None:
+    def test_a_truth_file_gives_all_numbers(self, user_files: Path, tmp_path: Path) -> None:
         data = tmp_path / "data"
-        shutil.copytree(own, data)
+        shutil.copytree(user_files, data)
         chosen = [attack for attack in ATTACKS if attack.number in (6, 10)]
         write_truth(simulate(0.15, seed=9, attacks=Schedule.of(chosen, seed=1)), data / "truth.csv")
         results, paths = run(tmp_path / "out", data=data, quick=True, seeds=(0,), compare=False)
@@ -236,13 +241,13 @@ class TestOwnFiles:
         assert [row["attacked"] for row in results["seeds"][0]["attacks"]] == [["AIT202"], ["FIT401"]]
         assert "(attack 10)" in paths[1].read_text()
 
-    def test_swapped_or_without_attacks(self, own: Path) -> None:
-        normal, attack = (load(path) for path in find_files(own))
+    def test_swapped_files_and_files_without_attacks_are_refused(self, user_files: Path) -> None:
+        normal, attack = (load(path) for path in find_files(user_files))
         with pytest.raises(InputError, match="are the two files swapped"):
-            recorded(attack, normal)
-        with pytest.raises(InputError, match="should be normal operation"):
-            recorded(attack, attack)
-        assert isinstance(recorded(normal, attack), Case)
+            split_recordings(attack, normal)
+        with pytest.raises(InputError, match="must contain normal operation only"):
+            split_recordings(attack, attack)
+        assert isinstance(split_recordings(normal, attack), Case)
 
     @pytest.mark.parametrize(
         ("names", "words"),
@@ -254,7 +259,7 @@ class TestOwnFiles:
             (["~$normal.xlsx", "attack.csv"], "'normal' in its name; it has none"),
         ],
     )
-    def test_files_that_cannot_be_told(self, tmp_path: Path, names: list[str], words: str) -> None:
+    def test_missing_and_ambiguous_files_are_refused(self, tmp_path: Path, names: list[str], words: str) -> None:
         for name in names:
             (tmp_path / name).touch()
         with pytest.raises(DataError, match=re.escape(words)):
@@ -264,24 +269,33 @@ class TestOwnFiles:
         ("text", "words"),
         [
             ("", "has no column 'attack'"),
-            ("attack,start,stop\n", "has no column 'tags'; it needs attack, start, stop, tags"),
-            ("attack,start,stop,tags\n", "names no attack"),
+            ("attack,start,stop\n", "has no column 'tags'; it needs the columns attack, start, stop, tags"),
+            ("attack,start,stop,tags\n", "it has no row with an attack"),
             ("attack,start,stop,tags\nx,2024-01-01T00:00:00,2024-01-01T00:01:00,P101", "row 2, column attack: 'x'"),
-            ("attack,start,stop,tags\n1,soon,2024-01-01T00:01:00,P101", "row 2, column start: 'soon' is no time"),
-            ("attack,start,stop,tags\n1,2024-01-01T00:02:00,2024-01-01T00:01:00,P101", "column stop: it is before"),
+            ("attack,start,stop,tags\n1,soon,2024-01-01T00:01:00,P101", "row 2, column start: 'soon' is not a time"),
+            (
+                "attack,start,stop,tags\n1,2024-01-01T00:02:00,2024-01-01T00:01:00,P101",
+                "column stop: the time is before",
+            ),
             (
                 "attack,start,stop,tags\n1,2024-01-01T00:00:00,2024-01-01T00:01:00,P999",
                 "column tags: unknown tag 'P999'",
             ),
-            ("attack,start,stop,tags\n1,2024-01-01T00:00:00,2024-01-01T00:01:00,", "column tags: it names none"),
-            ("attack,start,stop,tags\n1,2031-01-01T00:00:00,2031-01-01T00:01:00,P101", "but the truth has none there"),
+            (
+                "attack,start,stop,tags\n1,2024-01-01T00:00:00,2024-01-01T00:01:00,",
+                "column tags: the cell is empty; name at least one tag",
+            ),
+            (
+                "attack,start,stop,tags\n1,2031-01-01T00:00:00,2031-01-01T00:01:00,P101",
+                "but the truth file has no attack then",
+            ),
         ],
     )
-    def test_a_truth_that_is_wrong(self, own: Path, tmp_path: Path, text: str, words: str) -> None:
+    def test_errors_in_a_truth_file(self, user_files: Path, tmp_path: Path, text: str, words: str) -> None:
         (tmp_path / "truth.csv").write_text(text)
-        normal, attack = (load(path) for path in find_files(own))
+        normal, attack = (load(path) for path in find_files(user_files))
         with pytest.raises(DataError, match=re.escape(words)):
-            recorded(normal, attack, read_truth(tmp_path / "truth.csv"))
+            split_recordings(normal, attack, read_truth(tmp_path / "truth.csv"))
 
     def test_two_truths(self, tmp_path: Path) -> None:
         for name in ("a_truth.csv", "b_truth.csv"):
@@ -298,8 +312,8 @@ class TestOwnFiles:
 class TestCommand:
     def test_simulate_writes_what_load_reads(self, tmp_path: Path) -> None:
         arguments = ["swat", "simulate", "--days", "0.05", "--attack-days", "0.1", "--out", str(tmp_path / "plant")]
-        found = CliRunner().invoke(app, arguments)
-        assert found.exit_code == 0, found.output
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
         normal, attack = (load(path) for path in find_files(tmp_path / "plant"))
         assert normal.readings.shape == (4320, len(TAGS))
         assert np.allclose(normal.readings, simulate(0.05, seed=0).readings, rtol=1e-6)
@@ -312,7 +326,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            (["run", "--out", "x", "--what", "soul"], "--what is one of deviation, forecast"),
+            (["run", "--out", "x", "--what", "soul"], "--what must be one of deviation, forecast"),
             (["run", "--out", "x", "--seeds", "0"], "--seeds"),
             (["run", "--out", "x", "--workers", "0"], "workers"),
             (["simulate", "--out", "x", "--days", "-1"], "--days must be above 0"),
@@ -321,8 +335,8 @@ class TestCommand:
     )
     def test_mistakes(self, tmp_path: Path, monkeypatch, arguments: list[str], words: str) -> None:
         monkeypatch.chdir(tmp_path)
-        found = CliRunner().invoke(app, ["swat", *arguments])
-        assert words in str(found.exception)
+        result = CliRunner().invoke(app, ["swat", *arguments])
+        assert words in str(result.exception)
         assert list(tmp_path.iterdir()) == []
 
     def test_help(self) -> None:
@@ -331,14 +345,15 @@ class TestCommand:
 
 
 class TestWorkers:
-    def test_they_find_the_same_and_an_interrupt_ends_them(self, tmp_path: Path) -> None:
-        """Two seeds by two workers, stopped once with Ctrl-C and gone on with; each as if alone."""
+    def test_results_are_the_same_and_an_interrupt_ends_them(self, tmp_path: Path) -> None:
+        """Run two seeds with two workers, stop them with Ctrl-C and resume; the results are those of single runs."""
         folder = tmp_path / "both"
         command = [sys.executable, "-m", "graphfaith", "swat", "run", "--quick", "--no-compare", "--seeds", "2"]
         command += ["--workers", "2", "--out", str(folder)]
 
         def listen_to_interrupts() -> None:
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores them
+            # The background job of a shell ignores interrupts by default.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
         first = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listen_to_interrupts
@@ -357,10 +372,10 @@ class TestWorkers:
         assert not list(folder.glob("**/*.tmp"))
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        alone = study(simulated(1, QUICK), 1, QUICK, _made(tmp_path / "alone"), compare=False)
+        alone = run_study(simulate_case(1, QUICK), 1, QUICK, _make_folder(tmp_path / "alone"), compare=False)
         assert json.loads((folder / "seed-1" / "result.json").read_text()) == json.loads(json.dumps(alone))
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     folder.mkdir()
     return folder
