@@ -167,7 +167,7 @@ def _run_captum_with_class(case: Case, nodes: Sequence[int]) -> Iterator[Any]:
 def _run_pg_explainer(case: Case, nodes: Sequence[int], epochs: int) -> Iterator[Any]:
     """Run PyG's PGExplainer, which has to be trained first.
 
-    It is trained on the explained node alone, as a user would do who wants to explain a single node.
+    It is trained on the explained node alone, as a user with a single node to explain would do.
     """
     model = copy.deepcopy(case.model)
     with torch.no_grad():

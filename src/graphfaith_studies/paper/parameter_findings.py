@@ -101,13 +101,13 @@ def format_findings(rows: Sequence[Row]) -> str:
 
 
 def _describe_trend(by_method: dict[str, list[Row]], key: str, what: str, *, more: bool) -> str:
-    """Describe for which methods a quantity gets better with the test accuracy, where ``more`` is better or worse."""
+    """Describe for which methods a quantity gets better with accuracy; ``more`` says whether larger is better."""
     sign = 1 if more else -1
-    known = {method: rank_correlation(by_method[method], key) for method in SIGNED if method in by_method}
-    yes = [method for method, rho in known.items() if rho is not None and sign * rho >= FOLLOWS]
+    rhos = {method: rank_correlation(by_method[method], key) for method in SIGNED if method in by_method}
+    yes = [method for method, rho in rhos.items() if rho is not None and sign * rho >= FOLLOWS]
     dataset = DATASET_NAMES[next(iter(by_method.values()))[0]["dataset"]]
-    each = ", ".join(f"{NAMES[method]} {_format_signed(rho)}" for method, rho in known.items())
-    return f"{dataset}, {what}: {_format_count(len(yes), len(known))} (ρ: {each})."
+    each = ", ".join(f"{NAMES[method]} {_format_signed(rho)}" for method, rho in rhos.items())
+    return f"{dataset}, {what}: {_format_count(len(yes), len(rhos))} (ρ: {each})."
 
 
 def _describe_sensitivity(by_method: dict[str, list[Row]]) -> str:

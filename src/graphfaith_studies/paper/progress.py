@@ -66,8 +66,8 @@ class Clock:
 
     def seconds_left(self) -> float:
         """Return the estimated seconds that the rest will take."""
-        known = sum(self.cost.values())
-        overall = sum(self.taken.values()) / known if known else 1.0
+        cost = sum(self.cost.values())
+        overall = sum(self.taken.values()) / cost if cost else 1.0
         total = 0.0
         for name, (_, alone) in self.plan.items():
             scale = self.taken[name] / self.cost[name] if self.cost[name] else overall

@@ -171,9 +171,10 @@ def _values(rows: Sequence[Row], near: str, protocol: str, key: str = "unfaithfu
 def _describe_observations(rows: Sequence[Row]) -> list[str]:
     grid = _counts_of(rows)
     both = {near: [_values(rows, near, protocol) for protocol in PROTOCOLS] for near in NEARS}
-    known = np.tril(np.ones((len(grid), len(grid)), dtype=bool))  # All test samples are samples of the fit.
+    # On and below the diagonal, all test samples are samples of the fit.
+    is_seen = np.tril(np.ones((len(grid), len(grid)), dtype=bool))
     diagonals = "; ".join(
-        f"{near} {format_number(seen[known].max(), 2)} at most on samples it has seen, and at best "
+        f"{near} {format_number(seen[is_seen].max(), 2)} at most on samples it has seen, and at best "
         f"{format_number(unseen.min(), 2)} on others"
         for near, (seen, unseen) in both.items()
     )
