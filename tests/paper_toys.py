@@ -1,4 +1,4 @@
-"""Experiments that only run and wait, importable by worker processes."""
+"""Small experiments for tests of the runner, which worker processes can import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphfaith_studies.paper.experiment import Experiment, Unit
 
 
 class Squares(Experiment):
-    """The square of each node; each unit leaves a mark, so that tests can see how often it was run."""
+    """Compute the square of each node; each unit writes a mark, so that tests can count how often it ran."""
 
     name = "squares"
     title = "Squares"
@@ -31,20 +31,20 @@ class Squares(Experiment):
         time.sleep(self.pause)
         return {"square": unit.node**2}
 
-    def rows(self, found, size):
+    def make_rows(self, results, size):
         seen = os.environ.get("PAPER_TOY_ROWS")
         if seen:
             with Path(seen).open("a") as file:
                 file.write(f"{self.name}\n")
-        return [{"node": unit.node, "square": one["square"], "paper": None} for unit, one in found.items()]
+        return [{"node": unit.node, "square": result["square"], "paper": None} for unit, result in results.items()]
 
-    def markdown(self, rows):
+    def to_markdown(self, rows):
         return ", ".join(str(row["square"]) for row in rows)
 
-    def figures(self, rows):
-        drawn = Figure()
-        drawn.subplots().plot([row["square"] for row in rows])
-        return {"squares-curve": drawn}
+    def draw_figures(self, rows):
+        figure = Figure()
+        figure.subplots().plot([row["square"] for row in rows])
+        return {"squares-curve": figure}
 
 
 class Slow(Squares):
@@ -54,15 +54,15 @@ class Slow(Squares):
 
 
 class Uneven(Squares):
-    """The last unit takes long, and leaves one of two workers idle."""
+    """The last unit takes a minute, so that one of two workers is idle."""
 
     name = "uneven"
     count = 3
 
     def measure(self, unit, size):
-        found = super().measure(unit, size)
+        result = super().measure(unit, size)
         time.sleep(60 if unit.node == 2 else 0)
-        return found
+        return result
 
 
 class Alone(Squares):
@@ -99,5 +99,5 @@ class Odd(Squares):
 class Unwritable(Squares):
     name = "unwritable"
 
-    def markdown(self, rows):
+    def to_markdown(self, rows):
         return str(1 / 0)

@@ -1,1 +1,4 @@
-"""``graphfaith bench``: how long explanations take, here and elsewhere, and how that grows (see docs/speed.md)."""
+"""``graphfaith bench`` measures how long explanations take, here and in other libraries, and how that time grows.
+
+The results are discussed in docs/speed.md.
+"""

@@ -1,4 +1,4 @@
-"""``graphfaith bench``: arguments checked, work done, results printed and written."""
+"""``graphfaith bench``: check the arguments, run the bench, and print and write the results."""
 
 from __future__ import annotations
 
@@ -33,17 +33,25 @@ def add_to(app: typer.Typer) -> None:
 
 
 def bench(
-    dataset: Annotated[list[str], typer.Option(help=f"Repeat; all if left out: {', '.join(TABLES)}.")] = [],  # noqa: B006
-    quick: Annotated[bool, typer.Option("--quick", help="Every figure in two minutes, from fewer nodes.")] = False,
-    profile: Annotated[bool, typer.Option("--profile", help="Also say where KEC's time goes.")] = False,
-    growth: Annotated[bool, typer.Option("--growth", help="Instead: time and memory against every size.")] = False,
-    threads: Annotated[bool, typer.Option("--threads", help="Instead: two threads against two processes.")] = False,
+    dataset: Annotated[
+        list[str], typer.Option(help=f"A data set; may be repeated. By default all of {', '.join(TABLES)}.")
+    ] = [],  # noqa: B006
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure every figure in two minutes, on fewer nodes.")
+    ] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Also show the time of each stage of KEC.")] = False,
+    growth: Annotated[
+        bool, typer.Option("--growth", help="Instead, measure how time and memory grow with each size.")
+    ] = False,
+    threads: Annotated[
+        bool, typer.Option("--threads", help="Instead, compare two threads with two processes.")
+    ] = False,
     figure_file: Annotated[
-        Path | None, typer.Option("--figure", help="Where to draw --growth (.png, .pdf or .svg).")
+        Path | None, typer.Option("--figure", help="Draw the curves of --growth into this file (.png, .pdf or .svg).")
     ] = None,
     json_file: Json = None,
 ) -> None:
-    """Time every method here and its peers in turns: medians, ratios, and the bars they have to reach.
+    """Time every method of graphfaith and its peers in turns, and compare the ratios with their bars.
 
     \b
     Examples:
@@ -65,28 +73,28 @@ def run_bench(
     figure: Path | None = None,
     json_file: Path | None = None,
 ) -> None:
-    """Run the comparison, or what ``growth`` and ``threads`` ask for instead."""
-    names = _checked(datasets, profile, growth or threads, growth, figure)
+    """Run the comparison, or instead the measurements that ``growth`` and ``threads`` select."""
+    names = _check_arguments(datasets, profile, growth or threads, growth, figure)
     picture = None if figure is None else check_output(figure, (".png", ".pdf", ".svg"))
     path = None if json_file is None else check_output(json_file, (".json",))
     if not growth:
         _check_data(["cora"] if threads else names)
     if not (growth or threads):
         check_peers()
-    if not console.is_terminal:  # in a file or a pipe tables are not folded to 80 columns
+    if not console.is_terminal:  # In a file or a pipe, rich would fold the tables to 80 columns.
         console = Console(file=console.file, width=120)
     plan, sizes = (plans.QUICK, sweep.QUICK) if quick else (plans.FULL, sweep.FULL)
     result: dict[str, Any] = {"quick": quick}
     if growth:
-        curves = sweep.growth(sizes, show=True)
+        curves = sweep.measure_growth(sizes, show=True)
         result |= {"machine": machine(), "growth": [curve.as_json() for curve in curves]}
         print_growth(console, curves)
         if picture is not None:
             draw(curves, picture)
     if threads:
-        found = compare_threads("cora", plans.FULL.nodes, 1 if quick else 3)
-        result |= {"machine": machine(), "threads": found}
-        print_threads(console, found)
+        comparison = compare_threads("cora", plans.FULL.nodes, 1 if quick else 3)
+        result |= {"machine": machine(), "threads": comparison}
+        print_threads(console, comparison)
     if not (growth or threads):
         cases = cases_for(names, plan)
         result = {**run(cases, plan, show=True), **result}
@@ -96,32 +104,35 @@ def run_bench(
                 result["profile"].append(profile_of_all("cora", cases["cora"], plan))
         print_run(console, result)
     if path is not None:
-        write_file(path, (json.dumps(_plain(result), indent=2, allow_nan=False) + "\n").encode())
+        write_file(path, (json.dumps(_to_json(result), indent=2, allow_nan=False) + "\n").encode())
         console.print(f"\nFigures: {json_file}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _checked(datasets: Sequence[str], profile: bool, instead: bool, growth: bool, figure: Path | None) -> list[str]:
+def _check_arguments(
+    datasets: Sequence[str], profile: bool, instead: bool, growth: bool, figure: Path | None
+) -> list[str]:
+    """Check that the arguments fit together, and return the names of the tables to make."""
     for name in datasets:
         if name not in TABLES:
             raise InputError(f"unknown dataset {name!r}: known are {', '.join(TABLES)}")
     if figure is not None and not growth:
-        raise InputError("--figure draws the curves of --growth: add it")
+        raise InputError("--figure draws the curves of --growth: add --growth")
     if instead and (datasets or profile):
-        raise InputError("--growth and --threads have graphs of their own: leave out --dataset and --profile")
+        raise InputError("--growth and --threads choose the graphs themselves: leave out --dataset and --profile")
     return [name for name in TABLES if name in datasets or not datasets]
 
 
 def _check_data(names: Sequence[str]) -> None:
-    """Read the data sets now: one that cannot be had is said before minutes have gone by."""
+    """Load the data sets, so that a missing one is reported now and not after minutes of work."""
     for name in names:
         if name != "million":
             load_dataset(name)
 
 
-def _plain(value: Any) -> Any:
-    """The same with null for what JSON has no number for."""
+def _to_json(value: Any) -> Any:
+    """Return the value with None for every number that JSON cannot represent (infinity and NaN)."""
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _to_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_to_json(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""Who is timed: every method here, and the peers that a user of PyG would pick."""
+"""The contenders of the bench: every method of this library, and the peers that a user of PyG would choose."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from graphfaith.sampling.neighborhood import Neighborhood, UniformEdges, Uniform
 
 from .case import Case, spread
 from .plan import Plan
-from .straightforward import straightforward_kec
+from .straightforward import fit_straightforward_kec
 from .timing import Contender
 
 EDGES, FEATURES = UniformEdges(0.5), UniformFeatures(0.2)
 
-# Names in the tables, beside those of METHODS.
+# These names appear in the tables, in addition to those of METHODS.
 CAPTUM_SALIENCY = "Captum saliency"
 CAPTUM_GIVEN = "Captum saliency, class given"
 CAPTUM_IG = "Captum integrated gradients"
@@ -37,9 +37,12 @@ STRAIGHTFORWARD_FEATURES = "straightforward KEC, U(X,0.2r)"
 
 _SLOW = ("gnnexplainer", "gnnexplainer-soft", "pgexplainer")
 
+# A runner takes nodes and returns an iterator that computes one explanation per step.
+Runner = Callable[[Sequence[int]], Iterator[Any]]
+
 
 def check_peers() -> None:
-    """See that the libraries to be compared with are there."""
+    """Check that the libraries that the bench compares with are installed."""
     try:
         import captum  # noqa: F401
     except ImportError as error:
@@ -47,31 +50,35 @@ def check_peers() -> None:
 
 
 def contenders_on(case: Case, plan: Plan) -> list[Contender]:
-    """Those that every table has: our methods on the whole graph, the peers on the computation graph."""
-    slow = spread(case.nodes, plan.slow_nodes)
+    """Return the contenders of every table: our methods on the whole graph, the peers on the computation graph."""
+    slow_nodes = spread(case.nodes, plan.slow_nodes)
     ours = [
         Contender(
             name,
-            slow if name in _SLOW else case.nodes,
-            _ours(case, METHODS[name](EDGES, plan.samples, 0)),
+            slow_nodes if name in _SLOW else case.nodes,
+            _whole_graph_runner(case, METHODS[name](EDGES, plan.samples, 0)),
             name in _SLOW,
         )
         for name in ALL_METHODS
     ]
+    saliency = CaptumExplainer("Saliency")
+    integrated_gradients = CaptumExplainer("IntegratedGradients", n_steps=plan.ig_steps)
+    gnn_explainer = GNNExplainer(epochs=plan.gnn_epochs)
     return [
         *ours,
-        Contender(CAPTUM_SALIENCY, case.nodes, _on_part(case, CaptumExplainer("Saliency"))),
-        Contender(
-            CAPTUM_IG, slow, _on_part(case, CaptumExplainer("IntegratedGradients", n_steps=plan.ig_steps)), slow=True
-        ),
-        Contender(GNN, slow, _on_part(case, GNNExplainer(epochs=plan.gnn_epochs)), slow=True),
-        Contender(PG, slow, lambda nodes: _pg_on_part(case, nodes, plan.pg_epochs), slow=True),
-        Contender(STRAIGHTFORWARD, slow, _straightforward(case, EDGES, plan.samples), slow=True),
+        Contender(CAPTUM_SALIENCY, case.nodes, _part_runner(case, saliency)),
+        Contender(CAPTUM_IG, slow_nodes, _part_runner(case, integrated_gradients), slow=True),
+        Contender(GNN, slow_nodes, _part_runner(case, gnn_explainer), slow=True),
+        Contender(PG, slow_nodes, lambda nodes: _run_pg_explainer(case, nodes, plan.pg_epochs), slow=True),
+        Contender(STRAIGHTFORWARD, slow_nodes, _straightforward_runner(case, EDGES, plan.samples), slow=True),
     ]
 
 
 def whole_graph_contender(case: Case, plan: Plan, count: int) -> Contender:
-    """PyG's GNNExplainer as people call it. It takes seconds a node, so there is no warm-up."""
+    """Return PyG's GNNExplainer on the whole graph, which is how most users call it.
+
+    It takes seconds per node, so it gets no warm-up.
+    """
     explainer = _model_explainer(case, GNNExplainer(epochs=plan.gnn_epochs))
 
     def explanations(nodes: Sequence[int]) -> Iterator[Any]:
@@ -81,45 +88,38 @@ def whole_graph_contender(case: Case, plan: Plan, count: int) -> Contender:
     return Contender(GNN_WHOLE, spread(case.nodes, count), explanations, slow=True, warm_up=False)
 
 
-def variants_on(case: Case, plan: Plan) -> list[Contender]:
-    """KEC with many samples, and with features moved, beside its straightforward version."""
-    slow = spread(case.nodes, plan.slow_nodes)
+def kec_variants(case: Case, plan: Plan) -> list[Contender]:
+    """Return KEC with many samples, and KEC with perturbed features together with its straightforward version."""
+    slow_nodes = spread(case.nodes, plan.slow_nodes)
+    straightforward = _straightforward_runner(case, FEATURES, plan.samples)
     return [
-        Contender(KEC_MANY, case.nodes, _ours(case, KEC(EDGES, plan.many_samples))),
-        Contender(KEC_FEATURES, case.nodes, _ours(case, KEC(FEATURES, plan.samples))),
-        Contender(STRAIGHTFORWARD_FEATURES, slow, _straightforward(case, FEATURES, plan.samples), slow=True),
+        Contender(KEC_MANY, case.nodes, _whole_graph_runner(case, KEC(EDGES, plan.many_samples))),
+        Contender(KEC_FEATURES, case.nodes, _whole_graph_runner(case, KEC(FEATURES, plan.samples))),
+        Contender(STRAIGHTFORWARD_FEATURES, slow_nodes, straightforward, slow=True),
     ]
 
 
-def on_the_same_part(case: Case, plan: Plan) -> list[Contender]:
-    """KEC given the computation graph alone, as Captum is, both by PyG's Explainer; and both without a prediction.
+def part_contenders(case: Case, plan: Plan) -> list[Contender]:
+    """Return KEC and Captum, called alike by PyG's Explainer on the computation graph, and both without a prediction.
 
-    Apart from the tables, because each such graph takes a place among those whose index is remembered.
+    They are timed separately from the tables, because every computation graph that is passed as a graph takes a place
+    in the cache of edge indices and would evict others.
     """
     return [
-        Contender(KEC_PART, case.nodes, _on_part(case, KEC(EDGES, plan.samples))),
-        Contender(CAPTUM_SALIENCY, case.nodes, _on_part(case, CaptumExplainer("Saliency"))),
-        Contender(CAPTUM_GIVEN, case.nodes, lambda nodes: _captum_given(case, nodes)),
-        kec_on(case, plan, "kec"),
+        Contender(KEC_PART, case.nodes, _part_runner(case, KEC(EDGES, plan.samples))),
+        Contender(CAPTUM_SALIENCY, case.nodes, _part_runner(case, CaptumExplainer("Saliency"))),
+        Contender(CAPTUM_GIVEN, case.nodes, lambda nodes: _run_captum_with_class(case, nodes)),
+        kec_contender(case, plan, "kec"),
     ]
 
 
-def _captum_given(case: Case, nodes: Sequence[int]) -> Iterator[Any]:
-    """Captum's saliency of a class that is given, so that PyG's Explainer predicts nothing."""
-    model = copy.deepcopy(case.model)
-    explainer = Explainer(model, CaptumExplainer("Saliency"), "phenomenon", MODEL_CONFIG, "attributes", "object")
-    with torch.no_grad():
-        given = [(*case.part(node), model(*case.part(node)).argmax(dim=-1)) for node in nodes]
-    return (explainer(x, edge_index, target=target, index=0) for x, edge_index, target in given)
+def kec_contender(case: Case, plan: Plan, name: str, nodes: Sequence[int] | None = None) -> Contender:
+    """Return KEC, one node at a time, under a given name, so that several graphs can be compared."""
+    return Contender(name, case.nodes if nodes is None else nodes, _whole_graph_runner(case, KEC(EDGES, plan.samples)))
 
 
-def kec_on(case: Case, plan: Plan, name: str, nodes: Sequence[int] | None = None) -> Contender:
-    """KEC one node at a time under another name, to set graphs beside each other."""
-    return Contender(name, case.nodes if nodes is None else nodes, _ours(case, KEC(EDGES, plan.samples)))
-
-
-def all_nodes(case: Case, plan: Plan, name: str) -> Contender:
-    """KEC of every node of the graph as one piece of work, which is filed under node 0."""
+def all_nodes_contender(case: Case, plan: Plan, name: str) -> Contender:
+    """Return KEC of every node of the graph as a single piece of work, whose time is recorded for node 0."""
 
     def explanations(_: Sequence[int]) -> Iterator[int]:
         count = 0
@@ -130,16 +130,12 @@ def all_nodes(case: Case, plan: Plan, name: str) -> Contender:
     return Contender(name, [0], explanations, slow=True, warm_up=False)
 
 
-def _ours(case: Case, algorithm: Any) -> Callable[[Sequence[int]], Iterator[Any]]:
+def _whole_graph_runner(case: Case, algorithm: Any) -> Runner:
     return lambda nodes: case.explanations(algorithm, nodes)
 
 
-def _model_explainer(case: Case, algorithm: Any) -> Explainer:
-    # On a copy of the model: after PyG's mask learners a layer's mask is a parameter, and Captum's has no gradient.
-    return Explainer(copy.deepcopy(case.model), algorithm, "model", MODEL_CONFIG, "attributes", "object")
-
-
-def _on_part(case: Case, algorithm: Any) -> Callable[[Sequence[int]], Iterator[Any]]:
+def _part_runner(case: Case, algorithm: Any) -> Runner:
+    """Return a runner that explains each node in its computation graph, which is prepared before the timing."""
     explainer = _model_explainer(case, algorithm)
 
     def explanations(nodes: Sequence[int]) -> Iterator[Any]:
@@ -149,8 +145,30 @@ def _on_part(case: Case, algorithm: Any) -> Callable[[Sequence[int]], Iterator[A
     return explanations
 
 
-def _pg_on_part(case: Case, nodes: Sequence[int], epochs: int) -> Iterator[Any]:
-    """PyG's PGExplainer is trained before it explains; here on the one node, as a user with one question would."""
+def _straightforward_runner(case: Case, near: Neighborhood, samples: int) -> Runner:
+    return lambda nodes: (fit_straightforward_kec(case.target(node), near, samples) for node in nodes)
+
+
+def _model_explainer(case: Case, algorithm: Any) -> Explainer:
+    # Each explainer gets its own copy of the model: after PyG's mask learners a layer's mask is a parameter, whereas
+    # Captum's mask has no gradient.
+    return Explainer(copy.deepcopy(case.model), algorithm, "model", MODEL_CONFIG, "attributes", "object")
+
+
+def _run_captum_with_class(case: Case, nodes: Sequence[int]) -> Iterator[Any]:
+    """Run Captum's saliency with the class given, so that PyG's Explainer does not have to predict it."""
+    model = copy.deepcopy(case.model)
+    explainer = Explainer(model, CaptumExplainer("Saliency"), "phenomenon", MODEL_CONFIG, "attributes", "object")
+    with torch.no_grad():
+        inputs = [(*case.part(node), model(*case.part(node)).argmax(dim=-1)) for node in nodes]
+    return (explainer(x, edge_index, target=target, index=0) for x, edge_index, target in inputs)
+
+
+def _run_pg_explainer(case: Case, nodes: Sequence[int], epochs: int) -> Iterator[Any]:
+    """Run PyG's PGExplainer, which has to be trained first.
+
+    It is trained on the explained node alone, as a user with a single node to explain would do.
+    """
     model = copy.deepcopy(case.model)
     with torch.no_grad():
         labels = [model(*case.part(node)).argmax(dim=-1) for node in nodes]
@@ -164,7 +182,3 @@ def _pg_on_part(case: Case, nodes: Sequence[int], epochs: int) -> Iterator[Any]:
         return explainer(x, edge_index, target=target, index=0)
 
     return (explain(node, target) for node, target in zip(nodes, labels, strict=True))
-
-
-def _straightforward(case: Case, near: Neighborhood, samples: int) -> Callable[[Sequence[int]], Iterator[Any]]:
-    return lambda nodes: (straightforward_kec(case.target(node), near, samples) for node in nodes)

@@ -1,4 +1,4 @@
-"""How time and memory of KEC grow: with samples, hops, features, edges in reach, and nodes of the graph."""
+"""How the time and the memory of KEC grow with the samples, hops, features, edges in reach and nodes of the graph."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from .case import Case, spread
 from .contenders import EDGES
 from .curve import Curve
 from .lattice import CLASSES, lattice
-from .peak import peak_of
-from .timing import Contender, interleaved
+from .peak import measure_peak
+from .timing import Contender, time_interleaved
 
-_SMALL = 10_000  # nodes of the graph where another size varies
+_SMALL = 10_000  # the number of nodes of the graph where another size varies
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The points of each curve, and how often each is measured."""
+    """The points of each curve, the number of nodes explained at each point, and the repetitions."""
 
     samples: Sequence[int] = (50, 100, 200, 400, 800, 1600, 3200)
     hops: Sequence[int] = (1, 2, 3, 4)
     features: Sequence[int] = (16, 64, 256, 1024, 4096)
-    half_degrees: Sequence[int] = (2, 4, 8, 16, 32, 50)  # about 50 to 50,000 entries of A in reach
+    half_degrees: Sequence[int] = (2, 4, 8, 16, 32, 50)  # They give about 50 to 50,000 entries of A in reach.
     nodes: Sequence[int] = (10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6)
     explained: int = 5
     repetitions: int = 3
@@ -48,58 +48,64 @@ QUICK = Sizes(
 )
 
 
-def growth(sizes: Sizes = FULL, *, show: bool | None = False) -> list[Curve]:
-    """The five curves. Models are two-layer GCNs on lattices, as they are made: training would change no time."""
-    base = _case(lattice(_SMALL), 2, sizes)
+def measure_growth(sizes: Sizes = FULL, *, show: bool | None = False) -> list[Curve]:
+    """Measure the five curves.
+
+    The models are GCNs on lattices, of two layers unless the hops vary. They are not trained, because training would
+    not change any time.
+    """
+    base = _make_case(lattice(_SMALL), 2, sizes)
     _warm_up()
-    found = [_curve("samples S", sizes, [(count, base, count) for count in sizes.samples], show)]
-    found.append(_curve("hops M", sizes, [(m, _case(base.data, m, sizes), 200) for m in sizes.hops], show))
-    wide = [(d, _case(lattice(2_000, num_features=d), 2, sizes), 200) for d in sizes.features]
-    found.append(_curve("features d", sizes, wide, show))
+    curves = [_measure_curve("samples S", sizes, [(count, base, count) for count in sizes.samples], show)]
+    deep = [(hops, _make_case(base.data, hops, sizes), 200) for hops in sizes.hops]
+    curves.append(_measure_curve("hops M", sizes, deep, show))
+    wide = [(d, _make_case(lattice(2_000, num_features=d), 2, sizes), 200) for d in sizes.features]
+    curves.append(_measure_curve("features d", sizes, wide, show))
+    # The large graphs are released before the next curve, whose memory is measured.
     del wide
-    dense = [_case(lattice(_SMALL, half_degree=half), 2, sizes) for half in sizes.half_degrees]
-    entries = [(_entries(case), case, 200) for case in dense]
-    found.append(_curve("entries of A in reach", sizes, entries, show))
+    dense = [_make_case(lattice(_SMALL, half_degree=half), 2, sizes) for half in sizes.half_degrees]
+    entries = [(_median_entries(case), case, 200) for case in dense]
+    curves.append(_measure_curve("entries of A in reach", sizes, entries, show))
     del dense, entries
-    large = [(count, _case(lattice(count), 2, sizes), 200) for count in sizes.nodes]
-    found.append(_curve("nodes of the graph", sizes, large, show, index=True))
-    return found
+    large = [(count, _make_case(lattice(count), 2, sizes), 200) for count in sizes.nodes]
+    curves.append(_measure_curve("nodes of the graph", sizes, large, show, index=True))
+    return curves
 
 
-def _case(data: Data, num_layers: int, sizes: Sizes) -> Case:
+def _make_case(data: Data, num_layers: int, sizes: Sizes) -> Case:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = GCN(data.num_features, 16, num_layers, out_channels=CLASSES).eval()
     return Case("lattice", model, data, spread(range(int(data.num_nodes)), sizes.explained), data.y)
 
 
-def _entries(case: Case) -> int:
-    """Entries of A in reach of a node of the case: the median."""
+def _median_entries(case: Case) -> int:
+    """Return the median, over the nodes of the case, of the number of entries of A in reach of a node."""
     return int(np.median([case.target(node).computation_graph.num_edges for node in case.nodes]))
 
 
 def _warm_up() -> None:
-    """What is loaded or allocated once for all belongs to no point."""
-    case = _case(lattice(1000), 2, Sizes(explained=1))
+    """Explain one node, so that what is loaded or allocated only once is not counted in the first point."""
+    case = _make_case(lattice(1000), 2, Sizes(explained=1))
     next(case.explanations(KEC(EDGES), case.nodes))
 
 
-def _curve(
+def _measure_curve(
     against: str, sizes: Sizes, points: Sequence[tuple[int, Case, int]], show: bool | None, *, index: bool = False
 ) -> Curve:
-    """Memory of one explanation at each point, then times, all points in turns.
+    """Measure the memory of one explanation at each point, then the times, with all points in turns.
 
-    With ``index`` memory is that of the first explanation in a graph, which makes the index of its edges; otherwise
-    the index is there, as it is for every later one.
+    With ``index``, the memory is that of the first explanation in a graph, which builds the index of the graph's edges.
+    Otherwise the index is built beforehand, so the memory is that of every later explanation.
     """
     megabytes, contenders = [], []
     for size, case, samples in points:
         explain = partial(case.explanations, KEC(EDGES, samples))
         if not index:
             next(case.explanations(KEC(EDGES, 1), case.nodes[:1]))
-        megabytes.append(peak_of(partial(next, explain(case.nodes[:1]))))
+        megabytes.append(measure_peak(partial(next, explain(case.nodes[:1]))))
         contenders.append(Contender(str(size), case.nodes, explain))
-    tracked = partial(track, doing=f"against {against}", what="steps", show=show)
-    timings = interleaved(contenders, sizes.repetitions, track=tracked)
-    found = [timings[str(size)].median for size, _, _ in points]
-    return Curve(against, [size for size, _, _ in points], found, megabytes)
+    tracker = partial(track, doing=f"against {against}", what="steps", show=show)
+    timings = time_interleaved(contenders, sizes.repetitions, track=tracker)
+    seconds = [timings[str(size)].median for size, _, _ in points]
+    return Curve(against, [size for size, _, _ in points], seconds, megabytes)

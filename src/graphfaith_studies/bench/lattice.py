@@ -1,4 +1,4 @@
-"""A generated graph of any size that looks the same from every node, so that only its size differs."""
+"""A generated graph of any size that looks the same from every node, so that graphs differ only in size."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from graphfaith._base.checks import check_count, check_seed
 from graphfaith._base.errors import InputError
 
 CLASSES = 4
-_BLOCK = 25  # consecutive nodes of one class
-_REWIRED = 0.2  # share of the edges whose far end is moved
+_BLOCK = 25  # the number of consecutive nodes of one class
+_REWIRED = 0.2  # the share of the edges whose far end is moved
 
 
 def lattice(num_nodes: int, *, seed: int = 0, num_features: int = 16, half_degree: int = 2) -> Data:
-    """A ring on which each node has an edge to each of the next ``half_degree``; a fifth of the edges are moved.
+    """Generate a ring on which each node has edges to the next ``half_degree`` nodes; a fifth of the edges are moved.
 
-    A moved edge goes to a node at most 5 ``half_degree`` places on, so what is within reach of a node depends on
-    neither the size of the graph nor the node. Degrees are 2 ``half_degree`` on average, but for moved edges that
-    fall on others. Classes come in blocks along the ring; features are noise around the mean of the class.
+    A moved edge ends at most 5 ``half_degree`` places further, so the subgraph in reach of a node depends neither on
+    the size of the graph nor on the node. The average degree is 2 ``half_degree``, minus the moved edges that coincide
+    with others. Classes form blocks along the ring. The features are the mean of the class plus Gaussian noise.
 
     >>> data = lattice(1000)
     >>> data.x.shape, bool(data.is_undirected()), bool(data.has_self_loops())
@@ -30,7 +30,7 @@ def lattice(num_nodes: int, *, seed: int = 0, num_features: int = 16, half_degre
     check_seed(seed)
     window = 5 * check_count(half_degree, "half_degree")
     if num_nodes <= 2 * window:
-        raise InputError(f"a ring of {num_nodes} nodes is too small: an edge may reach {window} nodes on")
+        raise InputError(f"a ring of {num_nodes} nodes is too small: use more than {2 * window} nodes")
     rng = np.random.default_rng(seed)
     near = np.repeat(np.arange(num_nodes), half_degree)
     step = np.tile(np.arange(1, half_degree + 1), num_nodes)

@@ -1,4 +1,4 @@
-"""What the times were taken on."""
+"""A description of the machine on which the times were measured."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import torch
 
 
 def machine() -> dict[str, Any]:
-    """The machine, how busy it is, the number of threads, and the versions that matter."""
+    """Return the machine, its load, the number of threads, and the versions of the libraries that matter."""
     return {
         "platform": platform.platform(),
-        "cpu": _cpu(),
+        "cpu": _cpu_name(),
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
-        **{name: _version(name) for name in ("graphfaith", "torch", "torch_geometric", "captum", "numpy")},
+        **{name: _version_of(name) for name in ("graphfaith", "torch", "torch_geometric", "captum", "numpy")},
     }
 
 
-def _cpu() -> str:
+def _cpu_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -32,7 +32,7 @@ def _cpu() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-def _version(name: str) -> str | None:
+def _version_of(name: str) -> str | None:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -1,7 +1,7 @@
-"""Peak memory: how far the process rises above where it stood, as the kernel counts it.
+"""Peak memory: by how much the resident memory of the process grows, as the kernel counts it.
 
-``python -m graphfaith_studies.bench.peak NODES`` explains one node of a generated graph of that size in a fresh process
-and prints what that took as JSON.
+``python -m graphfaith_studies.bench.peak NODES`` explains one node of a generated graph of that size in a new process
+and prints the peak memory as JSON.
 """
 
 from __future__ import annotations
@@ -20,41 +20,46 @@ from graphfaith._base.errors import GraphfaithError
 MEGABYTE = 10**6
 
 
-def peak_of(work: Callable[[], object]) -> float | None:
-    """Megabytes by which ``work`` raises the resident memory at its highest; None where the kernel does not say.
+def measure_peak(work: Callable[[], object]) -> float | None:
+    """Run ``work`` and return the megabytes by which it raises the resident memory at most.
 
-    Memory that was freed earlier but is still held is given back first: reusing it would not show.
+    The result is None where the kernel does not report this. Memory that was freed earlier but is still held by the
+    process is returned to the system first, because its reuse would not be visible.
     """
     gc.collect()
     try:
         ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError):  # another C library
+    except (AttributeError, OSError):  # Another C library than glibc has no malloc_trim.
         return None
-    before = _status("VmRSS")
-    if before is None or not _reset():
+    before = _read_status("VmRSS")
+    if before is None or not _reset_peak():
         return None
     work()
-    highest = _status("VmHWM")
+    highest = _read_status("VmHWM")
     return None if highest is None else max(0, highest - before) / MEGABYTE
 
 
-def highest() -> float | None:
-    """Megabytes that this process has held at most, since its start or the last :func:`peak_of`."""
-    found = _status("VmHWM")
-    return None if found is None else found / MEGABYTE
+def process_peak() -> float | None:
+    """Return the most megabytes this process has held since its start or the last :func:`measure_peak`."""
+    highest = _read_status("VmHWM")
+    return None if highest is None else highest / MEGABYTE
 
 
-def peak_of_one_node(num_nodes: int) -> float | None:
-    """The same for one KEC explanation in a graph of so many nodes, its index included, in a fresh process."""
+def measure_peak_of_one_node(num_nodes: int) -> float | None:
+    """Return the peak megabytes of one KEC explanation in a new process, on a generated graph of ``num_nodes`` nodes.
+
+    The memory of the graph's edge index is included, that of the graph is not.
+    """
     command = [sys.executable, "-m", "graphfaith_studies.bench.peak", str(num_nodes)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise GraphfaithError(f"measuring memory at {num_nodes} nodes failed: {done.stderr.strip()[-300:]}")
-    found: float | None = json.loads(done.stdout)["peak_mb"]
-    return found
+    peak: float | None = json.loads(done.stdout)["peak_mb"]
+    return peak
 
 
-def _status(name: str) -> int | None:
+def _read_status(name: str) -> int | None:
+    """Return the bytes that /proc/self/status gives for ``name``, or None if it cannot be read."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
@@ -62,8 +67,8 @@ def _status(name: str) -> int | None:
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), None)
 
 
-def _reset() -> bool:
-    """Let VmHWM start again from what is held now."""
+def _reset_peak() -> bool:
+    """Reset VmHWM to the memory that is held now, and return whether the kernel allowed it."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -76,12 +81,12 @@ def _main(num_nodes: int) -> None:
 
     from .case import generated
 
-    # On a small graph first: what is loaded or allocated once for all belongs to neither.
+    # A small graph is explained first, so that what is loaded or allocated only once is not counted.
     case = generated(1000, [0])
     next(case.explanations(KEC("U(A,0.5)"), [0]))
     case = generated(num_nodes, [num_nodes // 2])
-    found = peak_of(lambda: next(case.explanations(KEC("U(A,0.5)"), case.nodes)))
-    print(json.dumps({"num_nodes": num_nodes, "peak_mb": found}))
+    peak = measure_peak(lambda: next(case.explanations(KEC("U(A,0.5)"), case.nodes)))
+    print(json.dumps({"num_nodes": num_nodes, "peak_mb": peak}))
 
 
 if __name__ == "__main__":

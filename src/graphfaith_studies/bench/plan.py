@@ -1,4 +1,4 @@
-"""How much a run of the bench does."""
+"""The amount of work of a run of the bench."""
 
 from __future__ import annotations
 
@@ -7,25 +7,28 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Plan:
-    """Sizes of a run; those of the methods are the ones their users would pick, in a quick run too."""
+    """The sizes of a run.
 
-    nodes: int = 50  # a data set
-    ba_shapes_nodes: int = 20  # where most of the graph is in reach of each
-    slow_nodes: int = 50  # of these, for contenders that take a tenth of a second or more
-    whole_graph_nodes: int = 3  # of these, for GNNExplainer on all of Cora
-    whole_graph_elsewhere: int = 1  # the same on other data sets; it takes half a minute a node on CiteSeer
+    The methods' own parameters (samples, epochs, steps) are typical of their use and are the same in a quick run.
+    """
+
+    nodes: int = 50  # explained on each data set
+    ba_shapes_nodes: int = 20  # fewer, because most of the graph is in reach of each node
+    slow_nodes: int = 50  # for contenders that take a tenth of a second or more
+    whole_graph_nodes: int = 3  # for GNNExplainer on the whole graph of Cora
+    whole_graph_elsewhere: int = 1  # on other data sets; CiteSeer takes half a minute per node
     repetitions: int = 7
     slow_repetitions: int = 2
-    all_nodes_repetitions: int = 3  # of explaining every node of Cora
-    sample_of_all: int = 271  # nodes that stand for every node of Cora
-    scored_nodes: int = 50  # whose held-out Delta is measured
+    all_nodes_repetitions: int = 3  # repetitions of explaining every node of Cora
+    sample_of_all: int = 271  # nodes explained one by one, to be compared with all nodes of Cora
+    scored_nodes: int = 50  # nodes whose held-out Delta is measured
     samples: int = 200
     many_samples: int = 1500
     test_samples: int = 500
     gnn_epochs: int = 100
     pg_epochs: int = 30
     ig_steps: int = 50
-    large: int = 10**6  # nodes of the large graph, whose memory is measured
+    large: int = 10**6  # nodes of the large graph, where memory is measured
 
 
 FULL = Plan()

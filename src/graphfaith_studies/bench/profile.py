@@ -1,4 +1,4 @@
-"""Where the time of an explanation goes."""
+"""How the time of an explanation is distributed over its stages."""
 
 from __future__ import annotations
 
@@ -16,22 +16,26 @@ from .plan import Plan
 
 
 def profiles(cases: Mapping[str, Case], plan: Plan) -> list[dict[str, Any]]:
-    """Milliseconds a node of each stage of KEC, one node at a time, for every case and kind of perturbation."""
-    found = []
+    """Return the milliseconds per node of each stage of KEC, for every case and each kind of perturbation.
+
+    Nodes are explained one at a time.
+    """
+    rows = []
     for name, case in cases.items():
-        # Constant features cannot be moved.
+        # Constant features have no range, so they cannot be perturbed.
         kinds: list[Neighborhood] = [EDGES] if case.data.x.min() == case.data.x.max() else [EDGES, FEATURES]
-        found += [{"dataset": name, "neighborhood": str(near), **_profile(case, near, plan)} for near in kinds]
-    return found
+        rows += [{"dataset": name, "neighborhood": str(near), **_measure_stages(case, near, plan)} for near in kinds]
+    return rows
 
 
 def profile_of_all(name: str, case: Case, plan: Plan) -> dict[str, Any]:
-    """The same for every node of a graph, explained together."""
-    found = _profile(case, EDGES, plan, range(int(case.data.num_nodes)), plan.all_nodes_repetitions, together=True)
-    return {"dataset": f"all of {name}", "neighborhood": str(EDGES), **found}
+    """Return the milliseconds per node of each stage of KEC when all nodes of a graph are explained together."""
+    nodes = range(int(case.data.num_nodes))
+    row = _measure_stages(case, EDGES, plan, nodes, plan.all_nodes_repetitions, together=True)
+    return {"dataset": f"all of {name}", "neighborhood": str(EDGES), **row}
 
 
-def _profile(
+def _measure_stages(
     case: Case,
     near: Neighborhood,
     plan: Plan,
@@ -43,6 +47,7 @@ def _profile(
     algorithm = KEC(near, plan.samples)
     nodes = case.nodes if nodes is None else nodes
     repetitions = plan.repetitions if repetitions is None else repetitions
+    # The first explanations are a warm-up and are not measured.
     for _ in case.explanations(algorithm, nodes[: len(case.nodes)], together=together):
         pass
     total, stages = 0.0, dict[str, float]()
@@ -55,6 +60,6 @@ def _profile(
             total += time.perf_counter() - started
         for stage, taken in seconds.items():
             stages[stage] = stages.get(stage, 0.0) + taken
-    each = 1e3 / (repetitions * len(nodes))
+    to_ms = 1e3 / (repetitions * len(nodes))
     stages["other"] = total - sum(stages.values())
-    return {"nodes": len(nodes), "total_ms": each * total, "ms": {name: each * t for name, t in stages.items()}}
+    return {"nodes": len(nodes), "total_ms": to_ms * total, "ms": {name: to_ms * t for name, t in stages.items()}}

@@ -1,4 +1,4 @@
-"""The figures that the bench is run for, and the bar that each has to reach."""
+"""The figures of the bench, and the bar that each of them has to reach."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from .timing import Ratio
 
 @dataclass(frozen=True)
 class Bar:
-    """What a figure must be at most, or at least."""
+    """An upper or a lower bound of a figure; ``what`` describes the figure."""
 
     what: str
     bound: float
     at_most: bool = True
 
     def reached(self, value: float) -> bool:
-        """Whether a figure is on the right side."""
+        """Return whether a value satisfies the bound."""
         return value <= self.bound if self.at_most else value >= self.bound
 
     def __str__(self) -> str:
-        """As it stands in the table."""
+        """Return the bound as it is printed in the table."""
         return f"{'<=' if self.at_most else '>='} {self.bound:g}"
 
 
@@ -40,13 +40,13 @@ BARS = {
 }
 
 
-def in_order(found: Mapping[str, Ratio | float | None]) -> dict[str, float | None]:
-    """Every figure in the order of ``BARS``; None for those that were not measured."""
-    unknown = set(found) - set(BARS)
+def order_figures(figures: Mapping[str, Ratio | float | None]) -> dict[str, float | None]:
+    """Return the value of every figure in the order of ``BARS``, and None for those that were not measured."""
+    unknown = set(figures) - set(BARS)
     if unknown:
         raise ValueError(f"no bar is known for {', '.join(sorted(unknown))}")
-    return {key: _value(found.get(key)) for key in BARS}
+    return {key: _value_of(figures.get(key)) for key in BARS}
 
 
-def _value(figure: Ratio | float | None) -> float | None:
+def _value_of(figure: Ratio | float | None) -> float | None:
     return figure.value if isinstance(figure, Ratio) else figure

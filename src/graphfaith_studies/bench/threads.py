@@ -1,7 +1,7 @@
 """One process with two threads against two processes of one thread each, and whether threads change the result.
 
-``python -m graphfaith_studies.bench.threads DATASET NODES THREADS`` is one such process. It says when it is ready,
-waits for a line, explains its nodes a few times and prints when it began and ended.
+``python -m graphfaith_studies.bench.threads DATASET NODES THREADS`` is a worker process. It prints a line when it is
+ready, waits for a line, explains its nodes several times, and prints the times when it began and ended.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from graphfaith.explainers import KEC
 from .case import Case, loaded
 from .contenders import EDGES
 
-_ROUNDS = 5  # over its nodes by each process: a second or so of work, beside which starting together hardly counts
+# Each process explains its nodes this many times. That is about a second of work, so that the moment at which the
+# processes start hardly matters.
+_ROUNDS = 5
 
 
 def threads(name: str, count: int, repetitions: int) -> dict[str, Any]:
-    """Seconds for rounds over ``count`` nodes of a data set, each way, and the largest difference of a score."""
+    """Measure the seconds that each way takes for ``count`` nodes of a data set, and how far the scores differ."""
     case = loaded(name, count)
     nodes = list(case.nodes)
     ways = {
@@ -38,55 +40,61 @@ def threads(name: str, count: int, repetitions: int) -> dict[str, Any]:
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(repetitions):
         for way, workers in ways.items():
-            seconds[way].append(_wall_time(name, workers))
-    found = {way: float(np.median(taken)) for way, taken in seconds.items()}
+            seconds[way].append(_measure_wall_time(name, workers))
+    medians = {way: float(np.median(taken)) for way, taken in seconds.items()}
     return {
         "dataset": name,
         "nodes": count,
         "rounds": _ROUNDS,
-        "seconds": found,
-        "processes_over_threads": found["two_processes_one_thread"] / found["one_process_two_threads"],
-        "largest_relative_difference": largest_difference(case, nodes),
+        "seconds": medians,
+        "processes_over_threads": medians["two_processes_one_thread"] / medians["one_process_two_threads"],
+        "largest_relative_difference": find_largest_difference(case, nodes),
     }
 
 
-def largest_difference(case: Case, nodes: Sequence[int]) -> float:
-    """How far scores with one and with two threads are apart, at most, over the largest score of the node."""
+def find_largest_difference(case: Case, nodes: Sequence[int]) -> float:
+    """Return the largest relative difference between the scores with one and with two threads.
+
+    It is max_v max_i |a_vi - b_vi| / max_i |a_vi|, for the scores a_v with one thread and b_v with two at a node v.
+    """
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        one = [_scores(explanation) for explanation in case.explanations(KEC(EDGES), nodes)]
+        with_one = [_scores_of(explanation) for explanation in case.explanations(KEC(EDGES), nodes)]
         torch.set_num_threads(2)
-        two = [_scores(explanation) for explanation in case.explanations(KEC(EDGES), nodes)]
+        with_two = [_scores_of(explanation) for explanation in case.explanations(KEC(EDGES), nodes)]
     finally:
         torch.set_num_threads(before)
-    return max(float((a - b).abs().max() / a.abs().max()) for a, b in zip(one, two, strict=True))
+    return max(float((a - b).abs().max() / a.abs().max()) for a, b in zip(with_one, with_two, strict=True))
 
 
-def _scores(explanation: Any) -> torch.Tensor:
+def _scores_of(explanation: Any) -> torch.Tensor:
     dx, da = explanation.difference_model.gradient()
     return torch.cat([dx.double().flatten(), da.double().flatten()])
 
 
-def _wall_time(name: str, workers: Sequence[tuple[Sequence[int], int]]) -> float:
-    """From the start of the first to the end of the last; the clock is one for all processes."""
-    running = [_start(name, nodes, count) for nodes, count in workers]
+def _measure_wall_time(name: str, workers: Sequence[tuple[Sequence[int], int]]) -> float:
+    """Return the seconds from the start of the first worker to the end of the last one.
+
+    All processes share the same monotonic clock.
+    """
+    processes = [_start_worker(name, nodes, count) for nodes, count in workers]
     try:
-        for one in running:
-            _line(one)  # it is ready
-        for one in running:
-            assert one.stdin is not None
-            one.stdin.write("go\n")
-            one.stdin.flush()
-        spans = [json.loads(_line(one)) for one in running]
+        for process in processes:
+            _read_line(process)  # The worker says that it is ready.
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        spans = [json.loads(_read_line(process)) for process in processes]
     finally:
-        for one in running:
-            one.kill()
-            one.communicate()
-    return float(max(end for _, end in spans) - min(begun for begun, _ in spans))
+        for process in processes:
+            process.kill()
+            process.communicate()
+    return float(max(ended for _, ended in spans) - min(began for began, _ in spans))
 
 
-def _start(name: str, nodes: Sequence[int], count: int) -> subprocess.Popen[str]:
+def _start_worker(name: str, nodes: Sequence[int], count: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "graphfaith_studies.bench.threads", name, ",".join(map(str, nodes)), str(count)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(count)}
     return subprocess.Popen(
@@ -94,28 +102,29 @@ def _start(name: str, nodes: Sequence[int], count: int) -> subprocess.Popen[str]
     )
 
 
-def _line(process: subprocess.Popen[str]) -> str:
+def _read_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
-        _, said = process.communicate()
-        raise GraphfaithError(f"a process of the bench stopped early: {said.strip()[-300:]}")
+        _, errors = process.communicate()
+        raise GraphfaithError(f"a process of the bench stopped early: {errors.strip()[-300:]}")
     return line
 
 
 def _main(name: str, nodes: Sequence[int], count: int) -> None:
     torch.set_num_threads(count)
     case = loaded(name, 1)
+    # The first explanations are a warm-up and are not timed.
     for _ in case.explanations(KEC(EDGES), nodes[:3]):
         pass
     print("ready", flush=True)
     sys.stdin.readline()
     rounds = [case.explanations(KEC(EDGES), nodes) for _ in range(_ROUNDS)]
-    begun = time.monotonic()
+    began = time.monotonic()
     for explanations in rounds:
         for _ in explanations:
             pass
-    print(json.dumps([begun, time.monotonic()]), flush=True)
+    print(json.dumps([began, time.monotonic()]), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Times of several contenders, taken in turns so that a busy moment of the machine hits all of them alike."""
+"""Times of several contenders, measured in turns so that a busy moment of the machine affects all of them alike."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Track = Callable[[Sequence[T]], Iterable[T]]
 
 @dataclass(frozen=True)
 class Contender:
-    """Something to time: ``explanations(nodes)`` is an iterator that makes one explanation each time it is asked.
+    """Something to time: ``explanations(nodes)`` returns an iterator that computes one explanation per step.
 
-    What is done before the first one is asked for is not timed. A ``slow`` one gets fewer repetitions, and one node
-    of warm-up rather than a round; ``warm_up`` False spares it that one too.
+    Work that ``explanations`` does before it returns the iterator is not timed. A ``slow`` contender gets fewer
+    repetitions, and a warm-up of one node instead of all. With ``warm_up`` False it gets no warm-up.
     """
 
     name: str
@@ -31,34 +31,34 @@ class Contender:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of each repetition, by node."""
+    """The seconds of each repetition, for every node."""
 
     name: str
     seconds: dict[int, list[float]] = field(default_factory=dict)
 
     @property
     def by_node(self) -> dict[int, float]:
-        """The median over repetitions for each node."""
+        """The median over the repetitions, for every node."""
         return {node: float(np.median(taken)) for node, taken in self.seconds.items()}
 
     @property
     def median(self) -> float:
-        """The median over nodes of their medians."""
+        """The median over the nodes of their medians."""
         return float(np.median(list(self.by_node.values())))
 
     @property
     def mean(self) -> float:
-        """The mean over nodes of their medians."""
+        """The mean over the nodes of their medians."""
         return float(np.mean(list(self.by_node.values())))
 
     @property
     def quartiles(self) -> tuple[float, float]:
-        """The lower and the upper quartile over nodes."""
+        """The lower and the upper quartile over the nodes of their medians."""
         low, high = np.percentile(list(self.by_node.values()), [25, 75])
         return float(low), float(high)
 
     def as_json(self) -> dict[str, Any]:
-        """The summary in milliseconds, and how many nodes and repetitions it is of."""
+        """Return a summary in milliseconds, with the numbers of nodes and repetitions."""
         low, high = self.quartiles
         return {
             "method": self.name,
@@ -73,16 +73,16 @@ class Timing:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How much longer one takes than another: the typical node's ratio, and the ratio of the means."""
+    """How much longer one contender takes than another: the median of the nodes' ratios, and the ratio of the means."""
 
     value: float
     of_means: float
 
 
-def ratio(above: Timing, below: Timing, *, paired: bool = True) -> Ratio:
-    """``above`` over ``below``: the median over the nodes both have of the node's ratio, and the ratio of means.
+def ratio_of(above: Timing, below: Timing, *, paired: bool = True) -> Ratio:
+    """Return ``above`` over ``below`` on the nodes that both have: the median ratio, and the ratio of the means.
 
-    Unpaired, for nodes of different graphs, it is the ratio of the medians.
+    With ``paired`` False, for nodes of different graphs, the value is the ratio of the medians over all nodes.
     """
     if not paired:
         return Ratio(above.median / below.median, above.mean / below.mean)
@@ -94,7 +94,7 @@ def ratio(above: Timing, below: Timing, *, paired: bool = True) -> Ratio:
     return Ratio(value, sum(a[node] for node in shared) / sum(b[node] for node in shared))
 
 
-def interleaved(
+def time_interleaved(
     contenders: Sequence[Contender],
     repetitions: int,
     slow_repetitions: int = 1,
@@ -102,42 +102,50 @@ def interleaved(
     clock: Callable[[], float] = time.perf_counter,
     track: Track[tuple[int, Contender]] = iter,
 ) -> dict[str, Timing]:
-    """Time every contender on its nodes, ``repetitions`` times after a round that does not count.
+    """Time every contender on its nodes, ``repetitions`` times after a warm-up that is not counted.
 
-    In a repetition the first node of each comes first, then the second of each, and so on. Which contender goes
-    first is drawn anew every time: each then finds the caches as any other may have left them.
+    In each repetition all contenders explain their first node, then all explain their second node, and so on. The
+    order of the contenders is drawn anew for every node, so that none always finds the caches in the state that one
+    particular other contender left.
     """
-    timings = {one.name: Timing(one.name, {node: [] for node in one.nodes}) for one in contenders}
+    timings = {
+        contender.name: Timing(contender.name, {node: [] for node in contender.nodes}) for contender in contenders
+    }
     running: dict[str, Iterator[Any]] = {}
     current = None
-    for repetition, one in track(_schedule(contenders, repetitions, slow_repetitions)):
+    for repetition, contender in track(_make_schedule(contenders, repetitions, slow_repetitions)):
         if repetition != current:
             current, running = repetition, {}
-        if one.name not in running:
-            nodes = _nodes_in(one, repetition)
-            running[one.name] = zip(nodes, one.explanations(nodes), strict=True)
+        if contender.name not in running:
+            nodes = _nodes_in(contender, repetition)
+            running[contender.name] = zip(nodes, contender.explanations(nodes), strict=True)
         started = clock()
-        node, made = next(running[one.name])
+        node, explanation = next(running[contender.name])
         taken = clock() - started
-        del made  # freeing an explanation is not part of making the next
+        del explanation  # It is freed here, so that this time does not count for the next explanation.
         if repetition >= 0:
-            timings[one.name].seconds[node].append(taken)
+            timings[contender.name].seconds[node].append(taken)
     return timings
 
 
-def _nodes_in(one: Contender, repetition: int) -> Sequence[int]:
+def _nodes_in(contender: Contender, repetition: int) -> Sequence[int]:
+    """Return the nodes that a contender explains in a repetition, where -1 is the warm-up."""
     if repetition >= 0:
-        return one.nodes
-    return one.nodes[: (1 if one.slow else len(one.nodes)) * one.warm_up]
+        return contender.nodes
+    return contender.nodes[: (1 if contender.slow else len(contender.nodes)) * contender.warm_up]
 
 
-def _schedule(contenders: Sequence[Contender], repetitions: int, slow_repetitions: int) -> list[tuple[int, Contender]]:
-    """Who makes an explanation when; repetition -1 is the warm-up."""
+def _make_schedule(
+    contenders: Sequence[Contender], repetitions: int, slow_repetitions: int
+) -> list[tuple[int, Contender]]:
+    """Return the order in which the contenders explain, each with the number of the repetition; -1 is the warm-up."""
     order, steps = random.Random(0), []
     for repetition in range(-1, repetitions):
-        taking = [one for one in contenders if repetition < (slow_repetitions if one.slow else repetitions)]
-        for place in range(max((len(_nodes_in(one, repetition)) for one in taking), default=0)):
-            turn = [one for one in taking if place < len(_nodes_in(one, repetition))]
+        active = [
+            contender for contender in contenders if repetition < (slow_repetitions if contender.slow else repetitions)
+        ]
+        for place in range(max((len(_nodes_in(contender, repetition)) for contender in active), default=0)):
+            turn = [contender for contender in active if place < len(_nodes_in(contender, repetition))]
             order.shuffle(turn)
-            steps += [(repetition, one) for one in turn]
+            steps += [(repetition, contender) for contender in turn]
     return steps

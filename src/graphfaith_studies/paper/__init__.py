@@ -1,1 +1,1 @@
-"""The paper, reproduced: one file a table or figure, each an experiment that can be stopped and continued."""
+"""The reproduction of the paper: one module per table or figure, each an experiment that can be interrupted."""

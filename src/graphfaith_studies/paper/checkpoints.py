@@ -1,4 +1,4 @@
-"""A model of the paper at several moments of its training."""
+"""A model of the paper at several epochs of its training."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphfaith.data.models import accuracy_on_test, schedule_for, train, traini
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The model as an epoch of its training left it (0: as it started), in evaluation mode."""
+    """The model after an epoch of its training, in evaluation mode; epoch 0 is the untrained model."""
 
     epoch: int
     model: nn.Module
@@ -24,23 +24,24 @@ class Checkpoint:
 
 
 @cache
-def checkpoints(dataset: str, epochs: tuple[int, ...], seed: int = 0) -> dict[int, Checkpoint]:
-    """By epoch, the model of a data set in the one training of that seed, which goes no further than the last of them.
+def make_checkpoints(dataset: str, epochs: tuple[int, ...], seed: int = 0) -> dict[int, Checkpoint]:
+    """Train the model of a data set once with a seed, and return copies of it at the given epochs.
 
-    What :func:`~graphfaith.data.models.trained` keeps is the epoch of the lowest validation loss; these are the weights
-    of the epochs themselves. They are made once in a process: a training takes seconds.
+    :func:`~graphfaith.data.models.trained` returns the epoch of the lowest validation loss; here the weights are those
+    of each epoch itself. The training stops at the last of the epochs. The result is cached in the process, because a
+    training takes seconds.
     """
-    data, found = load_dataset(dataset), {}
+    data, checkpoints = load_dataset(dataset), {}
 
     def keep(epoch: int, model: nn.Module) -> None:
         if epoch in epochs:
-            kept = copy.deepcopy(model).eval()
-            kept.zero_grad(set_to_none=True)
-            found[epoch] = Checkpoint(epoch, kept, data, accuracy_on_test(kept, data))
+            snapshot = copy.deepcopy(model).eval()
+            snapshot.zero_grad(set_to_none=True)
+            checkpoints[epoch] = Checkpoint(epoch, snapshot, data, accuracy_on_test(snapshot, data))
 
     model = untrained(dataset, data, seed)
     keep(0, model)
     if max(epochs) > 0:
         schedule = schedule_for(dataset)._replace(epochs=max(epochs))
         train(model, training_view(dataset, data), **schedule._asdict(), seed=seed, each=keep)
-    return found
+    return checkpoints

@@ -1,4 +1,4 @@
-"""``graphfaith reproduce``: arguments checked, work done, tables printed."""
+"""``graphfaith reproduce``: check the arguments, run the experiments, and print the tables."""
 
 from __future__ import annotations
 
@@ -27,18 +27,21 @@ def add_to(app: typer.Typer) -> None:
 
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(EXPERIMENTS)}.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the nodes.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Reproduce all of them.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use a tenth of the nodes.")] = False,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the results; results/paper, or results/quick.")
+        Path | None,
+        typer.Option("--out", help="Folder of the results. By default results/paper, with --quick results/quick."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes at work; one a core, at most 8, if left out.")] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Measure anew what is there already.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(help="Number of processes. By default one per core, at most 8.")
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Measure again what was already measured.")] = False,
     page: Annotated[
-        Path | None, typer.Option("--page", help="Instead: write this .md page of the results in --out.")
+        Path | None, typer.Option("--page", help="Instead, write a page of the results in --out to this .md file.")
     ] = None,
 ) -> None:
-    """Remake tables and figures of the paper, its value beside ours; goes on where it was stopped.
+    """Reproduce tables and figures of the paper, with its values next to ours. An interrupted run continues.
 
     \b
     Examples:
@@ -61,10 +64,10 @@ def run_reproduce(
     restart: bool = False,
     page: Path | None = None,
 ) -> None:
-    """Make the named tables and figures in ``folder``, or the ``page`` of those that are there."""
+    """Make the named tables and figures in ``folder``, or write a ``page`` of those that the folder contains."""
     if page is not None:
         if names or everything or quick or restart:
-            raise InputError("--page makes a page of the results in --out and measures nothing: name nothing else")
+            raise InputError("--page makes a page of the results in --out and measures nothing: use it only with --out")
         make_page(folder, page)
         typer.echo(f"Page: {page}")
         return
@@ -72,13 +75,13 @@ def run_reproduce(
         if name not in EXPERIMENTS:
             raise InputError(f"unknown name {name!r}: known are {', '.join(EXPERIMENTS)}, and --all")
     if everything == bool(names):
-        raise InputError(f"name what to reproduce ({', '.join(EXPERIMENTS)}), or say --all")
+        raise InputError(f"name what to reproduce ({', '.join(EXPERIMENTS)}), or use --all")
     if workers is not None and workers < 1:
         raise InputError(f"--workers must be at least 1 (got {workers})")
-    chosen = [one for name, one in EXPERIMENTS.items() if everything or name in names]
+    chosen = [experiment for name, experiment in EXPERIMENTS.items() if everything or name in names]
     size = QUICK if quick else FULL
-    for dataset in {unit.dataset for one in chosen for unit in one.units(size)} & set(DATASETS):
-        load_dataset(dataset)  # one that cannot be had is an error now
+    for dataset in {unit.dataset for experiment in chosen for unit in experiment.units(size)} & set(DATASETS):
+        load_dataset(dataset)  # A data set that cannot be loaded is reported before any work.
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -88,8 +91,8 @@ def run_reproduce(
         rows = reproduce_all(chosen, size, folder, workers=count, restart=restart, show=True)
     except KeyboardInterrupt:
         again = "" if not restart else " without --restart"
-        typer.echo(f"What was done is kept in {folder}: the same command{again} goes on from there.", err=True)
+        typer.echo(f"Finished work is kept in {folder}: run the same command{again} to continue.", err=True)
         raise
-    for one in chosen:
-        typer.echo(f"\n{one.title}\n\n{one.markdown(rows[one.name])}")
+    for experiment in chosen:
+        typer.echo(f"\n{experiment.title}\n\n{experiment.to_markdown(rows[experiment.name])}")
     typer.echo(f"\nResults: {folder}")

@@ -1,4 +1,4 @@
-"""Which conclusions of the paper survive: each is put to the test on the rows of the tables, in both protocols."""
+"""The conclusions of the paper, each tested on the rows of the tables in both protocols."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from .experiment import Row
 from .faithfulness import PROTOCOLS
-from .markdown import number, table
-from .pooling import pooled
+from .markdown import format_number, format_table
+from .pooling import pool
 from .published import DATASET_NAMES, NAMES
 from .tables import MIXED
 
-Column = tuple[str, str]  # data set and neighbourhood
+Column = tuple[str, str]  # a data set and a neighbourhood
 
 SEPARATE = ("U(X,0.2r)", "U(A,0.5)", "B(A,0.5)")
 REAL: tuple[Column, ...] = tuple((dataset, near) for dataset in ("cora", "citeseer") for near in SEPARATE)
@@ -26,9 +26,9 @@ BASELINES = ("gnnexplainer", "gnnexplainer-soft", "pgexplainer", "saliency", "ig
 
 @dataclass(frozen=True)
 class Claim:
-    """Each of ``below`` has a smaller Delta(p) than each of ``above``, in each of ``columns``; one of the two is one.
+    """The claim that each method of ``below`` has a smaller Delta(p) than each of ``above``, in each of ``columns``.
 
-    ``why`` says how what is measured comes about, whatever it is.
+    At least one of ``below`` and ``above`` contains a single method. ``why`` explains the measured result.
     """
 
     text: str
@@ -39,16 +39,16 @@ class Claim:
 
     @property
     def head(self) -> str:
-        """What the table of verdicts is about."""
-        one = self.below[0] if len(self.below) == 1 else self.above[0]
-        return f"{NAMES[one]} is {'below' if len(self.below) == 1 else 'above'}"
+        """The heading of the first column of the table of verdicts."""
+        method = self.below[0] if len(self.below) == 1 else self.above[0]
+        return f"{NAMES[method]} is {'below' if len(self.below) == 1 else 'above'}"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """In one column: the methods that a claim is right about, those it cannot tell apart, and those it is wrong about.
+    """The methods about which a claim is right, undecided (``level``) and wrong, in one column.
 
-    The latter two with the share of nodes and trainings at which the claim is right.
+    Undecided and wrong ones are given with the share of nodes and trainings at which the claim is right.
     """
 
     right: tuple[str, ...]
@@ -57,21 +57,24 @@ class Verdict:
 
     @property
     def total(self) -> int:
-        """How many methods were compared."""
+        """The number of methods that were compared."""
         return len(self.right) + len(self.level) + len(self.wrong)
 
     def __str__(self) -> str:
-        """As in "2 of 4; undecided SM (60 %); reversed IG (zero) (9 %)"."""
+        """Return, for instance, "2 of 4; undecided SM (60 %); reversed IG (zero) (9 %)"."""
         text = f"{len(self.right)} of {self.total}" if self.total else "–"
-        for word, some in (("undecided", self.level), ("reversed", self.wrong)):
-            if some:
-                text += f"; {word} " + ", ".join(f"{name} ({100 * share:.0f} %)" for name, share in some)
+        for word, methods in (("undecided", self.level), ("reversed", self.wrong)):
+            if methods:
+                text += f"; {word} " + ", ".join(f"{name} ({100 * share:.0f} %)" for name, share in methods)
         return text
 
 
-def verdict(claim: Claim, column: Column, rows: Sequence[Row], protocol: str) -> Verdict:
-    """Compare at each node and training: a difference counts if its mean is more than two standard errors from zero."""
-    found = {
+def judge(claim: Claim, column: Column, rows: Sequence[Row], protocol: str) -> Verdict:
+    """Compare the methods of a claim at each node and training.
+
+    A difference is decided if its mean is more than two standard errors from zero.
+    """
+    values = {
         row["method"]: np.array(row["by_node"])
         for row in rows
         if (row["dataset"], row["neighborhood"], row["protocol"]) == (*column, protocol)
@@ -80,11 +83,11 @@ def verdict(claim: Claim, column: Column, rows: Sequence[Row], protocol: str) ->
     level: list[tuple[str, float]] = []
     wrong: list[tuple[str, float]] = []
     for below, above in product(claim.below, claim.above):
-        if below not in found or above not in found:
+        if below not in values or above not in values:
             continue
-        gap = found[above] - found[below]
-        mean, error = pooled(gap)
-        if error is None:  # of one node nothing follows
+        gap = values[above] - values[below]
+        mean, error = pool(gap)
+        if error is None:  # A single node has no error bar, so it decides nothing.
             continue
         other = NAMES[above if len(claim.below) == 1 else below]
         if mean > 2 * error:
@@ -94,8 +97,8 @@ def verdict(claim: Claim, column: Column, rows: Sequence[Row], protocol: str) ->
     return Verdict(tuple(right), tuple(level), tuple(wrong))
 
 
-def conclusions(rows: Sequence[Row]) -> str:
-    """Every claim with its verdicts, in Markdown; ``rows`` are those of the three tables."""
+def format_conclusions(rows: Sequence[Row]) -> str:
+    """Return every claim with its verdicts in Markdown; ``rows`` are those of the three tables."""
     parts = [
         "Each conclusion of the paper is put as an order of methods, and tested on the differences at each node and "
         "training. An order is decided if the mean difference is more than two standard errors (over nodes and "
@@ -105,22 +108,24 @@ def conclusions(rows: Sequence[Row]) -> str:
         "trainings are few: their part of an error bar is rough."
     ]
     for claim in CLAIMS:
-        found = {protocol: [verdict(claim, one, rows, protocol) for one in claim.columns] for protocol in PROTOCOLS}
-        if not any(one.total for one in found["held-out"]):
+        verdicts = {
+            protocol: [judge(claim, column, rows, protocol) for column in claim.columns] for protocol in PROTOCOLS
+        }
+        if not any(verdict.total for verdict in verdicts["held-out"]):
             continue
         lines = [
-            [f"{DATASET_NAMES[dataset]}, {near}", *(str(found[protocol][at]) for protocol in reversed(PROTOCOLS))]
+            [f"{DATASET_NAMES[dataset]}, {near}", *(str(verdicts[protocol][at]) for protocol in reversed(PROTOCOLS))]
             for at, (dataset, near) in enumerate(claim.columns)
         ]
-        grid = table([claim.head, *reversed(PROTOCOLS)], lines)
-        parts.append(f"### {claim.text}\n\n{_summary(found['held-out'])}\n\n{grid}\n\n{claim.why}")
-    return "\n\n".join([*parts, _orders(rows)])
+        grid = format_table([claim.head, *reversed(PROTOCOLS)], lines)
+        parts.append(f"### {claim.text}\n\n{_summarise(verdicts['held-out'])}\n\n{grid}\n\n{claim.why}")
+    return "\n\n".join([*parts, _format_orders(rows)])
 
 
-def _summary(found: Sequence[Verdict]) -> str:
-    """One sentence on all columns, held-out."""
-    total, right = sum(one.total for one in found), sum(len(one.right) for one in found)
-    wrong = sum(len(one.wrong) for one in found)
+def _summarise(verdicts: Sequence[Verdict]) -> str:
+    """Return one sentence about all columns of a claim in the held-out protocol."""
+    total, right = sum(verdict.total for verdict in verdicts), sum(len(verdict.right) for verdict in verdicts)
+    wrong = sum(len(verdict.wrong) for verdict in verdicts)
     word = "Holds" if right == total else "Does not hold" if not right else "Holds in part"
     return (
         f"**{word}**: held-out, {right} of {total} comparisons are decided as claimed, {wrong} the other way, "
@@ -128,25 +133,26 @@ def _summary(found: Sequence[Verdict]) -> str:
     )
 
 
-def _orders(rows: Sequence[Row]) -> str:
-    """How many times more faithful KEC is than other methods: the most, the median, and than the best of them."""
+def _format_orders(rows: Sequence[Row]) -> str:
+    """Describe by which factors KEC is more faithful than other methods: the largest, the median and the least."""
     lines = ["### KEC is up to three orders of magnitude more faithful than prior work", ""]
     for protocol in PROTOCOLS:
-        found = {
+        deltas = {
             (row["dataset"], row["neighborhood"], row["method"]): float(row["unfaithfulness"])
             for row in rows
             if row["protocol"] == protocol
         }
         ratios = [
-            (value / found[dataset, near, "kec"], f"{NAMES[method]} in {DATASET_NAMES[dataset]}, {near}")
-            for (dataset, near, method), value in found.items()
-            if method in BASELINES and (dataset, near) in (*REAL, *SYNTHETIC) and found.get((dataset, near, "kec"))
+            (value / deltas[dataset, near, "kec"], f"{NAMES[method]} in {DATASET_NAMES[dataset]}, {near}")
+            for (dataset, near, method), value in deltas.items()
+            if method in BASELINES and (dataset, near) in (*REAL, *SYNTHETIC) and deltas.get((dataset, near, "kec"))
         ]
         if ratios:
             middle = float(np.median([ratio for ratio, _ in ratios]))
+            (most, most_at), (least, least_at) = max(ratios), min(ratios)
             lines.append(
-                f"- {protocol}: at most {number(max(ratios)[0])} times ({max(ratios)[1]}), in the median over methods "
-                f"and columns {number(middle)} times, at least {number(min(ratios)[0])} times ({min(ratios)[1]})."
+                f"- {protocol}: at most {format_number(most)} times ({most_at}), in the median over methods "
+                f"and columns {format_number(middle)} times, at least {format_number(least)} times ({least_at})."
             )
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""How well scores of edges find a known motif, and how few edges they single out.
+"""How well edge scores identify a known motif, and how sparse they are.
 
 Reference: "Faithful Explanations for Deep Graph Models" (arXiv 2205.11850), appendix "Parameter Faithfulness".
 """
@@ -21,16 +21,16 @@ from graphfaith.surrogate.difference import DifferenceModel, SubgraphModel
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-TEMPERATURES = tuple(10.0**power for power in range(-18, 6))  # of the paper's sigmoid
-THRESHOLD = 1e-3  # below which the paper takes a score for 0
+TEMPERATURES = tuple(10.0**power for power in range(-18, 6))  # the temperatures of the paper's sigmoid
+THRESHOLD = 1e-3  # the paper replaces smaller scores by 0
 
 
 def rank_auc(truth: Bools, scores: Floats) -> float:
-    r"""The probability that an edge i of the motif has a larger score than another edge j:
+    r"""Return the probability that an edge i of the motif has a larger score than an edge j outside it:
 
     .. math:: P(|s_i| > |s_j|) + \tfrac12 P(|s_i| = |s_j|).
 
-    Only the order of the :math:`|s|` counts, so no map that keeps it can change the result.
+    Only the order of the :math:`|s|` matters, so a monotonic function of them does not change the result.
 
     >>> rank_auc(np.array([True, False, False]), np.array([-3e-9, 2e-9, 0.0]))
     1.0
@@ -39,12 +39,12 @@ def rank_auc(truth: Bools, scores: Floats) -> float:
 
 
 def sigmoid_auc(truth: Bools, scores: Floats, temperature: float, threshold: float) -> float:
-    r"""The same probability for what the paper makes of scores with signs,
+    r"""Return the same probability for the values that the paper computes from signed scores,
 
     .. math:: \sigma(|s|\,[|s| \ge t] / T), \quad \sigma(x) = 1 / (1 + e^{-x}),
 
-    in single precision, where numbers within :math:`6 \cdot 10^{-8}` of each other near 1/2 or 1 are the same. Edges
-    of one order may thus be tied, which is why T matters at all: the sigmoid keeps the order of real numbers.
+    in single precision, where numbers near 1/2 or 1 that differ by less than :math:`6 \cdot 10^{-8}` are equal. The
+    sigmoid of exact numbers would keep their order; T matters only because rounding can tie different scores.
 
     >>> truth, scores = np.array([True, False, False]), np.array([-3e-9, 2e-9, 0.0])
     >>> sigmoid_auc(truth, scores, 1.0, 0.0), sigmoid_auc(truth, scores, 1e-9, 0.0)
@@ -58,7 +58,7 @@ def sigmoid_auc(truth: Bools, scores: Floats, temperature: float, threshold: flo
 
 
 def _roc_auc(truth: Bools, likely: NDArray[Any]) -> float:
-    from sklearn.metrics import roc_auc_score  # here, because every command would wait half a second for it
+    from sklearn.metrics import roc_auc_score  # Imported here because it takes half a second.
 
     return float(roc_auc_score(truth, likely))
 
@@ -66,20 +66,20 @@ def _roc_auc(truth: Bools, likely: NDArray[Any]) -> float:
 def paper_auc(
     truth: Bools, scores: Floats, temperatures: Sequence[float] = TEMPERATURES, threshold: float = THRESHOLD
 ) -> float:
-    """The mean of :func:`sigmoid_auc` over temperatures, which the paper reports for scores with signs.
+    """Return the mean of :func:`sigmoid_auc` over temperatures, which the paper reports for signed scores.
 
-    >>> paper_auc(np.array([True, False]), np.array([2e-4, 1e-4]))     # both are taken for 0
+    >>> paper_auc(np.array([True, False]), np.array([2e-4, 1e-4]))     # both count as 0
     0.5
     """
     return float(np.mean([sigmoid_auc(truth, scores, temperature, threshold) for temperature in temperatures]))
 
 
 def sparsity_area(scores: Floats) -> float:
-    r"""The area under the sparsity curve, with scores over their largest size, :math:`s' = s / \max |s|`:
+    r"""Return the area under the sparsity curve of the normalised scores :math:`s' = s / \max |s|`:
 
     .. math:: \int_0^1 \frac{|\{s' > t\}|}{|A|} dt = \frac{1}{|A|} \sum_i \max(s'_i, 0).
 
-    The smaller it is, the fewer edges stand out.
+    A smaller area means that fewer edges have large scores.
 
     >>> sparsity_area(np.array([2.0, 1.0, -4.0, 0.0]))     # 1/2 and 1/4, of four edges
     0.1875
@@ -89,17 +89,17 @@ def sparsity_area(scores: Floats) -> float:
 
 
 def near_edges(graph: ComputationGraph) -> Bools:
-    """[e] the edges of the k-hop neighbourhood: no self-loops, and both ends within M hops of the explained node.
+    """Return [e], whether an edge is in the k-hop neighbourhood: no self-loop, both ends within M hops of the node.
 
-    The computation graph of a model that divides by degrees has more, those from M + 1 hops away. Masks of PyG say
-    nothing of them, and half of the edges of BA-Shapes would be of this kind: easy ones, for any method.
+    The computation graph of a model that divides by degrees also has edges from nodes M + 1 hops away. PyG's masks do
+    not cover them. They would be half of the edges on BA-Shapes, and every method ranks them easily.
     """
     inside = (graph.edge_index < graph.num_visible).all(dim=0) & ~graph.is_loop
     return np.asarray(inside.numpy(), dtype=np.bool_)
 
 
 def edge_scores(p: DifferenceModel) -> Floats:
-    """[e] the score of each entry of A: a mask as it was learnt, soft; of the other methods the gradient of p."""
+    """Return [e], the score of each entry of A: the soft mask if the method learns one, otherwise the gradient of p."""
     if isinstance(p, RankedSubgraphModel):
         scores = p.ranking
     elif isinstance(p, SubgraphModel) and p.edge_mask is not None:
@@ -110,18 +110,18 @@ def edge_scores(p: DifferenceModel) -> Floats:
 
 
 def closeness(graph: ComputationGraph) -> Floats:
-    """[e] 1 / (1 + hops from the explained node to the far end of an edge): what is known without any model."""
+    """Return [e], 1 / (1 + hops from the explained node to the far end of an edge), a score that needs no model."""
     return np.asarray(1 / (1 + graph.hop[graph.edge_index].amax(dim=0).double().numpy()))
 
 
 def house_of_edges(data: Data) -> NDArray[np.int64]:
-    """Of each edge of BA-Shapes the number of the house that it is an edge of; -1 if of none."""
+    """Return, for each edge of BA-Shapes, the number of the house that it belongs to, or -1."""
     number = (data.edge_index[0] - NUM_BASE) // len(HOUSE_LABELS)
     return np.asarray(torch.where(data.edge_label == 1, number, -1).numpy())
 
 
 def house_of_node(node: int) -> int:
-    """The number of a node's house.
+    """Return the number of the house that a node belongs to.
 
     >>> house_of_node(400), house_of_node(404), house_of_node(405)
     (20, 20, 21)

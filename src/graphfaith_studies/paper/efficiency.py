@@ -1,4 +1,4 @@
-"""Seconds to explain a node: the paper's table of running times, all methods in turns in one run."""
+"""Seconds to explain a node: the paper's table of running times, with all methods timed in turns in one run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from graphfaith.explainers import GNNExplainer, PGExplainer
 
 from .experiment import Experiment, Row, Size, Unit
-from .markdown import number, published_number, table, with_error
-from .pooling import pooled
+from .markdown import format_number, format_published, format_table, format_with_error
+from .pooling import pool
 from .published import DATASET_NAMES
 from .setting import Fit, Setting, setting
 
@@ -23,7 +23,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Timed:
-    """A row of the paper's table: a method, its size, and the paper's seconds by data set, if it has any."""
+    """A row of the paper's table: a method, its samples or epochs, and the paper's seconds per data set, if any."""
 
     method: str
     label: str
@@ -33,7 +33,7 @@ class Timed:
 
     @property
     def key(self) -> str:
-        """Its name in what :meth:`Efficiency.measure` returns."""
+        """The key of the row in the result of :meth:`Efficiency.measure`."""
         return self.method if self.samples is None else f"{self.method} {self.samples}"
 
 
@@ -53,11 +53,11 @@ LABELS = {timed.method: timed.label for timed in TIMED}
 
 
 class Efficiency(Experiment):
-    """Seconds from the graph to the scores of a node, by method and data set.
+    """The seconds from the graph to the scores of a node, for each method and data set.
 
-    Every method explains a node before the next node comes, so that a machine that is slow for a while is slow for
-    all of them. On BA-Shapes PGExplainer is trained on all nodes together, as in the paper; each of them bears an
-    equal share of that. On Cora and CiteSeer it is trained for each node.
+    All methods explain a node before the next node follows, so that a slow moment of the machine affects all of them.
+    On BA-Shapes, as in the paper, PGExplainer is trained on all nodes together, and each node is charged an equal
+    share of this time. On Cora and CiteSeer it is trained for each node.
     """
 
     name = "efficiency"
@@ -65,7 +65,7 @@ class Efficiency(Experiment):
     alone = True
 
     def units(self, size: Size) -> list[Unit]:
-        """The nodes of each data set."""
+        """Return a unit for each node of each data set."""
         return [
             Unit(dataset, 0, node, cost=6.0 if dataset == "ba-shapes" else 0.5)
             for dataset, nodes in NODES.items()
@@ -73,26 +73,26 @@ class Efficiency(Experiment):
         ]
 
     def measure(self, unit: Unit, size: Size) -> Any:
-        """Seconds by method, and PGExplainer's share of a training on all nodes."""
+        """Measure the seconds of each method, and the node's share of PGExplainer's training on all nodes."""
         assert unit.node is not None
-        known = _warm(unit.dataset, unit.model_seed, tuple(size.nodes(NODES[unit.dataset])), size)
-        found = {}
+        here = _warm_up(unit.dataset, unit.model_seed, tuple(size.nodes(NODES[unit.dataset])), size)
+        seconds = {}
         for timed in TIMED:
-            fit = _fit(known, timed, unit.node, size)
-            found[timed.key] = fit.seconds
+            fit = _fit(here, timed, unit.node, size)
+            seconds[timed.key] = fit.seconds
             if timed.method == "pgexplainer":
-                found["shared"] = fit.shared
-        return found
+                seconds["shared"] = fit.shared
+        return seconds
 
-    def rows(self, found: Mapping[Unit, Any], size: Size) -> list[Row]:
-        """One for each method and data set, over the nodes."""
+    def make_rows(self, results: Mapping[Unit, Any], size: Size) -> list[Row]:
+        """Return a row for each method and data set, pooled over the nodes."""
         rows = []
         for place, dataset in enumerate(NODES):
-            units = [unit for unit in self.units(size) if unit in found and unit.dataset == dataset]
+            units = [unit for unit in self.units(size) if unit in results and unit.dataset == dataset]
             for timed in TIMED if units else ():
-                seconds = [found[unit][timed.key] for unit in units]
-                mean, error = pooled([seconds])
-                shared = sum(found[unit]["shared"] for unit in units) / len(units)
+                seconds = [results[unit][timed.key] for unit in units]
+                mean, error = pool([seconds])
+                shared = sum(results[unit]["shared"] for unit in units) / len(units)
                 rows.append(
                     {
                         "dataset": dataset,
@@ -113,85 +113,86 @@ class Efficiency(Experiment):
                 )
         return rows
 
-    def markdown(self, rows: Sequence[Row]) -> str:
-        """Methods by data set, and what is quicker than what."""
+    def to_markdown(self, rows: Sequence[Row]) -> str:
+        """Return a table of methods and data sets, and a comparison of the methods."""
         datasets = list(dict.fromkeys(row["dataset"] for row in rows))
-        cells = {(_label(row), row["dataset"]): _cell(row) for row in rows}
+        cells = {(_label_of(row), row["dataset"]): _format_cell(row) for row in rows}
         labels = list(dict.fromkeys(label for label, _ in cells))
         body = [[label, *(cells[label, dataset] for dataset in datasets)] for label in labels]
         counts = ", ".join(
-            f"{len(_of(rows, dataset)[0]['nodes'])} nodes of {DATASET_NAMES[dataset]}" for dataset in datasets
+            f"{len(_rows_of(rows, dataset)[0]['nodes'])} nodes of {DATASET_NAMES[dataset]}" for dataset in datasets
         )
         parts = [
             f"Seconds from the graph to the scores of a node, mean ± standard error over {counts}; in brackets the "
             f"paper's, on a Tesla T4. Ours are on one core, in one run, every method in turns; fits are in {NEAR}.",
-            table(["method", *(DATASET_NAMES[dataset] for dataset in datasets)], body),
+            format_table(["method", *(DATASET_NAMES[dataset] for dataset in datasets)], body),
         ]
         shared = [row for row in rows if row["shared_seconds"] > 0]
         parts += [
             f"On {DATASET_NAMES[row['dataset']]} PGExplainer is trained on all {len(row['nodes'])} nodes together: "
-            f"{number(row['shared_seconds'])} of its {number(row['seconds_per_node'])} seconds a node are its share of "
-            "that."
+            f"{format_number(row['shared_seconds'])} of its {format_number(row['seconds_per_node'])} seconds a node "
+            "are its share of that."
             for row in shared
         ]
-        return "\n\n".join([*parts, _lines([_compared(_of(rows, dataset)) for dataset in datasets])])
+        return "\n\n".join([*parts, _format_list([_compare(_rows_of(rows, dataset)) for dataset in datasets])])
 
 
 @lru_cache(maxsize=len(NODES))
-def _warm(dataset: str, model_seed: int, nodes: tuple[int, ...], size: Size) -> Setting:
-    """The model, after every method has been called once: the first call of a process takes longer."""
-    known = setting(dataset, model_seed, nodes)
+def _warm_up(dataset: str, model_seed: int, nodes: tuple[int, ...], size: Size) -> Setting:
+    """Return the model after calling every method once, because the first call in a process takes longer."""
+    here = setting(dataset, model_seed, nodes)
     for timed in TIMED:
-        _fit(known, timed, nodes[0], size)
-    return known
+        _fit(here, timed, nodes[0], size)
+    return here
 
 
-def _fit(known: Setting, timed: Timed, node: int, size: Size) -> Fit:
+def _fit(here: Setting, timed: Timed, node: int, size: Size) -> Fit:
     samples = 1 if timed.samples is None else size.samples(timed.samples)
-    return known.fit(timed.method, node, NEAR, samples, SEED)
+    return here.fit(timed.method, node, NEAR, samples, SEED)
 
 
-def _of(rows: Sequence[Row], dataset: str) -> list[Row]:
+def _rows_of(rows: Sequence[Row], dataset: str) -> list[Row]:
     return [row for row in rows if row["dataset"] == dataset]
 
 
-def _label(row: Row) -> str:
+def _label_of(row: Row) -> str:
     label = LABELS[row["method"]]
     if row["fit_samples"] is not None:
         return f"{label} ({row['fit_samples']} samples)"
     return label if row["epochs"] is None else f"{label} ({row['epochs']} epochs)"
 
 
-def _cell(row: Row) -> str:
-    ours = with_error(row["seconds_per_node"], row["stderr"])
-    return ours if row["paper"] is None else f"{ours} ({published_number(row['paper'])})"
+def _format_cell(row: Row) -> str:
+    ours = format_with_error(row["seconds_per_node"], row["stderr"])
+    return ours if row["paper"] is None else f"{ours} ({format_published(row['paper'])})"
 
 
-def _lines(sentences: Sequence[str]) -> str:
+def _format_list(sentences: Sequence[str]) -> str:
     return "\n".join(f"- {sentence}" for sentence in sentences)
 
 
-def _compared(rows: Sequence[Row]) -> str:
-    """What one data set says, here and in the paper."""
+def _compare(rows: Sequence[Row]) -> str:
+    """Compare the methods on one data set, here and in the paper."""
     ordered = sorted(rows, key=lambda row: row["seconds_per_node"])
-    of: dict[str, list[Row]] = {}
+    by_method: dict[str, list[Row]] = {}
     for row in sorted(rows, key=lambda row: row["fit_samples"] or 0):
-        of.setdefault(row["method"], []).append(row)
-    kec, saliency, masks = of["kec"][0], of["saliency"][0], of["gnnexplainer"][0]
+        by_method.setdefault(row["method"], []).append(row)
+    kec, saliency, masks = by_method["kec"][0], by_method["saliency"][0], by_method["gnnexplainer"][0]
     more = "; ".join(
-        f"{LABELS[method]} {_ratio(of[method][-1], of[method][0])}" for method in ("linear", "kec", "anchored-kec")
+        f"{LABELS[method]} {_format_ratio(by_method[method][-1], by_method[method][0])}"
+        for method in ("linear", "kec", "anchored-kec")
     )
-    few, many = of["kec"][0]["fit_samples"], of["kec"][-1]["fit_samples"]
+    few, many = by_method["kec"][0]["fit_samples"], by_method["kec"][-1]["fit_samples"]
     return (
-        f"{DATASET_NAMES[rows[0]['dataset']]}, from the quickest: {', '.join(map(_label, ordered))}. "
-        f"KEC with {few} samples takes {_ratio(kec, saliency)} times as long as SM, and GNNExplainer "
-        f"{_ratio(masks, kec)} times as long as KEC. {many} samples cost as many times what {few} do: {more}."
+        f"{DATASET_NAMES[rows[0]['dataset']]}, from the quickest: {', '.join(map(_label_of, ordered))}. "
+        f"KEC with {few} samples takes {_format_ratio(kec, saliency)} times as long as SM, and GNNExplainer "
+        f"{_format_ratio(masks, kec)} times as long as KEC. {many} samples cost as many times what {few} do: {more}."
     )
 
 
-def _ratio(row: Row, other: Row) -> str:
-    """Of seconds in this run, and in the paper."""
-    here = number(row["seconds_per_node"] / other["seconds_per_node"], 2)
+def _format_ratio(row: Row, other: Row) -> str:
+    """Return the ratio of the seconds of two rows, in this run and in the paper."""
+    here = format_number(row["seconds_per_node"] / other["seconds_per_node"], 2)
     if row["paper"] is None or other["paper"] is None:
         return here
     return f"{here} (paper: about {row['paper'] / other['paper']:.2g})"

@@ -1,4 +1,4 @@
-"""What a table or figure of the paper is made of: units of work, each a node or so, and rows made of their results."""
+"""An experiment, which makes a table or figure of the paper from units of work and rows of results."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Size:
-    """How much of an experiment to do.
+    """The share of an experiment that a run does.
 
     Attributes:
-        name: what the size is called.
-        thin: of the paper's nodes, every so manieth is taken.
-        most: at most so many nodes.
-        trainings: at most so many model seeds.
-        share: of the samples to fit and to test on.
+        name: the name of the size.
+        thin: one of every ``thin`` nodes of the paper is used.
+        most: the largest number of nodes, or None for no limit.
+        trainings: the largest number of model seeds.
+        share: the share of the samples for fitting and testing that are drawn.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Size:
     share: float = 1.0
 
     def nodes(self, nodes: Sequence[int]) -> list[int]:
-        """Of the nodes of an experiment those that this size takes.
+        """Return the nodes of an experiment that this size uses.
 
         >>> QUICK.nodes(range(400, 700, 5))
         [400, 450, 500, 550, 600, 650]
@@ -39,11 +39,11 @@ class Size:
         return list(nodes)[:: self.thin][: self.most]
 
     def model_seeds(self, wanted: int) -> range:
-        """The model seeds of an experiment that asks for ``wanted`` trainings."""
+        """Return the model seeds of an experiment that asks for ``wanted`` trainings."""
         return range(min(wanted, self.trainings))
 
     def samples(self, wanted: int) -> int:
-        """How many samples to draw where the paper draws ``wanted``."""
+        """Return the number of samples to draw where the paper draws ``wanted``."""
         return max(8, round(self.share * wanted))
 
 
@@ -54,9 +54,9 @@ TOY = Size("toy", thin=29, most=2, trainings=1, share=0.1)
 
 @dataclass(frozen=True)
 class Unit:
-    """The smallest piece of work that is kept: a node of a data set, explained for a model of some seed.
+    """The smallest piece of work whose result is kept: usually a node of a data set, for a model of a given seed.
 
-    ``part`` tells apart what the other fields do not; ``cost`` is about how many seconds it takes.
+    ``part`` distinguishes units whose other fields are equal. ``cost`` is roughly the number of seconds it takes.
     """
 
     dataset: str
@@ -67,38 +67,38 @@ class Unit:
 
     @property
     def key(self) -> str:
-        """Its name in a journal."""
+        """The name of the unit in a journal."""
         node = "" if self.node is None else str(self.node)
         return "/".join((self.dataset, str(self.model_seed), node, self.part))
 
 
 class Experiment(ABC):
-    """One table or figure of the paper, in the library's words.
+    """One table or figure of the paper.
 
-    The work is :meth:`measure` of each of the :meth:`units`, in any order and in several processes; what it returns
-    goes through JSON. Everything people see is made of the :meth:`rows`.
+    :meth:`measure` is called for each of the :meth:`units`, in any order and in several processes. Its results are
+    stored as JSON. All texts and figures are made from the rows that :meth:`make_rows` returns.
     """
 
     name: ClassVar[str]
-    title: ClassVar[str]  # heading in the results
-    alone: ClassVar[bool] = False  # whether nothing else may run beside it, because it takes times
+    title: ClassVar[str]  # the heading in the results
+    alone: ClassVar[bool] = False  # whether nothing else may run at the same time, because it measures times
 
     @abstractmethod
     def units(self, size: Size) -> list[Unit]:
-        """The work there is."""
+        """Return the units of work."""
 
     @abstractmethod
     def measure(self, unit: Unit, size: Size) -> Any:
-        """Do a unit of it: plain values, as JSON has them, that depend on nothing but the arguments."""
+        """Do one unit of work and return JSON values that depend only on the arguments."""
 
     @abstractmethod
-    def rows(self, found: Mapping[Unit, Any], size: Size) -> list[Row]:
-        """Rows of the results, with our value, its error and the paper's, of what :meth:`measure` returned."""
+    def make_rows(self, results: Mapping[Unit, Any], size: Size) -> list[Row]:
+        """Return the rows with our value, its error and the paper's value, from the results of :meth:`measure`."""
 
     @abstractmethod
-    def markdown(self, rows: Sequence[Row]) -> str:
-        """The rows as people read them, without a heading: tables, and what they mean."""
+    def to_markdown(self, rows: Sequence[Row]) -> str:
+        """Return the rows as tables with explanations, without a heading."""
 
-    def figures(self, rows: Sequence[Row]) -> dict[str, Figure]:  # noqa: ARG002
-        """Pictures of the rows, each with the name of its file (without a suffix)."""
+    def draw_figures(self, rows: Sequence[Row]) -> dict[str, Figure]:  # noqa: ARG002
+        """Return figures of the rows by the names of their files (without a suffix)."""
         return {}

@@ -1,4 +1,4 @@
-"""Every experiment by its name, in the order of the results."""
+"""All experiments by name, in the order of the page of results."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ _ORDER: tuple[type[Experiment], ...] = (
     Propositions,
     Levels,
 )
-EXPERIMENTS: dict[str, Experiment] = {one.name: one() for one in _ORDER}
+EXPERIMENTS: dict[str, Experiment] = {kind.name: kind() for kind in _ORDER}

@@ -1,4 +1,4 @@
-"""Delta(p) of methods at nodes, in two protocols, as rows and as tables."""
+"""Delta(p) of methods at nodes in two protocols, as rows and as tables."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith.surrogate.difference import DifferenceModel
 
 from .experiment import Row, Unit
-from .markdown import number, published_number, table, with_error
-from .pooling import pooled
+from .markdown import format_number, format_published, format_table, format_with_error
+from .pooling import pool
 from .published import ACCURACY, DATASET_NAMES, NAMES
 from .setting import Setting
 
-# The paper's first. By its number, a protocol's samples are of the fit's seed or of the next.
+# The paper's protocol comes first. The position of a protocol is added to the seed of the fit to get its samples.
 PROTOCOLS = ("in-sample", "held-out")
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A method at a node of a trained model in a neighbourhood; Delta(p) and Delta(0) by protocol."""
+    """The result of a method at a node of a trained model in a neighbourhood.
+
+    ``by_protocol`` contains Delta(p) and Delta(0) for each protocol.
+    """
 
     dataset: str
     model_seed: int
@@ -35,10 +38,10 @@ class Scored:
     seconds: float
     fitted: float | None  # Delta(p) on the samples of the fit alone
     by_protocol: dict[str, list[float]]
-    search: dict[str, int] | None = None  # of SubgraphX: evaluations of F, rollouts, and whether the budget was spent
+    search: dict[str, int] | None = None  # only for SubgraphX: evaluations of F, rollouts, is the budget spent
 
 
-def scores_at(
+def score_methods(
     here: Setting,
     node: int,
     nears: Sequence[str],
@@ -47,54 +50,55 @@ def scores_at(
     test_samples: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Every method in every neighbourhood, scored in both protocols on samples they share; plain values."""
+    """Score every method in every neighbourhood and protocol on shared samples, and return JSON values."""
     fits = here.fits(methods, node, nears, fit_samples, seed)
-    target, found = here.target(node), []
+    target, scores = here.target(node), []
     for near in nears:
-        # These say nothing of features; the paper leaves PGExplainer out where they move.
-        those = [name for name in methods if name not in ("pgexplainer", "subgraphx") or "X" not in near]
-        models = [fits[name, near].p for name in those]
-        scores = {
+        # PGExplainer and SubgraphX do not score features, so they are left out where features are perturbed. The paper
+        # does the same for PGExplainer.
+        names = [name for name in methods if name not in ("pgexplainer", "subgraphx") or "X" not in near]
+        models = [fits[name, near].p for name in names]
+        deltas = {
             protocol: unfaithfulness_of(target, models, near, test_samples, seed + ahead)
             for ahead, protocol in enumerate(PROTOCOLS)
         }
-        found += [
+        scores += [
             {
                 "neighborhood": near,
                 "method": name,
                 "seconds": fits[name, near].seconds,
                 "fitted": getattr(models[at], "in_sample_error", None),
-                "search": _search(models[at]),
-                "by_protocol": {protocol: [one[at].value, one[at].delta_zero] for protocol, one in scores.items()},
+                "search": _search_of(models[at]),
+                "by_protocol": {protocol: [delta[at].value, delta[at].change] for protocol, delta in deltas.items()},
             }
-            for at, name in enumerate(those)
+            for at, name in enumerate(names)
         ]
-    return {"accuracy": here.test_accuracy, "scores": found}
+    return {"accuracy": here.test_accuracy, "scores": scores}
 
 
-def _search(p: DifferenceModel) -> dict[str, int] | None:
+def _search_of(p: DifferenceModel) -> dict[str, int] | None:
     if not isinstance(p, FoundSubgraph):
         return None
-    found = p.search
-    return {"evaluations": found.evaluations, "rollouts": found.rollouts, "budget_spent": int(found.budget_spent)}
+    search = p.search
+    return {"evaluations": search.evaluations, "rollouts": search.rollouts, "budget_spent": int(search.budget_spent)}
 
 
-def scored(unit: Unit, found: dict[str, Any]) -> list[Scored]:
-    """What :func:`scores_at` found for a unit of work."""
+def to_scored(unit: Unit, result: dict[str, Any]) -> list[Scored]:
+    """Return the result of :func:`score_methods` for a unit of work as objects."""
     assert unit.node is not None
-    return [Scored(unit.dataset, unit.model_seed, unit.node, found["accuracy"], **score) for score in found["scores"]]
+    return [Scored(unit.dataset, unit.model_seed, unit.node, result["accuracy"], **score) for score in result["scores"]]
 
 
-def to_rows(found: Sequence[Scored], fit_samples: int, test_samples: int, seed: int) -> list[Row]:
-    """A row for each data set, neighbourhood, protocol and method, over its nodes and trainings.
+def to_rows(scores: Sequence[Scored], fit_samples: int, test_samples: int, seed: int) -> list[Row]:
+    """Return a row for each data set, neighbourhood, protocol and method, pooled over nodes and trainings.
 
-    ``by_node`` has Delta(p) at each node, a list for each training, and ``lowest`` the share of nodes and trainings at
-    which no other method has less.
+    ``by_node`` contains Delta(p) at each node, in one list per training. ``lowest`` is the share of nodes and
+    trainings at which no other method has a smaller Delta(p).
     """
     cells: dict[tuple[str, str], dict[str, dict[tuple[int, int], Scored]]] = {}
-    for one in found:
-        methods = cells.setdefault((one.dataset, one.neighborhood), {})
-        methods.setdefault(one.method, {})[one.model_seed, one.node] = one
+    for score in scores:
+        methods = cells.setdefault((score.dataset, score.neighborhood), {})
+        methods.setdefault(score.method, {})[score.model_seed, score.node] = score
     rows: list[Row] = []
     for (dataset, near), by_method in cells.items():
         for protocol in PROTOCOLS:
@@ -103,15 +107,15 @@ def to_rows(found: Sequence[Scored], fit_samples: int, test_samples: int, seed: 
                 seeds = sorted({seed for seed, _ in places})
                 nodes = sorted({node for _, node in places})
                 values = [[places[s, node].by_protocol[protocol][0] for node in nodes] for s in seeds]
-                zero = statistics.fmean(one.by_protocol[protocol][1] for one in places.values())
-                mean, stderr = pooled(values)
-                others = [own for other, own in by_method.items() if other != method]
+                zero = statistics.fmean(score.by_protocol[protocol][1] for score in places.values())
+                mean, stderr = pool(values)
+                rivals = [rival for name, rival in by_method.items() if name != method]
                 won = [
-                    all(one.by_protocol[protocol][0] <= other[place].by_protocol[protocol][0] for other in others)
-                    for place, one in places.items()
+                    all(score.by_protocol[protocol][0] <= rival[place].by_protocol[protocol][0] for rival in rivals)
+                    for place, score in places.items()
                 ]
-                fitted = [one.fitted for one in places.values() if one.fitted is not None]
-                accuracy = {s: next(one.accuracy for (at, _), one in places.items() if at == s) for s in seeds}
+                fitted = [score.fitted for score in places.values() if score.fitted is not None]
+                accuracy = {s: next(score.accuracy for (at, _), score in places.items() if at == s) for s in seeds}
                 rows.append(
                     {
                         "dataset": dataset,
@@ -123,7 +127,7 @@ def to_rows(found: Sequence[Scored], fit_samples: int, test_samples: int, seed: 
                         "stderr": stderr,
                         "relative": mean / zero if zero > 0 else None,
                         "lowest": sum(won) / len(won),
-                        "seconds_per_node": statistics.fmean(one.seconds for one in places.values()),
+                        "seconds_per_node": statistics.fmean(score.seconds for score in places.values()),
                         "num_samples": test_samples,
                         "fit_samples": fit_samples,
                         "seed": seed,
@@ -137,31 +141,35 @@ def to_rows(found: Sequence[Scored], fit_samples: int, test_samples: int, seed: 
     return rows
 
 
-def _mean_search(found: Sequence[Scored]) -> dict[str, float] | None:
-    searches = [one.search for one in found if one.search is not None]
+def _mean_search(scores: Sequence[Scored]) -> dict[str, float] | None:
+    searches = [score.search for score in scores if score.search is not None]
     if not searches:
         return None
     return {name: statistics.fmean(search[name] for search in searches) for name in searches[0]}
 
 
-def tables(rows: Sequence[Row]) -> str:
-    """A table for each data set and neighbourhood: both protocols, the paper's value, relative Delta, seconds."""
+def format_tables(rows: Sequence[Row]) -> str:
+    """Return a table for each data set and neighbourhood.
+
+    Its columns are both protocols, the paper's value, relative Delta, the share of nodes won, and seconds.
+    """
     parts = []
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
-        own = [row for row in rows if row["dataset"] == dataset]
-        parts.append(_about(own))
-        nears = dict.fromkeys(row["neighborhood"] for row in own)
-        parts += [_table([row for row in own if row["neighborhood"] == near]) for near in nears]
+        of_dataset = [row for row in rows if row["dataset"] == dataset]
+        parts.append(_describe_dataset(of_dataset))
+        nears = dict.fromkeys(row["neighborhood"] for row in of_dataset)
+        parts += [_format_column([row for row in of_dataset if row["neighborhood"] == near]) for near in nears]
     return "\n\n".join(parts)
 
 
-def _about(rows: Sequence[Row]) -> str:
+def _describe_dataset(rows: Sequence[Row]) -> str:
     first = rows[0]
-    accuracy = ", ".join(f"{100 * one:.1f}" for one in first["test_accuracy"])
+    accuracies = ", ".join(f"{100 * accuracy:.1f}" for accuracy in first["test_accuracy"])
     published = f"{100 * ACCURACY[first['dataset']]:.1f}".removesuffix(".0")
     text = (
-        f"**{DATASET_NAMES[first['dataset']]}**: {_count(len(first['nodes']), 'node')}, "
-        f"{_count(len(first['model_seeds']), 'training')} (test accuracy {accuracy} %; the paper's {published} %), "
+        f"**{DATASET_NAMES[first['dataset']]}**: {_format_count(len(first['nodes']), 'node')}, "
+        f"{_format_count(len(first['model_seeds']), 'training')} "
+        f"(test accuracy {accuracies} %; the paper's {published} %), "
         f"fitted on {first['fit_samples']} samples, scored on {first['num_samples']}. `relative` (Delta(p) / Delta(0)) "
         "and `lowest` (the share of nodes at which no other method is better) are held-out; seconds were taken with "
         "all workers busy."
@@ -171,11 +179,11 @@ def _about(rows: Sequence[Row]) -> str:
     return text
 
 
-def _count(number: int, what: str) -> str:
+def _format_count(number: int, what: str) -> str:
     return f"{number} {what}{'s' if number != 1 else ''}"
 
 
-def _table(rows: Sequence[Row]) -> str:
+def _format_column(rows: Sequence[Row]) -> str:
     cells = {(row["method"], row["protocol"]): row for row in rows}
     methods = list(dict.fromkeys(row["method"] for row in rows))
     best = {
@@ -184,28 +192,28 @@ def _table(rows: Sequence[Row]) -> str:
     }
     lines = []
     for method in methods:
-        said = []
+        cell_texts = []
         for protocol in reversed(PROTOCOLS):
             row = cells[method, protocol]
-            text = with_error(row["unfaithfulness"], row["stderr"])
-            said.append(f"**{text}**" if best[protocol] == method else text)
+            text = format_with_error(row["unfaithfulness"], row["stderr"])
+            cell_texts.append(f"**{text}**" if best[protocol] == method else text)
         row = cells[method, "held-out"]
         lines.append(
             [
                 NAMES[method],
-                said[0],
-                said[1],
-                published_number(row["paper"]),
-                number(row["relative"]),
+                *cell_texts,
+                format_published(row["paper"]),
+                format_number(row["relative"]),
                 f"{100 * row['lowest']:.0f} %",
-                number(row["seconds_per_node"], 2),
+                format_number(row["seconds_per_node"], 2),
             ]
         )
     header = [f"{DATASET_NAMES[rows[0]['dataset']]}, {rows[0]['neighborhood']}"]
     header += ["held-out", "in-sample", "paper", "relative", "lowest", "s a node"]
     fitted = [
-        f"{NAMES[name]} {number(cells[name, 'in-sample']['fitted'])}"
+        f"{NAMES[name]} {format_number(cells[name, 'in-sample']['fitted'])}"
         for name in methods
         if cells[name, "in-sample"]["fitted"] is not None
     ]
-    return table(header, lines) + (f"\n\nOn the samples of the fit alone: {', '.join(fitted)}." if fitted else "")
+    text = format_table(header, lines)
+    return f"{text}\n\nOn the samples of the fit alone: {', '.join(fitted)}." if fitted else text

@@ -1,7 +1,7 @@
-"""What has been measured so far, a line a unit of work: whoever is interrupted goes on where it was.
+"""A journal of the results measured so far, so that an interrupted run can continue.
 
-A line is written when its unit is done and flushed to the disk, so that a kill at any moment loses the units in work
-and nothing else. The first line says what the others belong to.
+The first line describes the run. Each other line contains the result of one unit of work. It is written and flushed to
+the disk as soon as the unit is done, so that killing the run at any moment loses only the units in progress.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from graphfaith._base.errors import DataError, InputError, OutputError
 
 try:
     import fcntl
-except ImportError:  # not on this system: then nobody stops two runs from writing to one folder
+except ImportError:  # This system has no file locks, so two runs could write to the same folder.
     fcntl = None  # type: ignore[assignment]
 
 
 class Journal:
-    """The results of an experiment by unit, in a file that grows.
+    """The results of the units of an experiment, in a file to which lines are appended.
 
-    To open one makes the file, if there is none, and keeps other runs from it; it is read, or begun anew, by
-    :meth:`load`.
+    The constructor creates the file if it does not exist, and locks it against other runs. :meth:`load` reads it or
+    empties it.
 
     Args:
         path: the file.
-        header: what the results depend on; a file that begins with another one is not continued.
+        header: the settings that the results depend on; a file with another header is not continued.
     """
 
     def __init__(self, path: Path, header: dict[str, Any]) -> None:
         self.path, self.header = path, json.loads(json.dumps(header))
-        self.found: dict[str, Any] = {}
+        self.results: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
         try:
-            self._file = path.open("a+b", buffering=0)  # what cannot be written must not be tried again when it closes
+            # Without a buffer, a failed write is not tried again when the file is closed.
+            self._file = path.open("a+b", buffering=0)
         except OSError as error:
             raise OutputError(f"cannot write '{path}': {error.strerror or error}") from error
         try:
@@ -51,16 +52,18 @@ class Journal:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise InputError(f"another run is at work on '{self.path}': wait for it, or choose another --out") from None
+            raise InputError(
+                f"another run is using '{self.path}': wait until it ends, or choose another --out"
+            ) from None
 
     def load(self, *, restart: bool = False) -> Journal:
-        """Take what is there, or, to ``restart``, throw it away."""
+        """Read the results in the file, or delete them if ``restart`` is set."""
         if restart:
             self._file.truncate(0)
         self._file.seek(0)
         content = self._file.read()
         whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):  # the line that was being written when the run was stopped
+        if len(whole) < len(content):  # The last line was being written when the run was killed.
             self._file.truncate(len(whole))
         lines = whole.splitlines()
         if not lines:
@@ -69,19 +72,20 @@ class Journal:
             try:
                 entry = json.loads(line)
                 if number > 1:
-                    self.found[entry["key"]], self.seconds[entry["key"]] = entry["found"], float(entry["seconds"])
+                    self.results[entry["key"]], self.seconds[entry["key"]] = entry["found"], float(entry["seconds"])
             except (ValueError, TypeError, KeyError):
                 raise DataError(
-                    f"line {number} of '{self.path}' is damaged: take it out, or measure all anew with --restart"
+                    f"line {number} of '{self.path}' is damaged: delete this line, or measure everything again with "
+                    "--restart"
                 ) from None
             if number == 1 and entry != self.header:
-                raise InputError(_mismatch(self.path, entry, self.header))
+                raise InputError(_describe_mismatch(self.path, entry, self.header))
         return self
 
-    def add(self, key: str, found: Any, seconds: float) -> None:
-        """Keep the result of a unit, and how long it took."""
-        self._write({"key": key, "seconds": round(seconds, 3), "found": found})
-        self.found[key], self.seconds[key] = found, seconds
+    def add(self, key: str, result: Any, seconds: float) -> None:
+        """Write the result of a unit and the seconds it took."""
+        self._write({"key": key, "seconds": round(seconds, 3), "found": result})
+        self.results[key], self.seconds[key] = result, seconds
 
     def _write(self, entry: dict[str, Any]) -> None:
         line = json.dumps(entry, allow_nan=False).encode() + b"\n"
@@ -93,22 +97,25 @@ class Journal:
             raise OutputError(f"cannot write '{self.path}': {error.strerror or error}") from error
 
     def close(self) -> None:
-        """Let another run have the file."""
+        """Close the file, so that another run can use it."""
         self._file.close()
 
     def __enter__(self) -> Journal:
-        """Use it in a with statement."""
+        """Return the journal, which is closed at the end of the with statement."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it."""
+        """Close the journal."""
         self.close()
 
 
-def _mismatch(path: Path, found: Any, wanted: dict[str, Any]) -> str:
-    known = found if isinstance(found, dict) else {}
-    other = [key for key in wanted if known.get(key) != wanted[key]]
-    was = ", ".join(f"{key} {known.get(key, 'unknown')} instead of {wanted[key]}" for key in other)
-    return f"'{path}' was begun otherwise ({was}): choose another --out, or measure all anew with --restart"
+def _describe_mismatch(path: Path, header: Any, wanted: dict[str, Any]) -> str:
+    known = header if isinstance(header, dict) else {}
+    different = [key for key in wanted if known.get(key) != wanted[key]]
+    settings = ", ".join(f"{key} {known.get(key, 'unknown')} instead of {wanted[key]}" for key in different)
+    return (
+        f"'{path}' was begun with other settings ({settings}): choose another --out, or measure everything again with "
+        "--restart"
+    )

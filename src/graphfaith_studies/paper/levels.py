@@ -1,7 +1,7 @@
-"""How the absolute level of Delta(p) depends on two choices: features row-normalised or raw, and what F is.
+"""How the absolute level of Delta(p) depends on two choices: row-normalised or raw features, and logit or probability.
 
-The tables are made with row-normalised features and with F the logit of the predicted class. Here the same methods
-are scored with raw features (of a model trained on them), and with F the probability of the class.
+The tables use row-normalised features, and F is the logit of the predicted class. Here the same methods are also scored
+with raw features, on a model trained with them, and with F as the probability of the class.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from .experiment import Experiment, Row, Size, Unit
-from .faithfulness import scored, scores_at, to_rows
-from .markdown import number, published_number, table, with_error
+from .faithfulness import score_methods, to_rows, to_scored
+from .markdown import format_number, format_published, format_table, format_with_error
 from .published import ACCURACY, DATASET_NAMES, NAMES, unfaithfulness
 from .setting import Setting, setting
 from .tables import FIT_SAMPLES, MIXED, SEED
@@ -35,13 +35,13 @@ CHOICES = {
 
 
 class Levels(Experiment):
-    """The appendix on features and outputs."""
+    """The appendix on the choice of features and outputs."""
 
     name = "levels"
     title = "Appendix: raw or row-normalised features, logit or probability"
 
     def units(self, size: Size) -> list[Unit]:
-        """A node under one pair of choices each."""
+        """Return a unit for each node and pair of choices."""
         return [
             Unit(dataset, 0, node, choice, cost)
             for dataset, cost in (("cora", 2.0), ("citeseer", 3.0))
@@ -50,61 +50,64 @@ class Levels(Experiment):
         ]
 
     def measure(self, unit: Unit, size: Size) -> Any:
-        """Every method in every neighbourhood, in both protocols."""
+        """Score every method in every neighbourhood and both protocols."""
         assert unit.node is not None
-        here = _setting(unit.dataset, unit.model_seed, unit.part)
+        here = _make_setting(unit.dataset, unit.model_seed, unit.part)
         fit_samples, test_samples = size.samples(FIT_SAMPLES), size.samples(TEST_SAMPLES)
-        return scores_at(here, unit.node, NEARS, METHODS, fit_samples, test_samples, SEED)
+        return score_methods(here, unit.node, NEARS, METHODS, fit_samples, test_samples, SEED)
 
-    def rows(self, found: Mapping[Unit, Any], size: Size) -> list[Row]:
-        """Rows as in the tables, with the choices beside."""
+    def make_rows(self, results: Mapping[Unit, Any], size: Size) -> list[Row]:
+        """Return the same rows as the tables, with the choices as another column."""
         rows = []
         for choice in CHOICES:
-            own = [one for unit, result in found.items() if unit.part == choice for one in scored(unit, result)]
-            for row in to_rows(own, size.samples(FIT_SAMPLES), size.samples(TEST_SAMPLES), SEED):
+            scores = [
+                score for unit, result in results.items() if unit.part == choice for score in to_scored(unit, result)
+            ]
+            for row in to_rows(scores, size.samples(FIT_SAMPLES), size.samples(TEST_SAMPLES), SEED):
                 paper = unfaithfulness(row["dataset"], row["neighborhood"], row["method"])
                 rows.append({"choice": choice, **row, "paper": paper})
         return rows
 
-    def markdown(self, rows: Sequence[Row]) -> str:
-        """A table for each data set and neighbourhood: columns are choices, and the paper's value."""
+    def to_markdown(self, rows: Sequence[Row]) -> str:
+        """Return a table for each data set and neighbourhood, whose columns are the choices and the paper's value."""
         parts = ["A cell is Delta(p) held out, with its error over nodes, and in brackets relative Delta."]
         for dataset in dict.fromkeys(row["dataset"] for row in rows):
-            own = [row for row in rows if row["dataset"] == dataset and row["protocol"] == "held-out"]
-            accuracy = {row["choice"]: 100 * row["test_accuracy"][0] for row in own}
+            held_out = [row for row in rows if row["dataset"] == dataset and row["protocol"] == "held-out"]
+            accuracy = {row["choice"]: 100 * row["test_accuracy"][0] for row in held_out}
             parts.append(
-                f"**{DATASET_NAMES[dataset]}**: {len(own[0]['nodes'])} nodes, one training for each kind of features "
-                f"(test accuracy {accuracy['normalised, logit']:.1f} % with normalised ones, "
+                f"**{DATASET_NAMES[dataset]}**: {len(held_out[0]['nodes'])} nodes, one training for each kind of "
+                f"features (test accuracy {accuracy['normalised, logit']:.1f} % with normalised ones, "
                 f"{accuracy['raw, logit']:.1f} % with raw ones; the paper's {100 * ACCURACY[dataset]:.1f} %)."
             )
-            parts += [_table([row for row in own if row["neighborhood"] == near]) for near in NEARS]
-            parts.append(_nearest(own))
+            parts += [_format_column([row for row in held_out if row["neighborhood"] == near]) for near in NEARS]
+            parts.append(_describe_nearest(held_out))
         return "\n\n".join(parts)
 
 
-def _table(rows: Sequence[Row]) -> str:
+def _format_column(rows: Sequence[Row]) -> str:
     lines = []
     for method in sorted(METHODS, key=list(NAMES).index):
         cells = {row["choice"]: row for row in rows if row["method"] == method}
-        said = [
-            f"{with_error(cells[one]['unfaithfulness'], cells[one]['stderr'])} ({number(cells[one]['relative'], 2)})"
-            for one in CHOICES
-        ]
-        lines.append([NAMES[method], *said, published_number(next(iter(cells.values()))["paper"])])
-    return table([f"{DATASET_NAMES[rows[0]['dataset']]}, {rows[0]['neighborhood']}", *CHOICES, "paper"], lines)
+        texts = [_format_cell(cells[choice]) for choice in CHOICES]
+        lines.append([NAMES[method], *texts, format_published(next(iter(cells.values()))["paper"])])
+    return format_table([f"{DATASET_NAMES[rows[0]['dataset']]}, {rows[0]['neighborhood']}", *CHOICES, "paper"], lines)
 
 
-def _nearest(rows: Sequence[Row]) -> str:
-    """Under which choice a column is like the paper's: the one with the least mean |log(ours / paper)| over methods."""
-    said = []
+def _format_cell(row: Row) -> str:
+    return f"{format_with_error(row['unfaithfulness'], row['stderr'])} ({format_number(row['relative'], 2)})"
+
+
+def _describe_nearest(rows: Sequence[Row]) -> str:
+    """Name the choice whose values are nearest to the paper's, by the mean |log(ours / paper)| over methods."""
+    sentences = []
     for near in NEARS:
-        off = {}
+        distances = {}
         for choice in CHOICES:
             cells = [row for row in rows if (row["choice"], row["neighborhood"]) == (choice, near) and row["paper"]]
-            off[choice] = statistics.fmean(abs(math.log(row["unfaithfulness"] / row["paper"])) for row in cells)
-        best = min(off, key=lambda choice: off[choice])
-        said.append(f"{near}: {best} (a factor of {math.exp(off[best]):.2g})")
-    return f"Nearest to the paper's level, in the geometric mean over its methods: {'; '.join(said)}."
+            distances[choice] = statistics.fmean(abs(math.log(row["unfaithfulness"] / row["paper"])) for row in cells)
+        best = min(distances, key=lambda choice: distances[choice])
+        sentences.append(f"{near}: {best} (a factor of {math.exp(distances[best]):.2g})")
+    return f"Nearest to the paper's level, in the geometric mean over its methods: {'; '.join(sentences)}."
 
 
 class Probabilities(nn.Module):
@@ -115,12 +118,12 @@ class Probabilities(nn.Module):
         self.model = model
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """The softmax of the logits."""
+        """Return the softmax of the logits."""
         return torch.softmax(self.model(x, edge_index, edge_weight), dim=-1)
 
 
 @lru_cache(maxsize=2)
-def _setting(dataset: str, model_seed: int, choice: str) -> Setting:
+def _make_setting(dataset: str, model_seed: int, choice: str) -> Setting:
     normalize, output = CHOICES[choice]
     plain = setting(dataset, model_seed, normalize=normalize)
     if output == "raw":

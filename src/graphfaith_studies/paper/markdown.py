@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 
 
-def number(value: float | None, digits: int = 3) -> str:
-    """A number with so many digits; a dash if there is none.
+def format_number(value: float | None, digits: int = 3) -> str:
+    """Return a number with the given significant digits, or a dash if it is None or not finite.
 
-    >>> number(0.000725841), number(12345.6), number(None), number(1.5, 2), number(134.0, 2)
-    ('7.26e-04', '1.23e+04', '–', '1.5', '134')
+    >>> format_number(0.000725841), format_number(12345.6), format_number(None)
+    ('7.26e-04', '1.23e+04', '–')
+    >>> format_number(1.5, 2), format_number(134.0, 2)
+    ('1.5', '134')
     """
     if value is None or not math.isfinite(value):
         return "–"
@@ -21,10 +23,10 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits - 1}e}"
 
 
-def published_number(value: float | None) -> str:
-    """A number that was printed somewhere, with no digits that were not there.
+def format_published(value: float | None) -> str:
+    """Return a published number with only the digits that were printed.
 
-    >>> published_number(0.03), published_number(3.8e-4), published_number(None)
+    >>> format_published(0.03), format_published(3.8e-4), format_published(None)
     ('0.03', '3.8e-04', '–')
     """
     if value is None:
@@ -32,21 +34,23 @@ def published_number(value: float | None) -> str:
     return f"{value:g}" if value >= 1e-3 else f"{value:.2e}".replace("0e", "e")
 
 
-def with_error(value: float | None, error: float | None) -> str:
-    """A number and its error bar.
+def format_with_error(value: float | None, error: float | None) -> str:
+    """Return a number and its error bar.
 
-    >>> with_error(0.1666, 0.029), with_error(None, None)
+    >>> format_with_error(0.1666, 0.029), format_with_error(None, None)
     ('0.167 ± 0.029', '–')
     """
     if value is None or not math.isfinite(value):
         return "–"
-    return number(value) if error is None or not math.isfinite(error) else f"{number(value)} ± {number(error, 2)}"
+    if error is None or not math.isfinite(error):
+        return format_number(value)
+    return f"{format_number(value)} ± {format_number(error, 2)}"
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; the first column is aligned left, the others right.
+def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table whose first column is aligned left and the others right.
 
-    >>> print(table(["a", "b"], [["x", "1"]]))
+    >>> print(format_table(["a", "b"], [["x", "1"]]))
     | a | b |
     |:--|--:|
     | x | 1 |

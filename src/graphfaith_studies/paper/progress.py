@@ -1,4 +1,4 @@
-"""How far a run is, and how long the rest will take, from what units of each experiment have taken so far."""
+"""The progress of a run, and an estimate of the time left from the units that are done."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from .experiment import Unit
 
-QUIET = 60.0  # seconds between lines where there is no terminal to draw a bar on
+QUIET = 60.0  # seconds between lines where there is no terminal to show a bar
 
 
 class Clock:
-    """A bar on a terminal, a line a minute elsewhere.
+    """A progress bar on a terminal, and a line per minute elsewhere.
 
-    Time left is the sum over experiments of the cost of what is left, scaled by what its units cost so far (those of
-    another experiment, if it has not begun), divided by the number of workers.
+    The time left is the sum over experiments of (cost of the units left) * (seconds per cost so far) / workers. An
+    experiment without finished units uses the seconds per cost of all experiments.
 
     Args:
-        plan: by experiment, its units and whether nothing may run beside it.
-        workers: how many units run at once.
+        plan: for each experiment, its units and whether it must run alone.
+        workers: the number of units that run at the same time.
         show: whether to show anything.
     """
 
@@ -33,13 +33,13 @@ class Clock:
         self.cost = dict.fromkeys(plan, 0.0)
         self.taken = dict.fromkeys(plan, 0.0)
         self.count = dict.fromkeys(plan, 0)
-        self.began = self.said = time.monotonic()
+        self.began = self.reported = time.monotonic()
         self.console = Console(stderr=True)
         self._bar: Progress | None = None
         self._task = TaskID(0)
 
     def __enter__(self) -> Clock:
-        """Begin to show."""
+        """Start the bar, if there is a terminal."""
         if self.show and self.console.is_terminal:
             columns = (TextColumn("{task.fields[what]}"), BarColumn(), TextColumn("{task.fields[left]}"))
             self._bar = Progress(*columns, console=self.console, transient=True)
@@ -50,24 +50,24 @@ class Clock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Wipe the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 
-    def had(self, name: str, unit: Unit, seconds: float) -> None:
-        """A unit was done by an earlier run."""
+    def count_earlier(self, name: str, unit: Unit, seconds: float) -> None:
+        """Count a unit that an earlier run has done."""
         self._count(name, unit, seconds)
-        self._say(name, now=False)
+        self._report(name, now=False)
 
-    def did(self, name: str, unit: Unit, seconds: float) -> None:
-        """A unit is done."""
+    def count_done(self, name: str, unit: Unit, seconds: float) -> None:
+        """Count a unit that is done now."""
         self._count(name, unit, seconds)
-        self._say(name, now=self.count[name] == len(self.plan[name][0]))
+        self._report(name, now=self.count[name] == len(self.plan[name][0]))
 
     def seconds_left(self) -> float:
-        """How long the rest will take."""
-        known = sum(self.cost.values())
-        overall = sum(self.taken.values()) / known if known else 1.0
+        """Return the estimated seconds that the rest will take."""
+        cost = sum(self.cost.values())
+        overall = sum(self.taken.values()) / cost if cost else 1.0
         total = 0.0
         for name, (_, alone) in self.plan.items():
             scale = self.taken[name] / self.cost[name] if self.cost[name] else overall
@@ -80,22 +80,22 @@ class Clock:
         self.taken[name] += seconds
         self.count[name] += 1
 
-    def _say(self, name: str, *, now: bool) -> None:
+    def _report(self, name: str, *, now: bool) -> None:
         if not self.show:
             return
         what = f"{name}: {self.count[name]} of {len(self.plan[name][0])}"
-        left = f"{_minutes(time.monotonic() - self.began)} gone, about {_minutes(self.seconds_left())} left"
+        left = f"{_format_time(time.monotonic() - self.began)} gone, about {_format_time(self.seconds_left())} left"
         if self._bar is not None:
             self._bar.update(self._task, completed=self.total - sum(self.left.values()), what=what, left=left)
-        elif now or time.monotonic() - self.said >= QUIET:
-            self.said = time.monotonic()
+        elif now or time.monotonic() - self.reported >= QUIET:
+            self.reported = time.monotonic()
             self.console.print(f"{what}; {left}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _minutes(seconds: float) -> str:
-    """Time as people say it.
+def _format_time(seconds: float) -> str:
+    """Return seconds below 100 s, and minutes above.
 
-    >>> _minutes(12.3), _minutes(3700)
+    >>> _format_time(12.3), _format_time(3700)
     ('12 s', '62 min')
     """
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

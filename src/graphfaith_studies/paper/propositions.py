@@ -1,4 +1,4 @@
-"""Propositions 1 to 3 of the paper, statement by statement: shown where they hold, and where they do not."""
+"""Propositions 1 to 3 of the paper, statement by statement, with settings where they hold and where they do not."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from .experiment import Experiment, Row, Size, Unit
-from .markdown import number, table
-from .statements import DEMONSTRATIONS, RANDOM, demonstrated
+from .markdown import format_number, format_table
+from .statements import DEMONSTRATIONS, RANDOM, run_demonstration
 
 Kind = Literal["statement", "condition", "counter-example", "remark"]
 
-# What each is: said by the paper and true, in need of a condition, or said and not so.
+# The kind and text of each statement: a statement is true, a condition is needed for it, a counter-example refutes it.
 STATEMENTS: dict[str, tuple[Kind, str]] = {
     "1a": ("statement", "within an activation region F is linear in X, at any depth"),
     "1b": ("condition", "and so it is beyond one region"),
@@ -32,45 +32,49 @@ STATEMENTS: dict[str, tuple[Kind, str]] = {
 
 
 class Propositions(Experiment):
-    """Each statement in a setting in which one number says whether it holds."""
+    """Each statement in settings where one number decides whether it holds."""
 
     name = "propositions"
     title = "Propositions 1 to 3"
 
-    def units(self, size: Size) -> list[Unit]:  # noqa: ARG002  # most are no matter of size
-        """The demonstrations."""
+    def units(self, size: Size) -> list[Unit]:  # noqa: ARG002  # Most demonstrations have a fixed size.
+        """Return a unit for each demonstration."""
         return [
             Unit(dataset, 0, None, name, cost=1.0 if dataset == RANDOM else 10.0)
             for name, (dataset, _) in DEMONSTRATIONS.items()
         ]
 
     def measure(self, unit: Unit, size: Size) -> Any:
-        """Its rows."""
-        return demonstrated(unit.part, size)
+        """Run the demonstration and return its rows."""
+        return run_demonstration(unit.part, size)
 
-    def rows(self, found: Mapping[Unit, Any], size: Size) -> list[Row]:
-        """All rows, in the order of the statements, each with what kind of statement it is about."""
-        done = [found[unit] for unit in self.units(size) if unit in found]
-        rows = [{**row, "kind": STATEMENTS[row["statement"]][0], "model_seed": 0} for one in done for row in one]
+    def make_rows(self, results: Mapping[Unit, Any], size: Size) -> list[Row]:
+        """Return all rows in the order of the statements, with the kind of each statement."""
+        demonstrations = [results[unit] for unit in self.units(size) if unit in results]
+        rows = [
+            {**row, "kind": STATEMENTS[row["statement"]][0], "model_seed": 0}
+            for demonstration in demonstrations
+            for row in demonstration
+        ]
         return sorted(rows, key=lambda row: row["statement"])
 
-    def markdown(self, rows: Sequence[Row]) -> str:
-        """A table for each proposition, and what to make of it."""
+    def to_markdown(self, rows: Sequence[Row]) -> str:
+        """Return a table for each proposition, with an interpretation."""
         parts = [
             "Each statement with one number that decides it. A counter-example is a setting in which what the paper "
             "says does not hold; a condition is something that it needs. Small networks are in double precision, on a "
             "random graph; Δ / Δ(0) is on samples that nothing was fitted to."
         ]
-        for proposition, said in (("1", _first), ("2", _second), ("3", _third)):
+        for proposition, interpret in (("1", _interpret_first), ("2", _interpret_second), ("3", _interpret_third)):
             chosen = [row for row in rows if row["statement"].startswith(proposition)]
             if chosen:
-                body = [_cells(row, before) for row, before in zip(chosen, [None, *chosen], strict=False)]
+                body = [_format_cells(row, before) for row, before in zip(chosen, [None, *chosen], strict=False)]
                 header = ["statement", "setting", "neighbourhood", "measured", "", "holds"]
-                parts += [f"**Proposition {proposition}.** {said(chosen)}", table(header, body)]
+                parts += [f"**Proposition {proposition}.** {interpret(chosen)}", format_table(header, body)]
         return "\n\n".join(parts)
 
 
-def _cells(row: Row, before: Row | None) -> list[str]:
+def _format_cells(row: Row, before: Row | None) -> list[str]:
     kind, text = STATEMENTS[row["statement"]]
     name = (
         row["statement"]
@@ -80,23 +84,23 @@ def _cells(row: Row, before: Row | None) -> list[str]:
     method = "" if row["method"] is None or row["statement"] == "2a" else f" ({row['method']})"
     holds = "yes" if row["holds"] else "**no**"
     where = row["neighborhood"] or "–"
-    return [name, row["setting"] + method, where, row["quantity"], number(row["value"]), holds]
+    return [name, row["setting"] + method, where, row["quantity"], format_number(row["value"]), holds]
 
 
 def _largest(rows: Sequence[Row], statement: str) -> str:
-    return number(max(row["value"] for row in rows if row["statement"] == statement), 2)
+    return format_number(max(row["value"] for row in rows if row["statement"] == statement), 2)
 
 
 def _least(rows: Sequence[Row], statement: str) -> str:
-    return number(min(row["value"] for row in rows if row["statement"] == statement), 2)
+    return format_number(min(row["value"] for row in rows if row["statement"] == statement), 2)
 
 
-def _of(rows: Sequence[Row], *statements: str) -> bool:
+def _has_all(rows: Sequence[Row], *statements: str) -> bool:
     return set(statements) <= {row["statement"] for row in rows}
 
 
-def _first(rows: Sequence[Row]) -> str:
-    if not _of(rows, "1a", "1d", "1e"):
+def _interpret_first(rows: Sequence[Row]) -> str:
+    if not _has_all(rows, "1a", "1d", "1e"):
         return ""
     return (
         f"Linear in X it is within a region (Δ / Δ(0) at most {_largest(rows, '1a')}), and with one layer it is linear "
@@ -108,11 +112,11 @@ def _first(rows: Sequence[Row]) -> str:
     )
 
 
-def _second(rows: Sequence[Row]) -> str:
-    if not _of(rows, "2a", "2b", "2c"):
+def _interpret_second(rows: Sequence[Row]) -> str:
+    if not _has_all(rows, "2a", "2b", "2c"):
         return ""
     tight = ", ".join(
-        f"{number(row['tightness'], 2)} for {row['method']} on {row['dataset']}"
+        f"{format_number(row['tightness'], 2)} for {row['method']} on {row['dataset']}"
         for row in rows
         if row["statement"] == "2a" and row["tightness"] is not None
     )
@@ -120,15 +124,15 @@ def _second(rows: Sequence[Row]) -> str:
     least = min(row["value"] for row in rows if row["statement"] == "2a" and row["method"] != "identity")
     return (
         "The bound holds for every mask, as by Jensen's inequality it must on the same samples: the least Δ − bound is "
-        f"{number(least)}, and Δ of the graph as its own subgraph {number(itself)}. How tight it is, as the median of "
-        f"bound / Δ: {tight}. It "
+        f"{format_number(least)}, and Δ of the graph as its own subgraph {format_number(itself)}. How tight it is, as "
+        f"the median of bound / Δ: {tight}. It "
         "can be zero where Δ is not (2b). And a subgraph may change the output and be faithful (2c), other than the "
         "text has it: Δ compares changes, and a constant between F and p is none."
     )
 
 
-def _third(rows: Sequence[Row]) -> str:
-    if not _of(rows, "3a", "3b", "3c", "3d", "3e"):
+def _interpret_third(rows: Sequence[Row]) -> str:
+    if not _has_all(rows, "3a", "3b", "3c", "3d", "3e"):
         return ""
     return (
         "On the samples of the fit nothing does better. With constant features, as in BA-Shapes, E[φφᵀ] has no "

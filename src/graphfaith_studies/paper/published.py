@@ -1,8 +1,8 @@
-"""The numbers of the paper's tables, as printed there (arXiv 2205.11850), without what it leaves out or marks "-"."""
+"""The numbers printed in the paper's tables (arXiv 2205.11850), without those that are missing or "-"."""
 
 from __future__ import annotations
 
-# What a method is called in the tables; those below the paper's own are ours.
+# The names of the methods in the tables; the last ones are not in the paper.
 NAMES = {
     "gnnexplainer": "GNNExpl",
     "gnnexplainer-soft": "GNNExpl (soft)",
@@ -59,7 +59,7 @@ UNFAITHFULNESS: dict[tuple[str, str], dict[str, float]] = {
         "linear": 2.3e-3,
         "kec": 4.25e-4,
     },
-    # The row of IG (random) has one entry too few there: it has none for this column.
+    # In the paper, the row of IG (random) has one entry too few and none for this column.
     ("cora", "B(A,0.5)"): {
         "gnnexplainer": 0.53,
         "gnnexplainer-soft": 0.11,
@@ -137,7 +137,7 @@ ACCURACY = {"ba-shapes": 0.94, "cora": 0.804, "citeseer": 0.641}
 
 
 def unfaithfulness(dataset: str, neighborhood: str, method: str) -> float | None:
-    """The paper's Delta(p), or None where it has none.
+    """Return the paper's Delta(p), or None where it gives none.
 
     >>> unfaithfulness("cora", "B(A,0.5)", "kec"), unfaithfulness("cora", "B(A,0.2)", "kec")
     (0.06, None)

@@ -1,4 +1,4 @@
-"""The page of results: every table and figure of a run, made from the files that the run has left."""
+"""The page of results: all tables and figures of a run, made from the files that the run has written."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from urllib.parse import quote
 from graphfaith._base.errors import DataError
 from graphfaith._base.files import check_output, read_file, write_file
 
-from .conclusions import conclusions
+from .conclusions import format_conclusions
 from .experiment import Experiment, Row
 from .experiments import EXPERIMENTS
-from .markdown import table
+from .markdown import format_table
 
 INTRODUCTION = """\
 # The paper, reproduced
@@ -50,18 +50,18 @@ Delta(p) / Delta(0), the share of F's own change that is left unexplained, and c
 
 
 def page(folder: Path, path: Path) -> Path:
-    """Write the page of the results in ``folder`` to ``path``; its pictures are linked, not copied."""
+    """Write a page of the results in ``folder`` to ``path``; its figures are linked, not copied."""
     target = check_output(path, (".md",))
-    found = {name: rows_in(folder, name) for name in EXPERIMENTS if (folder / f"{name}.json").exists()}
-    if not found:
-        raise DataError(f"'{folder}' has no results: make some with graphfaith reproduce --all --out {folder}")
-    write_file(target, text(folder, path, found).encode())
+    rows = {name: rows_in(folder, name) for name in EXPERIMENTS if (folder / f"{name}.json").exists()}
+    if not rows:
+        raise DataError(f"'{folder}' has no results: make them with graphfaith reproduce --all --out {folder}")
+    write_file(target, page_text(folder, path, rows).encode())
     return target
 
 
-def text(folder: Path, path: Path, found: dict[str, list[Row]]) -> str:
-    """What the page says."""
-    runs = {name: _json(folder / f"{name}.run.json") for name in found}
+def page_text(folder: Path, path: Path, rows: dict[str, list[Row]]) -> str:
+    """Return the text of the page for the rows of each experiment."""
+    runs = {name: _read_json(folder / f"{name}.run.json") for name in rows}
     sizes = {str(run["size"]) for run in runs.values()}
     quick = " --quick" if sizes == {"quick"} else ""
     where = shlex.quote(folder.as_posix())
@@ -69,59 +69,60 @@ def text(folder: Path, path: Path, found: dict[str, list[Row]]) -> str:
     made = f"graphfaith reproduce --all{quick} --out {where}"
     if len(sizes) > 1:
         made += "    # and another of a different size, see below"
-    parts = [INTRODUCTION.format(command=command, made=made).rstrip(), _about(runs)]
-    scored = [row for name in ("table1", "table2", "table3") for row in found.get(name, ())]
-    if scored:
-        parts += ["## Which conclusions survive", conclusions(scored)]
-    for name, rows in found.items():
-        parts.append(_section(EXPERIMENTS[name], rows, folder, path))
+    parts = [INTRODUCTION.format(command=command, made=made).rstrip(), _describe_runs(runs)]
+    of_tables = [row for name in ("table1", "table2", "table3") for row in rows.get(name, ())]
+    if of_tables:
+        parts += ["## Which conclusions survive", format_conclusions(of_tables)]
+    for name in rows:
+        parts.append(_format_section(EXPERIMENTS[name], rows[name], folder, path))
     return "\n\n".join(parts) + "\n"
 
 
-def _section(one: Experiment, rows: Sequence[Row], folder: Path, path: Path) -> str:
+def _format_section(experiment: Experiment, rows: Sequence[Row], folder: Path, path: Path) -> str:
+    name = experiment.name
     parts = [
-        f"## {one.title}",
-        f"`graphfaith reproduce {one.name}`; rows: [{one.name}.json]({_link(folder / f'{one.name}.json', path)})",
+        f"## {experiment.title}",
+        f"`graphfaith reproduce {name}`; rows: [{name}.json]({_link_to(folder / f'{name}.json', path)})",
     ]
-    pictures = sorted(folder.glob(f"{one.name}*.png"))
-    parts += [f"![{picture.stem}]({_link(picture, path)})" for picture in pictures]
-    return "\n\n".join([*parts, one.markdown(rows)])
+    pictures = sorted(folder.glob(f"{name}*.png"))
+    parts += [f"![{picture.stem}]({_link_to(picture, path)})" for picture in pictures]
+    return "\n\n".join([*parts, experiment.to_markdown(rows)])
 
 
-def _about(runs: dict[str, dict[str, Any]]) -> str:
-    """The machine, the versions and the time."""
+def _describe_runs(runs: dict[str, dict[str, Any]]) -> str:
+    """Describe the machine, the versions and the time of each experiment."""
     first = next(iter(runs.values()))
-    about = first["machine"]
+    machine = first["machine"]
     versions = ", ".join(
-        f"{name} {about[name]}" for name in ("python", "graphfaith", "torch", "torch_geometric", "numpy")
+        f"{name} {machine[name]}" for name in ("python", "graphfaith", "torch", "torch_geometric", "numpy")
     )
-    lines, whole = [], 0.0
+    lines, total = [], 0.0
     for name, run in runs.items():
         wall = run["work_seconds"] / run["workers"]
-        whole += wall
+        total += wall
         lines.append([name, run["size"], str(run["units"]), f"{run['work_seconds'] / 60:.1f}", f"{wall / 60:.1f}"])
-    lines.append(["all", "", "", "", f"{whole / 60:.1f}"])
+    lines.append(["all", "", "", "", f"{total / 60:.1f}"])
     workers = max(run["workers"] for run in runs.values())
     return (
-        f"**Machine**: {about['cpu']}, {about['cores']} cores, {about['platform']}; {versions}. {workers} worker"
+        f"**Machine**: {machine['cpu']}, {machine['cores']} cores, {machine['platform']}; {versions}. {workers} worker"
         f"{'s' if workers > 1 else ''} with one thread each; `efficiency` runs beside no other. Minutes of work are "
         "summed over workers and include training.\n\n"
-        + table(["experiment", "size", "units of work", "minutes of work", "minutes on the clock, about"], lines)
+        + format_table(["experiment", "size", "units of work", "minutes of work", "minutes on the clock, about"], lines)
     )
 
 
 def rows_in(folder: Path, name: str) -> list[Row]:
-    """The rows of an experiment that a run has left."""
-    rows: list[Row] = _json(folder / f"{name}.json")
+    """Return the rows of an experiment that a run has written to ``folder``."""
+    rows: list[Row] = _read_json(folder / f"{name}.json")
     return rows
 
 
-def _json(path: Path) -> Any:
+def _read_json(path: Path) -> Any:
     try:
         return json.loads(read_file(path, "cannot read"))
     except ValueError as error:
         raise DataError(f"cannot read '{path}': it is not JSON ({error})") from error
 
 
-def _link(path: Path, page: Path) -> str:
+def _link_to(path: Path, page: Path) -> str:
     return quote(Path(os.path.relpath(path, page.parent)).as_posix())

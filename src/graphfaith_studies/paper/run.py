@@ -1,4 +1,4 @@
-"""Running experiments: units of work in worker processes, journalled as they end, with progress and time left."""
+"""Run experiments: units of work in worker processes, with a journal of their results and the time left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .experiment import Experiment, Row, Size, Unit
 from .journal import Journal
 from .progress import Clock
 
-FORMAT = 1  # of the journal: raise it when a change makes earlier results wrong
+FORMAT = 1  # the format of the journal, to be raised when a change makes earlier results invalid
 Job = tuple[Experiment, Unit]
 Keep = Callable[[Experiment, Unit, Any, float], None]
 Measured = tuple[Any, float, Exception | None]
@@ -43,77 +43,81 @@ def reproduce(
     restart: bool = False,
     show: bool = False,
 ) -> dict[str, list[Row]]:
-    """Run experiments, go on where an earlier run in ``folder`` was stopped, and write what comes out there.
+    """Run experiments, continue an interrupted run in ``folder``, and write the results there.
 
-    Of each experiment: ``NAME.json`` (the rows), ``NAME.md``, a PNG and a PDF of each figure, and the journal. With
-    one worker all is done in this process. Same rows, whatever the number of workers. An experiment that fails does
-    not keep the others from being done; its error is raised when they are.
+    The files of each experiment are ``NAME.json`` (the rows), ``NAME.md``, a PNG and a PDF of each figure, and the
+    journal. With one worker everything runs in this process. The rows do not depend on the number of workers. If an
+    experiment fails, the others are still completed, and then its error is raised.
     """
-    for one in experiments:
+    for experiment in experiments:
         if not restart:
-            _check_results(one, folder)
+            _check_results(experiment, folder)
     with ExitStack() as stack:
         journals = {
-            one.name: stack.enter_context(Journal(folder / f"{one.name}.journal.jsonl", _header(one, size)))
-            for one in experiments
+            experiment.name: stack.enter_context(
+                Journal(folder / f"{experiment.name}.journal.jsonl", _header_of(experiment, size))
+            )
+            for experiment in experiments
         }
-        for journal in journals.values():  # none is thrown away before all are ours
+        for journal in journals.values():  # No journal is emptied before all of them are locked.
             journal.load(restart=restart)
-        work = _Work(size, folder, workers, journals, {one.name: one.units(size) for one in experiments})
-        clock = stack.enter_context(
-            Clock({one.name: (work.plan[one.name], one.alone) for one in experiments}, workers, show)
-        )
-        for one in experiments:
-            for unit in work.done(one):
-                clock.had(one.name, unit, journals[one.name].seconds[unit.key])
+        units = {experiment.name: experiment.units(size) for experiment in experiments}
+        work = _Work(size, folder, workers, journals, units)
+        plan = {experiment.name: (units[experiment.name], experiment.alone) for experiment in experiments}
+        clock = stack.enter_context(Clock(plan, workers, show))
+        for experiment in experiments:
+            for unit in work.done(experiment):
+                clock.count_earlier(experiment.name, unit, journals[experiment.name].seconds[unit.key])
         rows: dict[str, list[Row]] = {}
         errors: dict[str, Exception] = {}
 
-        def finish(one: Experiment, *, measured: bool) -> None:
+        def finish(experiment: Experiment, *, measured: bool) -> None:
             try:
-                rows[one.name] = work.finish(one, measured=measured)
+                rows[experiment.name] = work.finish(experiment, measured=measured)
             except Exception as error:
-                errors.setdefault(one.name, error)
+                errors.setdefault(experiment.name, error)
 
-        for together in _groups(experiments):
-            jobs = [(one, unit) for one in together for unit in work.left(one)]
-            # Counted here: the journals are ahead of what has been seen to.
-            left = {one.name: len(work.left(one)) for one in together}
-            for one in together:
-                if not left[one.name]:
-                    finish(one, measured=False)
-            for one, unit, seconds, error in _measured(jobs, size, 1 if together[0].alone else workers, work.keep):
+        for together in _group(experiments):
+            jobs = [(experiment, unit) for experiment in together for unit in work.left(experiment)]
+            # The units left are counted here, because workers add results to the journals before this loop sees them.
+            left = {experiment.name: len(work.left(experiment)) for experiment in together}
+            for experiment in together:
+                if not left[experiment.name]:
+                    finish(experiment, measured=False)
+            count = 1 if together[0].alone else workers
+            for experiment, unit, seconds, error in _measure_all(jobs, size, count, work.keep):
                 if error is not None:
-                    errors.setdefault(one.name, error)
+                    errors.setdefault(experiment.name, error)
                     continue
-                clock.did(one.name, unit, seconds)
-                left[one.name] -= 1
-                if not left[one.name]:
-                    finish(one, measured=True)
+                clock.count_done(experiment.name, unit, seconds)
+                left[experiment.name] -= 1
+                if not left[experiment.name]:
+                    finish(experiment, measured=True)
         if errors:
             raise next(iter(errors.values()))
-        return {one.name: rows[one.name] for one in experiments}
+        return {experiment.name: rows[experiment.name] for experiment in experiments}
 
 
-def _header(one: Experiment, size: Size) -> dict[str, Any]:
-    """What the results depend on."""
+def _header_of(experiment: Experiment, size: Size) -> dict[str, Any]:
+    """Return the settings that the results depend on."""
     versions = {name: metadata.version(name) for name in ("torch", "torch_geometric")}
-    return {"experiment": one.name, "size": asdict(size), "graphfaith": __version__, **versions, "format": FORMAT}
+    settings = {"experiment": experiment.name, "size": asdict(size), "graphfaith": __version__}
+    return {**settings, **versions, "format": FORMAT}
 
 
-def _check_results(one: Experiment, folder: Path) -> None:
-    """See that no results are written over that no journal holds."""
-    journal = folder / f"{one.name}.journal.jsonl"
-    if (folder / f"{one.name}.json").exists() and not (journal.exists() and journal.stat().st_size):
+def _check_results(experiment: Experiment, folder: Path) -> None:
+    """Check that no results without a journal would be overwritten."""
+    journal = folder / f"{experiment.name}.journal.jsonl"
+    if (folder / f"{experiment.name}.json").exists() and not (journal.exists() and journal.stat().st_size):
         raise InputError(
-            f"'{folder}' has results of {one.name} without their journal: choose another --out, or measure all anew, "
-            "and replace them, with --restart"
+            f"'{folder}' has results of {experiment.name} without their journal: choose another --out, or measure "
+            "everything again and replace them with --restart"
         )
 
 
 @dataclass
 class _Work:
-    """What there is to do, what is done, and where it goes."""
+    """The units of all experiments, the journals of those that are done, and the folder of the results."""
 
     size: Size
     folder: Path
@@ -121,76 +125,77 @@ class _Work:
     journals: dict[str, Journal]
     plan: dict[str, list[Unit]]
 
-    def done(self, one: Experiment) -> list[Unit]:
-        return [unit for unit in self.plan[one.name] if unit.key in self.journals[one.name].found]
+    def done(self, experiment: Experiment) -> list[Unit]:
+        return [unit for unit in self.plan[experiment.name] if unit.key in self.journals[experiment.name].results]
 
-    def left(self, one: Experiment) -> list[Unit]:
-        return [unit for unit in self.plan[one.name] if unit.key not in self.journals[one.name].found]
+    def left(self, experiment: Experiment) -> list[Unit]:
+        return [unit for unit in self.plan[experiment.name] if unit.key not in self.journals[experiment.name].results]
 
-    def keep(self, one: Experiment, unit: Unit, found: Any, seconds: float) -> None:
-        self.journals[one.name].add(unit.key, found, seconds)
+    def keep(self, experiment: Experiment, unit: Unit, result: Any, seconds: float) -> None:
+        self.journals[experiment.name].add(unit.key, result, seconds)
 
-    def finish(self, one: Experiment, *, measured: bool) -> list[Row]:
-        """Make the rows of what was found, and write everything."""
-        journal, units, name = self.journals[one.name], self.plan[one.name], one.name
-        rows = one.rows({unit: journal.found[unit.key] for unit in units}, self.size)
+    def finish(self, experiment: Experiment, *, measured: bool) -> list[Row]:
+        """Make the rows from the results of the units, and write all files of the experiment."""
+        journal, units, name = self.journals[experiment.name], self.plan[experiment.name], experiment.name
+        rows = experiment.make_rows({unit: journal.results[unit.key] for unit in units}, self.size)
         about = self.folder / f"{name}.run.json"
-        if measured or not about.exists():  # of a run that finds all done neither machine nor workers count
-            said = {
+        # A run that finds all units done did not measure, so its machine and workers are not recorded.
+        if measured or not about.exists():
+            description = {
                 "size": self.size.name,
                 "units": len(units),
                 "work_seconds": round(math.fsum(journal.seconds[unit.key] for unit in units), 1),
-                "workers": 1 if one.alone else self.workers,
+                "workers": 1 if experiment.alone else self.workers,
                 "machine": machine(),
             }
-            write_file(about, (json.dumps(said, indent=2) + "\n").encode())
+            write_file(about, (json.dumps(description, indent=2) + "\n").encode())
         write_rows(self.folder / f"{name}.json", rows)
-        write_file(self.folder / f"{name}.md", f"# {one.title}\n\n{one.markdown(rows)}\n".encode())
-        for figure_name, figure in one.figures(rows).items():
+        write_file(self.folder / f"{name}.md", f"# {experiment.title}\n\n{experiment.to_markdown(rows)}\n".encode())
+        for figure_name, figure in experiment.draw_figures(rows).items():
             for suffix in (".png", ".pdf"):
                 write_file(self.folder / f"{figure_name}{suffix}", render(figure, suffix))
         return rows
 
 
-def _groups(experiments: Sequence[Experiment]) -> Iterator[list[Experiment]]:
-    """Those that may run beside each other, then each that must not."""
-    beside = [one for one in experiments if not one.alone]
-    if beside:
-        yield beside
-    for one in experiments:
-        if one.alone:
-            yield [one]
+def _group(experiments: Sequence[Experiment]) -> Iterator[list[Experiment]]:
+    """Yield the experiments that may run at the same time, then each experiment that must run alone."""
+    together = [experiment for experiment in experiments if not experiment.alone]
+    if together:
+        yield together
+    for experiment in experiments:
+        if experiment.alone:
+            yield [experiment]
 
 
 # Work -------------------------------------------------------------------------------------------------------------
 
 
-def _measured(
+def _measure_all(
     jobs: Sequence[Job], size: Size, workers: int, keep: Keep
 ) -> Iterator[tuple[Experiment, Unit, float, Exception | None]]:
-    """Do the jobs and ``keep`` what each finds; yields those that are done, with their seconds, or their error."""
+    """Do the jobs, pass each result to ``keep``, and yield each job that is done with its seconds and its error."""
     if workers == 1 or len(jobs) < 2:
-        for one, unit in jobs:
+        for experiment, unit in jobs:
             with one_thread():
-                found, seconds, error = _measure(one, unit, size)
+                result, seconds, error = _measure(experiment, unit, size)
             if error is None:
-                keep(one, unit, found, seconds)
-            yield one, unit, seconds, error
+                keep(experiment, unit, result, seconds)
+            yield experiment, unit, seconds, error
         return
     ended: SimpleQueue[tuple[Job, float, Exception | None, BaseException | None]] = SimpleQueue()
 
     def end(job: Job, future: Future[Measured]) -> None:
-        # In the pool's own thread: this one may be drawing a figure, and what is done has to be on the disk.
+        # This runs in the pool's thread, so that a result is on the disk even while the main thread draws a figure.
         if future.cancelled():
             return
         fatal, seconds, error = future.exception(), 0.0, None
         if fatal is None:
-            found, seconds, error = future.result()
+            result, seconds, error = future.result()
             if error is None:
                 try:
-                    keep(*job, found, seconds)
-                except Exception as failed:
-                    fatal = failed
+                    keep(*job, result, seconds)
+                except Exception as failure:
+                    fatal = failure
         ended.put((job, seconds, error, fatal))
 
     with pool_of(min(workers, len(jobs))) as pool:
@@ -202,40 +207,41 @@ def _measured(
                 pool.submit(_measure, *job, size).add_done_callback(partial(end, job))
             return int(job is not None)
 
-        for _ in range(workers + 2):  # a few beyond the number of workers, so that none has to wait for this process
+        # Two more jobs than workers are submitted, so that no worker has to wait for this process.
+        for _ in range(workers + 2):
             running += start()
         while running:
-            (one, unit), seconds, error, fatal = ended.get()
+            (experiment, unit), seconds, error, fatal = ended.get()
             if isinstance(fatal, BrokenProcessPool):
                 raise RunError(
-                    f"a worker died while {one.name} was at work, at or near {unit.key} (of too little memory, "
-                    "perhaps): run the same command again to go on, with fewer --workers if it happens again"
+                    f"a worker process of {experiment.name} died at or near {unit.key} (perhaps for lack of memory): "
+                    "run the same command again to continue, with fewer --workers if it happens again"
                 )
             if fatal is not None:
                 raise fatal
             running += start() - 1
-            yield one, unit, seconds, error
+            yield experiment, unit, seconds, error
 
 
-def _measure(one: Experiment, unit: Unit, size: Size) -> Measured:
-    """What a unit finds, the seconds it took, and the error that names it, if there was one."""
+def _measure(experiment: Experiment, unit: Unit, size: Size) -> Measured:
+    """Return the result of a unit, the seconds it took, and the error, if any, with the name of the unit."""
     started = time.perf_counter()
-    found, error = None, None
+    result, error = None, None
     try:
-        # As it will come back from the journal: a run that was interrupted gives the same rows as one that was not.
-        found = json.loads(json.dumps(one.measure(unit, size), allow_nan=False))
-    except GraphfaithError as wrong:
-        error = type(wrong)(f"{one.name}, {unit.key}: {wrong}")
-    except Exception as wrong:
-        error = RunError(f"{one.name}, {unit.key}: {type(wrong).__name__}: {wrong}")
-        error.__cause__ = wrong
-    return found, time.perf_counter() - started, error
+        # The result is converted as the journal will do it, so that an interrupted run gives the same rows.
+        result = json.loads(json.dumps(experiment.measure(unit, size), allow_nan=False))
+    except GraphfaithError as cause:
+        error = type(cause)(f"{experiment.name}, {unit.key}: {cause}")
+    except Exception as cause:
+        error = RunError(f"{experiment.name}, {unit.key}: {type(cause).__name__}: {cause}")
+        error.__cause__ = cause
+    return result, time.perf_counter() - started, error
 
 
 # Results ----------------------------------------------------------------------------------------------------------
 
 
 def write_rows(path: Path, rows: Sequence[Row]) -> None:
-    """A JSON list with a row a line, since they are long."""
+    """Write the rows as a JSON list with one line per row, because rows are long."""
     lines = ",\n".join(json.dumps(row, allow_nan=False) for row in rows)
     write_file(path, f"[\n{lines}\n]\n".encode())

@@ -1,4 +1,4 @@
-"""Graphs and networks small enough to reason about, for what the paper's propositions say."""
+"""Small graphs and networks on which the paper's propositions can be checked."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ NODES, EDGES, FEATURES, HIDDEN, CLASSES = 12, 48, 4, 6, 3
 class SmallGCN(nn.Module):
     r"""ReLU(N(A) ... ReLU(N(A) X W_0) ... W_{M-1}), in double precision.
 
-    ``normalize`` says whether N(A) divides by degrees, with self-loops added, or is A as it is; ``relu`` whether there
-    are activations at all. ``positive`` weights keep every unit on wherever X and A are positive.
+    With ``normalize``, self-loops are added and N(A) divides by degrees; otherwise N(A) = A. Without ``relu`` there are
+    no activations. With ``positive`` weights every unit is on wherever X and A are positive.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class SmallGCN(nn.Module):
             self.double()
             with torch.no_grad():
                 for parameter in self.parameters():
-                    if parameter.dim() == 1:  # GCNConv's are zero
+                    if parameter.dim() == 1:  # The biases of GCNConv are zero by default.
                         parameter.copy_(0.3 * torch.rand(len(parameter), dtype=torch.float64))
                     if positive:
                         parameter.abs_().add_(0.1)
@@ -47,28 +47,29 @@ class SmallGCN(nn.Module):
         self.eval()
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """The output of the last layer, [n, classes]."""
+        """Return the output of the last layer, [n, classes]."""
         for conv in self.convs:
             x = conv(x, edge_index, edge_weight)
             x = x.relu() if self.relu else x
         return x
 
     def pattern(self, x: Tensor, edge_index: Tensor, hop: Tensor) -> Tensor:
-        """Which units are on, of those that F can see: at nodes up to M - 1 hops away in the first layer, and so on.
+        """Return which units are on, among those that affect F.
 
+        In the first layer these are the units of nodes up to M - 1 hops away, in the second up to M - 2, and so on.
         ``hop`` is the distance of each node from the explained one, [n].
         """
-        found, depth = [], len(self.convs)
+        states, depth = [], len(self.convs)
         with torch.no_grad():
             for layer, conv in enumerate(self.convs):
                 x = conv(x, edge_index)
-                found.append((x[hop < depth - layer] > 0).flatten())
+                states.append((x[hop < depth - layer] > 0).flatten())
                 x = x.relu()
-        return torch.cat(found)
+        return torch.cat(states)
 
 
 def small_graph(*, positive: bool = False) -> tuple[Tensor, Tensor]:
-    """Features and edges of a random directed graph without self-loops, of which no edge is named twice."""
+    """Return features and edges of a random directed graph without self-loops and without repeated edges."""
     generator = torch.Generator().manual_seed(0)
     pairs = torch.tensor([(s, t) for s in range(NODES) for t in range(NODES) if s != t])
     edges = pairs[torch.randperm(len(pairs), generator=generator)[:EDGES]].T.contiguous()
@@ -77,7 +78,10 @@ def small_graph(*, positive: bool = False) -> tuple[Tensor, Tensor]:
 
 
 def small_target(model: SmallGCN, *, positive: bool = False, node: int | None = None) -> Target:
-    """F for the largest output of a node; by default of the node whose largest output is largest, which is on."""
+    """Return F, the largest output of a node.
+
+    The default node is the one whose largest output is the largest of all, so that this output unit is on.
+    """
     x, edges = small_graph(positive=positive)
     with torch.no_grad():
         outputs = model(x, edges)

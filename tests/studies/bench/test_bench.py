@@ -1,4 +1,4 @@
-"""The bench measures what it says: its statistics, its contenders, its graphs, and the KEC it compares with."""
+"""Tests of the bench: its statistics, its contenders, its graphs, and the KEC that it compares with."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from graphfaith import cli
 from graphfaith._base.stages import STAGES
 from graphfaith.compare import ALL_METHODS
 from graphfaith.model.target import Target
-from graphfaith_studies.bench import contenders as who
+from graphfaith_studies.bench import contenders
 from graphfaith_studies.bench import run as bench_run
 from graphfaith_studies.bench.case import Case, generated, spread
-from graphfaith_studies.bench.curve import Curve, exponent
-from graphfaith_studies.bench.growth import Sizes, growth
+from graphfaith_studies.bench.curve import Curve, fit_exponent
+from graphfaith_studies.bench.growth import Sizes, measure_growth
 from graphfaith_studies.bench.lattice import lattice
-from graphfaith_studies.bench.peak import peak_of
+from graphfaith_studies.bench.peak import measure_peak
 from graphfaith_studies.bench.picture import draw
 from graphfaith_studies.bench.plan import QUICK, Plan
 from graphfaith_studies.bench.profile import profile_of_all, profiles
-from graphfaith_studies.bench.ratios import BARS, in_order
+from graphfaith_studies.bench.ratios import BARS, order_figures
 from graphfaith_studies.bench.run import rows_of, run
-from graphfaith_studies.bench.straightforward import straightforward_kec
-from graphfaith_studies.bench.threads import largest_difference
-from graphfaith_studies.bench.timing import Contender, Ratio, Timing, interleaved, ratio
+from graphfaith_studies.bench.straightforward import fit_straightforward_kec
+from graphfaith_studies.bench.threads import find_largest_difference
+from graphfaith_studies.bench.timing import Contender, Ratio, Timing, ratio_of, time_interleaved
 
 KEYS = [
     "kec_over_captum_saliency",
@@ -74,7 +74,7 @@ TINY = Plan(
 
 @pytest.mark.parametrize("near", ["U(A,0.5)", "B(A,0.5)", "U(X,0.2r)", "U(X,0.2r)xU(A,0.2)"])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_straightforward_kec_is_the_fast_one(near, seed):
+def test_the_straightforward_kec_equals_the_fast_one(near, seed):
     torch.manual_seed(seed)
     count = 12
     edge_index = torch.randint(count, (2, 30))
@@ -82,7 +82,7 @@ def test_the_straightforward_kec_is_the_fast_one(near, seed):
     x = torch.rand(count, 5, dtype=torch.float64)
     model = GCN(5, 8, num_layers=2, out_channels=3).double().eval()
     target, near = Target(model, x, edge_index, 3), gf.parse_neighborhood(near)
-    plain, (dx, da) = straightforward_kec(target, near, 60, seed=seed)
+    plain, (dx, da) = fit_straightforward_kec(target, near, 60, seed=seed)
     fast = gf.KEC(near, 60, seed=seed).fit(target)
     others = near.sample(target.computation_graph, 40, seed + 1)
     assert plain.change(others).abs().max() > 1e-3
@@ -93,17 +93,17 @@ def test_the_straightforward_kec_is_the_fast_one(near, seed):
     assert not target.computation_graph.weight.requires_grad
 
 
-def test_the_straightforward_kec_takes_models_with_edge_weights_alone():
+def test_the_straightforward_kec_supports_only_models_with_edge_weights():
     target = Target(GCN(2, 4, 2, out_channels=3), torch.rand(3, 2), torch.tensor([[0, 1], [1, 2]]), 2, edges="mask")
     with pytest.raises(gf.UnsupportedError, match="edge_weight"):
-        straightforward_kec(target, gf.UniformEdges(0.5), 5)
+        fit_straightforward_kec(target, gf.UniformEdges(0.5), 5)
 
 
 # Times ------------------------------------------------------------------------------------------------------------
 
 
 class FakeClock:
-    """A clock that only contenders advance, by what each says it takes."""
+    """A clock that only the contenders advance, each by the time that ``take`` returns."""
 
     def __init__(self):
         self.now, self.log = 0.0, []
@@ -115,7 +115,7 @@ class FakeClock:
         rounds = itertools.count()
 
         def explanations(nodes):
-            self.now += 1000  # making ready is not timed
+            self.now += 1000  # Preparations are not timed.
             return self._run(name, next(rounds), nodes, take)
 
         return Contender(name, nodes, explanations, **options)
@@ -129,17 +129,17 @@ class FakeClock:
 
 def test_times_are_medians_over_repetitions_and_then_over_nodes():
     clock = FakeClock()
-    # Round 0 warms up; a slow one must not change a median. Node v takes v seconds, and once a hundred.
+    # Round 0 is the warm-up. Node v takes v seconds, but 100 more in round 2, which must not change the median.
     busy = clock.contender("busy", [1, 2, 3, 6], lambda r, v: 500 if r == 0 else 100 + v if r == 2 else v)
     idle = clock.contender("idle", [1, 2, 3, 6], lambda r, v: 0.5)
-    found = interleaved([busy, idle], 3, clock=clock)
-    assert found["busy"].by_node == {1: 1, 2: 2, 3: 3, 6: 6}
-    assert found["busy"].median == 2.5
-    assert found["busy"].mean == 3
-    assert found["busy"].quartiles == (1.75, 3.75)
-    assert found["busy"].as_json()["repetitions"] == 3
-    assert found["busy"].as_json()["median_ms"] == 2500
-    assert ratio(found["busy"], found["idle"]) == Ratio(5.0, 6.0)
+    timings = time_interleaved([busy, idle], 3, clock=clock)
+    assert timings["busy"].by_node == {1: 1, 2: 2, 3: 3, 6: 6}
+    assert timings["busy"].median == 2.5
+    assert timings["busy"].mean == 3
+    assert timings["busy"].quartiles == (1.75, 3.75)
+    assert timings["busy"].as_json()["repetitions"] == 3
+    assert timings["busy"].as_json()["median_ms"] == 2500
+    assert ratio_of(timings["busy"], timings["idle"]) == Ratio(5.0, 6.0)
 
 
 def test_contenders_take_turns_node_by_node_after_a_warm_up():
@@ -147,10 +147,10 @@ def test_contenders_take_turns_node_by_node_after_a_warm_up():
     one = clock.contender("one", [4, 5], lambda r, v: 1)
     slow = clock.contender("slow", [4, 5], lambda r, v: 1, slow=True)
     cold = clock.contender("cold", [4], lambda r, v: 1, slow=True, warm_up=False)
-    found = interleaved([one, slow, cold], 2, 1, clock=clock)
-    assert {name: len(timing.seconds[4]) for name, timing in found.items()} == {"one": 2, "slow": 1, "cold": 1}
+    timings = time_interleaved([one, slow, cold], 2, 1, clock=clock)
+    assert {name: len(timing.seconds[4]) for name, timing in timings.items()} == {"one": 2, "slow": 1, "cold": 1}
     turns = clock.log
-    assert sorted(turns[:2]) == [("one", 4), ("slow", 4)]  # the warm-up, which is one node for a slow one
+    assert sorted(turns[:2]) == [("one", 4), ("slow", 4)]  # In the warm-up a slow contender explains one node.
     assert turns[2] == ("one", 5)
     assert sorted(turns[3:6]) == [("cold", 4), ("one", 4), ("slow", 4)]
     assert sorted(turns[6:8]) == [("one", 5), ("slow", 5)]
@@ -160,17 +160,17 @@ def test_contenders_take_turns_node_by_node_after_a_warm_up():
 def test_the_order_of_turns_changes():
     clock = FakeClock()
     both = [clock.contender(name, list(range(20)), lambda r, v: 1) for name in ("one", "two")]
-    interleaved(both, 1, clock=clock)
+    time_interleaved(both, 1, clock=clock)
     first = [name for name, _ in clock.log[::2]]
     assert 5 < first.count("one") < 35
 
 
-def test_a_ratio_is_of_the_nodes_both_have():
+def test_a_ratio_uses_the_nodes_that_both_have():
     above, below = Timing("above", {1: [8.0], 2: [3.0], 9: [1e9]}), Timing("below", {1: [2.0], 2: [1.0], 7: [1e-9]})
-    assert ratio(above, below) == Ratio(3.5, 11 / 3)
-    assert ratio(above, below, paired=False).value == 8.0
+    assert ratio_of(above, below) == Ratio(3.5, 11 / 3)
+    assert ratio_of(above, below, paired=False).value == 8.0
     with pytest.raises(ValueError, match="no node in common"):
-        ratio(above, Timing("other", {5: [1.0]}))
+        ratio_of(above, Timing("other", {5: [1.0]}))
 
 
 # Figures ----------------------------------------------------------------------------------------------------------
@@ -195,27 +195,27 @@ def test_the_bars():
         "<= 0.1",
         "<= 1.5",
     ]
-    assert list(in_order({"million_peak_mb": 3.0})) == KEYS
-    assert in_order({"million_peak_mb": 3.0})["million_peak_mb"] == 3.0
-    assert in_order({})["kec_over_captum_saliency"] is None
+    assert list(order_figures({"million_peak_mb": 3.0})) == KEYS
+    assert order_figures({"million_peak_mb": 3.0})["million_peak_mb"] == 3.0
+    assert order_figures({})["kec_over_captum_saliency"] is None
     with pytest.raises(ValueError, match="no bar"):
-        in_order({"speed": 1.0})
+        order_figures({"speed": 1.0})
 
 
-def test_figures_are_made_of_the_right_contenders():
+def test_figures_are_computed_from_the_right_contenders():
     seconds = {
         "kec": 2.0,
         "anchored-kec": 3.0,
-        who.CAPTUM_SALIENCY: 1.0,
-        who.GNN: 200.0,
-        who.GNN_WHOLE: 4000.0,
-        who.STRAIGHTFORWARD: 80.0,
-        who.KEC_MANY: 6.0,
-        who.KEC_FEATURES: 3.0,
-        who.STRAIGHTFORWARD_FEATURES: 60.0,
+        contenders.CAPTUM_SALIENCY: 1.0,
+        contenders.GNN: 200.0,
+        contenders.GNN_WHOLE: 4000.0,
+        contenders.STRAIGHTFORWARD: 80.0,
+        contenders.KEC_MANY: 6.0,
+        contenders.KEC_FEATURES: 3.0,
+        contenders.STRAIGHTFORWARD_FEATURES: 60.0,
     }
-    found = bench_run._figures_of({name: Timing(name, {0: [taken]}) for name, taken in seconds.items()})
-    assert {key: one.value for key, one in found.items()} == {
+    figures = bench_run._figures_of({name: Timing(name, {0: [taken]}) for name, taken in seconds.items()})
+    assert {key: figure.value for key, figure in figures.items()} == {
         "gnnexplainer_over_kec": 100.0,
         "gnnexplainer_whole_graph_over_kec": 2000.0,
         "straightforward_over_kec": 40.0,
@@ -240,26 +240,27 @@ def result():
 def test_a_run_has_every_figure(result):
     assert list(result["ratios"]) == KEYS
     assert all(math.isfinite(value) and value > 0 for key, value in result["ratios"].items() if key != KEYS[8])
-    assert (result["ratios"]["million_peak_mb"] is None) == (peak_of(lambda: None) is None)
+    assert (result["ratios"]["million_peak_mb"] is None) == (measure_peak(lambda: None) is None)
     assert list(result["tables"]) == ["cora", "citeseer", "million"]
     names = [row["method"] for row in result["tables"]["cora"]]
     assert names[: len(ALL_METHODS)] == list(ALL_METHODS)
-    peers = {who.CAPTUM_SALIENCY, who.CAPTUM_IG, who.GNN, who.PG, who.STRAIGHTFORWARD}
-    assert peers | {who.GNN_WHOLE, who.KEC_MANY, who.KEC_FEATURES} <= set(names)
+    captum = {contenders.CAPTUM_SALIENCY, contenders.CAPTUM_IG}
+    peers = captum | {contenders.GNN, contenders.PG, contenders.STRAIGHTFORWARD}
+    assert peers | {contenders.GNN_WHOLE, contenders.KEC_MANY, contenders.KEC_FEATURES} <= set(names)
     assert {row["method"] for row in result["tables"]["million"]} == set(ALL_METHODS) | peers
     assert json.loads(json.dumps(result)) == result
 
 
 def test_the_ratios_of_a_run_are_those_of_its_tables(result):
     rows = {row["method"]: row for row in result["tables"]["cora"]}
-    # Both are called alike there: by PyG's Explainer on the same computation graph.
+    # This ratio is of KEC and Captum when PyG's Explainer calls both on the same computation graph.
     assert result["ratios"]["kec_over_captum_saliency"] == result["computation_graph"]["ratio"]
     assert rows["kec"]["over_captum_saliency"] != result["computation_graph"]["ratio"]
-    assert rows[who.GNN]["over_gnnexplainer"] == 1
+    assert rows[contenders.GNN]["over_gnnexplainer"] == 1
     assert rows["kec"]["nodes"] == 3
     assert rows["kec"]["repetitions"] == 2
-    assert rows[who.GNN]["nodes"] == 2
-    assert rows[who.GNN_WHOLE]["nodes"] == 1
+    assert rows[contenders.GNN]["nodes"] == 2
+    assert rows[contenders.GNN_WHOLE]["nodes"] == 1
     whole = result["whole_graph"]
     assert whole["nodes"] == 200
     assert whole["over_mean"] == result["ratios"]["whole_graph_over_one_node"]
@@ -267,27 +268,27 @@ def test_the_ratios_of_a_run_are_those_of_its_tables(result):
 
 
 def test_faithfulness_is_the_same_whichever_way_it_is_computed(result):
-    found = result["faithfulness"]
-    assert list(found) == ["fast", "straightforward", "whole_graph"]
-    assert found["fast"] > 0
-    assert found["straightforward"] == pytest.approx(found["fast"], rel=0.01)
-    assert found["whole_graph"] == pytest.approx(found["fast"], rel=0.01)
+    scores = result["faithfulness"]
+    assert list(scores) == ["fast", "straightforward", "whole_graph"]
+    assert scores["fast"] > 0
+    assert scores["straightforward"] == pytest.approx(scores["fast"], rel=0.01)
+    assert scores["whole_graph"] == pytest.approx(scores["fast"], rel=0.01)
 
 
-def test_figures_that_were_not_asked_for_are_null():
-    found = run({"citeseer": tiny(150, labels=False)}, TINY)
-    assert set(found["ratios"].values()) == {None}
-    assert "faithfulness" not in found
+def test_figures_that_were_not_measured_are_null():
+    result = run({"citeseer": tiny(150, labels=False)}, TINY)
+    assert set(result["ratios"].values()) == {None}
+    assert "faithfulness" not in result
 
 
 def test_rows_need_no_whole_graph():
-    timings = {name: Timing(name, {0: [1.0], 1: [3.0]}) for name in ("kec", who.CAPTUM_SALIENCY, who.GNN)}
+    timings = {name: Timing(name, {0: [1.0], 1: [3.0]}) for name in ("kec", contenders.CAPTUM_SALIENCY, contenders.GNN)}
     assert [row["over_gnnexplainer"] for row in rows_of(timings)] == [1, 1, 1]
 
 
 @pytest.fixture
 def ways(monkeypatch):
-    """What ``together`` was, in every call of ``explain_nodes`` by the bench."""
+    """Record ``together`` and the nodes of every call of ``explain_nodes`` by the bench."""
     given = []
 
     def spied(*arguments, **options):
@@ -298,11 +299,11 @@ def ways(monkeypatch):
     return given
 
 
-def test_times_of_one_node_are_of_one_node(ways):
+def test_single_nodes_are_timed_one_by_one(ways):
     case = tiny(120)
-    made = [*who.contenders_on(case, TINY), *who.variants_on(case, TINY), who.kec_on(case, TINY, "other")]
-    for contender in made:
-        if contender.name in ALL_METHODS or contender.name in (who.KEC_MANY, who.KEC_FEATURES, "other"):
+    tables = [*contenders.contenders_on(case, TINY), *contenders.kec_variants(case, TINY)]
+    for contender in [*tables, contenders.kec_contender(case, TINY, "other")]:
+        if contender.name in ALL_METHODS or contender.name in (contenders.KEC_MANY, contenders.KEC_FEATURES, "other"):
             before = len(ways)
             next(iter(contender.explanations(case.nodes)))
             assert len(ways) == before + 1, contender.name
@@ -311,20 +312,15 @@ def test_times_of_one_node_are_of_one_node(ways):
 
 
 def test_all_nodes_are_explained_together(ways):
-    contender = who.all_nodes(tiny(120), TINY, "all")
+    contender = contenders.all_nodes_contender(tiny(120), TINY, "all")
     assert list(contender.explanations(contender.nodes)) == [120]
     assert ways == [(None, None)]
 
 
-def test_the_faithfulness_of_nodes_together_is_of_nodes_together(ways):
-    found = bench_run._faithfulness(tiny(120), TINY, False)
-    assert list(found) == ["fast", "straightforward", "whole_graph"]
+def test_the_faithfulness_of_the_whole_graph_is_of_nodes_explained_together(ways):
+    scores = bench_run._measure_faithfulness(tiny(120), TINY, False)
+    assert list(scores) == ["fast", "straightforward", "whole_graph"]
     assert sorted(together for together, _ in ways) == [False, True]
-
-
-def test_all_nodes_are_explained_in_one_piece():
-    contender = who.all_nodes(tiny(120), TINY, "all")
-    assert list(contender.explanations(contender.nodes)) == [120]
 
 
 def test_a_profile_of_all_nodes_is_of_nodes_explained_together(monkeypatch):
@@ -336,14 +332,14 @@ def test_a_profile_of_all_nodes_is_of_nodes_explained_together(monkeypatch):
         return usual(self, algorithm, nodes, **options)
 
     monkeypatch.setattr(type(case), "explanations", spied)
-    found = profile_of_all("some", case, TINY)
-    assert (found["dataset"], found["nodes"]) == ("all of some", 200)
+    profile = profile_of_all("some", case, TINY)
+    assert (profile["dataset"], profile["nodes"]) == ("all of some", 200)
     assert asked[-1] == (200, {"together": True})
-    assert sum(found["ms"].values()) == pytest.approx(found["total_ms"])
-    assert min(found["ms"][stage] for stage in ("subgraph", "F", "features", "solve", "layout")) > 0
+    assert sum(profile["ms"].values()) == pytest.approx(profile["total_ms"])
+    assert min(profile["ms"][stage] for stage in ("subgraph", "F", "features", "solve", "layout")) > 0
 
 
-def test_profile_says_where_the_time_goes():
+def test_a_profile_has_the_time_of_every_stage():
     (edges, features) = profiles({"some": tiny(200)}, TINY)
     assert edges["neighborhood"] == "U(A,0.5)"
     assert features["neighborhood"] == "U(X,0.2r)"
@@ -353,15 +349,15 @@ def test_profile_says_where_the_time_goes():
 
 
 def test_threads_do_not_change_the_result():
-    assert largest_difference(tiny(200), [0, 7]) < 1e-9
+    assert find_largest_difference(tiny(200), [0, 7]) < 1e-9
     assert torch.get_num_threads() == 1
 
 
 def test_peak_memory():
-    if peak_of(lambda: None) is None:
-        pytest.skip("the kernel does not say")
-    assert peak_of(lambda: torch.ones(20_000_000)) == pytest.approx(80, abs=8)
-    assert peak_of(lambda: None) < 2
+    if measure_peak(lambda: None) is None:
+        pytest.skip("the kernel does not report the peak memory")
+    assert measure_peak(lambda: torch.ones(20_000_000)) == pytest.approx(80, abs=8)
+    assert measure_peak(lambda: None) < 2
 
 
 # Graphs -----------------------------------------------------------------------------------------------------------
@@ -376,24 +372,24 @@ def test_the_lattice_looks_the_same_whatever_its_size():
     degrees = [degree(data.edge_index[1], data.num_nodes) for data in (small, large)]
     assert 3.5 < degrees[0].mean() < 4.5
     for level in range(12):
-        a, b = ((one == level).double().mean() for one in degrees)
+        a, b = ((each == level).double().mean() for each in degrees)
         assert abs(a - b) < 0.02
     mean_small, mean_large = (np.mean(reach(data, range(100, 4_900, 16))) for data in (small, large))
     assert mean_small == pytest.approx(mean_large, rel=0.05)
-    # The last nodes see as much as the first: it is a ring.
+    # The last nodes have as many nodes in reach as the first, because the graph is a ring.
     assert np.mean(reach(large, range(49_900, 50_000))) == pytest.approx(mean_large, rel=0.1)
 
 
 def test_the_lattice_is_seeded_and_simple():
-    one, same, other = lattice(500, seed=3), lattice(500, seed=3), lattice(500, seed=4)
-    assert torch.equal(one.edge_index, same.edge_index)
-    assert torch.equal(one.x, same.x)
-    assert not torch.equal(one.x, other.x)
-    assert one.is_undirected()
-    assert not one.has_self_loops()
-    assert one.is_coalesced() or not one.coalesce().num_edges < same.num_edges
-    assert lattice(500, half_degree=6).num_edges > 2.5 * one.num_edges
-    assert not (one.train_mask & one.val_mask).any()
+    first, same, other = lattice(500, seed=3), lattice(500, seed=3), lattice(500, seed=4)
+    assert torch.equal(first.edge_index, same.edge_index)
+    assert torch.equal(first.x, same.x)
+    assert not torch.equal(first.x, other.x)
+    assert first.is_undirected()
+    assert not first.has_self_loops()
+    assert first.is_coalesced() or not first.coalesce().num_edges < same.num_edges
+    assert lattice(500, half_degree=6).num_edges > 2.5 * first.num_edges
+    assert not (first.train_mask & first.val_mask).any()
 
 
 def test_a_ring_too_small_for_its_edges_is_refused():
@@ -407,20 +403,20 @@ def test_a_ring_too_small_for_its_edges_is_refused():
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
 def test_the_exponent_of_a_power_law(power):
     sizes = [10, 30, 100, 1000]
-    assert exponent(sizes, [7 * size**power for size in sizes]) == pytest.approx(power, abs=1e-6)
+    assert fit_exponent(sizes, [7 * size**power for size in sizes]) == pytest.approx(power, abs=1e-6)
 
 
 def test_the_exponent_of_the_upper_half():
     sizes, values = [1, 10, 100, 1000, 10000], [5.0, 5.0, 5.0, 50.0, 500.0]
-    assert exponent(sizes, values, upper_half=True) == pytest.approx(1.0)
-    assert 0.3 < exponent(sizes, values) < 0.6
-    assert exponent(sizes, [None, 0.0, None, 3.0, None]) is None
-    assert exponent(sizes, [None, 1.0, None, 100.0, None]) == pytest.approx(1.0)
+    assert fit_exponent(sizes, values, upper_half=True) == pytest.approx(1.0)
+    assert 0.3 < fit_exponent(sizes, values) < 0.6
+    assert fit_exponent(sizes, [None, 0.0, None, 3.0, None]) is None
+    assert fit_exponent(sizes, [None, 1.0, None, 100.0, None]) == pytest.approx(1.0)
 
 
 def test_curves_are_measured_and_drawn(tmp_path):
     sizes = Sizes((20, 40), (1, 2), (4, 8), (2, 4), (300, 600), explained=2, repetitions=1)
-    curves = growth(sizes)
+    curves = measure_growth(sizes)
     assert [curve.sizes for curve in curves][:3] == [[20, 40], [1, 2], [4, 8]]
     assert curves[3].sizes[0] < curves[3].sizes[1]
     assert curves[4].sizes == [300, 600]
@@ -442,7 +438,7 @@ def command(monkeypatch, capsys, *arguments):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--dataset", "pubmed"], "unknown dataset 'pubmed': known are ba-shapes, cora, citeseer, million"),
         (["--json", "no/such/folder/bench.json"], "does not exist"),
@@ -453,18 +449,20 @@ def command(monkeypatch, capsys, *arguments):
         (["--threads", "--profile"], "leave out --dataset and --profile"),
     ],
 )
-def test_wrong_arguments_are_said_before_any_work(monkeypatch, capsys, tmp_path, arguments, said):
+def test_wrong_arguments_are_reported_before_any_work(monkeypatch, capsys, tmp_path, arguments, message):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("graphfaith_studies.bench.command.cases_for", lambda *_: pytest.fail("work has begun"))
-    monkeypatch.setattr("graphfaith_studies.bench.command.sweep.growth", lambda *_, **__: pytest.fail("work has begun"))
+    monkeypatch.setattr(
+        "graphfaith_studies.bench.command.sweep.measure_growth", lambda *_, **__: pytest.fail("work has begun")
+    )
     code, out, err = command(monkeypatch, capsys, *arguments)
     assert code == 2
-    assert said in err
+    assert message in err
     assert not out
     assert not list(tmp_path.iterdir())
 
 
-def test_data_that_cannot_be_read_are_said_before_any_work(monkeypatch, capsys, tmp_path):
+def test_data_that_cannot_be_read_are_reported_before_any_work(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("GRAPHFAITH_DATA", str(tmp_path))
     monkeypatch.setattr("graphfaith_studies.bench.command.cases_for", lambda *_: pytest.fail("work has begun"))
     code, _, err = command(monkeypatch, capsys, "--quick")
@@ -473,14 +471,14 @@ def test_data_that_cannot_be_read_are_said_before_any_work(monkeypatch, capsys, 
     assert "GRAPHFAITH_DATA" in err
 
 
-def test_a_missing_peer_is_said(monkeypatch, capsys):
+def test_a_missing_peer_is_reported(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "captum", None)
     code, _, err = command(monkeypatch, capsys, "--dataset", "ba-shapes")
     assert code == 2
     assert "pip install captum" in err
 
 
-def test_the_command_prints_and_writes_what_it_found(monkeypatch, capsys, tmp_path, result):
+def test_the_command_prints_and_writes_its_results(monkeypatch, capsys, tmp_path, result):
     monkeypatch.setattr("graphfaith_studies.bench.command.load_dataset", lambda name: None)
     monkeypatch.setattr("graphfaith_studies.bench.command.cases_for", lambda names, plan: dict.fromkeys(names))
     given = []

@@ -1,4 +1,4 @@
-"""Explanations through a training, and the ROC-AUC of their edge scores."""
+"""Tests of explanations at checkpoints of a training, and of the ROC-AUC of their edge scores."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from conftest import needs_data
 from graphfaith.data import load_dataset
 from graphfaith.data.models import accuracy_on_test, schedule_for, train, training_view, untrained
 from graphfaith.surrogate.difference import SubgraphModel
-from graphfaith_studies.paper import checkpoints as checkpoints_module
 from graphfaith_studies.paper import parameters
-from graphfaith_studies.paper.checkpoints import checkpoints
+from graphfaith_studies.paper.checkpoints import make_checkpoints
 from graphfaith_studies.paper.edge_auc import (
     TEMPERATURES,
     closeness,
@@ -29,7 +28,7 @@ from graphfaith_studies.paper.edge_auc import (
     sparsity_area,
 )
 from graphfaith_studies.paper.experiment import FULL, QUICK, TOY
-from graphfaith_studies.paper.parameter_findings import findings, rank_correlation
+from graphfaith_studies.paper.parameter_findings import format_findings, rank_correlation
 from graphfaith_studies.paper.parameters import METHODS, Parameters
 from graphfaith_studies.paper.published import NAMES
 from graphfaith_studies.paper.setting import Setting
@@ -40,7 +39,7 @@ TRUTH = np.array([True, True, False, False, False])
 
 @pytest.fixture(autouse=True)
 def no_cache(tmp_path, monkeypatch):
-    """Weights of other runs have no part in the tests, nor theirs in those."""
+    """Use an empty cache, so that tests neither read nor write the weights of other runs."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
@@ -48,10 +47,10 @@ def no_cache(tmp_path, monkeypatch):
 
 
 def test_auc_of_a_perfect_and_of_the_worst_ranking():
-    scores = np.array([5.0, -4.0, 3.0, -2.0, 1.0])  # by size, whatever the sign
+    scores = np.array([5.0, -4.0, 3.0, -2.0, 1.0])  # The ranking ignores signs.
     assert rank_auc(TRUTH, scores) == 1.0
     assert rank_auc(TRUTH, 1 / scores) == 0.0
-    assert paper_auc(TRUTH, scores) < 1.0  # at low temperatures all of them are 1
+    assert paper_auc(TRUTH, scores) < 1.0  # At low temperatures all values are 1.
 
 
 def test_a_tie_counts_half():
@@ -66,22 +65,22 @@ def test_rank_auc_is_the_share_of_pairs_in_order():
     assert rank_auc(truth, scores) == pytest.approx(((first > second) + 0.5 * (first == second)).mean())
 
 
-def test_only_the_order_counts_by_rank():
+def test_rank_auc_depends_only_on_the_order():
     rng = np.random.default_rng(1)
     truth, scores = rng.random(50) < 0.4, np.abs(rng.normal(size=50))
     for same in (scores * 1e-12, np.exp(scores), scores**3, -scores, np.log1p(scores)):
         assert rank_auc(truth, same) == rank_auc(truth, scores)
 
 
-def test_a_sigmoid_in_single_precision_ties_what_has_an_order():
+def test_a_sigmoid_in_single_precision_ties_different_scores():
     scores = np.array([5e-9, 4e-9, 3e-9, 2e-9, 1e-9])
     assert rank_auc(TRUTH, scores) == 1.0
-    assert sigmoid_auc(TRUTH, scores, 1.0, 0.0) == 0.5  # all are 1/2
+    assert sigmoid_auc(TRUTH, scores, 1.0, 0.0) == 0.5  # All values are 1/2.
     assert sigmoid_auc(TRUTH, scores, 1e-9, 0.0) == 1.0
-    assert sigmoid_auc(TRUTH, scores, 1e-18, 0.0) == 0.5  # all are 1
+    assert sigmoid_auc(TRUTH, scores, 1e-18, 0.0) == 0.5  # All values are 1.
 
 
-def test_the_threshold_makes_zeros():
+def test_the_threshold_replaces_small_scores_by_zero():
     scores = np.array([0.5, 4e-4, 3e-4, 0.0, 0.0])
     assert sigmoid_auc(TRUTH, scores, 1e-4, 0.0) == 1.0
     assert sigmoid_auc(TRUTH, scores, 1e-4, 1e-3) == rank_auc(TRUTH, np.array([1.0, 0, 0, 0, 0]))
@@ -125,7 +124,7 @@ def test_sparsity_at_its_limits():
 
 @pytest.fixture(scope="module")
 def early():
-    made = checkpoints("ba-shapes", (5, 20))[5]
+    made = make_checkpoints("ba-shapes", (5, 20))[5]
     return Setting(made.model, made.data, made.test_accuracy, (400, 690))
 
 
@@ -140,10 +139,10 @@ def test_edges_are_those_of_the_k_hop_neighbourhood(early):
     assert (house == house_of_node(400)).sum() == 12
     assert (house[within.numpy()] == house_of_node(400)).sum() == 12
     assert len(closeness(graph)) == graph.num_edges
-    assert closeness(graph)[graph.is_loop.numpy()][0] == 1.0  # the node itself
+    assert closeness(graph)[graph.is_loop.numpy()][0] == 1.0  # This is the node itself.
 
 
-def test_pgexplainer_is_ranked_by_what_it_learnt(early):
+def test_pgexplainer_is_ranked_by_its_learnt_scores(early):
     p = early.fit("pgexplainer", 400, "U(A,0.5)").p
     assert isinstance(p, SubgraphModel)
     near = near_edges(p.graph)
@@ -166,7 +165,7 @@ def test_scores_of_the_others_are_masks_and_gradients(early):
 
 
 def test_checkpoints_are_the_same_each_time():
-    first, second = (checkpoints_module.checkpoints.__wrapped__("ba-shapes", (0, 3, 6)) for _ in range(2))
+    first, second = (make_checkpoints.__wrapped__("ba-shapes", (0, 3, 6)) for _ in range(2))
     assert list(first) == [0, 3, 6]
     for epoch, made in first.items():
         other = second[epoch]
@@ -177,8 +176,8 @@ def test_checkpoints_are_the_same_each_time():
     assert not first[3].model.training
 
 
-def test_a_checkpoint_is_the_plain_training_up_to_it():
-    made = checkpoints("ba-shapes", (5, 20))
+def test_a_checkpoint_equals_a_training_up_to_its_epoch():
+    made = make_checkpoints("ba-shapes", (5, 20))
     data, seen = load_dataset("ba-shapes"), {}
     for epochs in (5, 20):
         model = untrained("ba-shapes", data)
@@ -192,7 +191,7 @@ def test_a_checkpoint_is_the_plain_training_up_to_it():
         assert max(seen) == epochs
         for name, value in made[epochs].model.state_dict().items():
             assert torch.equal(value, seen[epochs][name])
-        # The validation loss falls all the way here, so that the last epoch is the one that training keeps.
+        # The validation loss decreases at every epoch here, so the training returns the last epoch.
         assert torch.equal(model.readout.weight, made[epochs].model.readout.weight)
         assert made[epochs].test_accuracy == accuracy_on_test(model, data)
 
@@ -206,7 +205,7 @@ def test_watching_a_training_changes_nothing():
 
 
 def test_epoch_0_alone_trains_nothing():
-    made = checkpoints_module.checkpoints.__wrapped__("ba-shapes", (0,))
+    made = make_checkpoints.__wrapped__("ba-shapes", (0,))
     start = untrained("ba-shapes", load_dataset("ba-shapes"))
     assert torch.equal(made[0].model.conv1.lin.weight, start.conv1.lin.weight)
 
@@ -215,12 +214,12 @@ def test_epoch_0_alone_trains_nothing():
 
 
 def run(experiment):
-    found = {unit: json.loads(json.dumps(experiment.measure(unit, TOY))) for unit in experiment.units(TOY)}
-    rows = experiment.rows(found, TOY)
+    results = {unit: json.loads(json.dumps(experiment.measure(unit, TOY))) for unit in experiment.units(TOY)}
+    rows = experiment.make_rows(results, TOY)
     return json.loads(json.dumps(rows, allow_nan=False))
 
 
-def drawn(figures):
+def draw(figures):
     for figure in figures.values():
         for suffix in ("png", "pdf"):
             figure.savefig(io.BytesIO(), format=suffix)
@@ -235,10 +234,10 @@ def check_parameters(rows, dataset):
         assert len(row["nodes"]) == 2
         assert row["unfaithfulness"] >= 0
         assert (row["num_samples"], row["fit_samples"], row["paper"]) == (50, 20, None)
-    text = experiment.markdown(rows)
+    text = experiment.to_markdown(rows)
     assert all(NAMES[method] in text for method in METHODS)
     assert "less faithful" in text
-    assert drawn(experiment.figures(rows)) == {f"parameters-{dataset}"}
+    assert draw(experiment.draw_figures(rows)) == {f"parameters-{dataset}"}
 
 
 def test_parameters_of_ba_shapes(monkeypatch):
@@ -270,7 +269,7 @@ def test_units_are_nodes_of_checkpoints():
 
 
 def test_temperature(monkeypatch):
-    made = checkpoints("ba-shapes", (5, 20))[20]
+    made = make_checkpoints("ba-shapes", (5, 20))[20]
     monkeypatch.setattr(
         "graphfaith_studies.paper.temperature.setting", lambda *_: Setting(made.model, made.data, made.test_accuracy)
     )
@@ -279,13 +278,13 @@ def test_temperature(monkeypatch):
     assert len(rows) == 1 + len(THRESHOLDS) * len(TEMPERATURES)
     assert [row["temperature"] for row in rows].count(None) == 1
     assert all(0 <= row["auc"] <= 1 and row["num_samples"] == 0 for row in rows)
-    text = experiment.markdown(rows)
+    text = experiment.to_markdown(rows)
     assert "88.2 %" in text
     assert "10⁻³" in text
-    assert drawn(experiment.figures(rows)) == {"temperature"}
+    assert draw(experiment.draw_figures(rows)) == {"temperature"}
 
 
-def test_temperature_says_which_threshold_is_stable():
+def test_the_text_names_the_stable_threshold():
     def rows(changes):
         grid = [
             {"temperature": T, "threshold": t, "auc": 0.9 + (change if T == 1.0 else 0), "stderr": 0.0, "nodes": [1]}
@@ -294,17 +293,17 @@ def test_temperature_says_which_threshold_is_stable():
         ]
         return [{"temperature": None, "threshold": None, "auc": 0.95, "stderr": 0.0, "nodes": [1]}, *grid]
 
-    say = Temperature().markdown
-    assert "10⁻³ is the smallest threshold" in say(rows({0.0: 0.09, 1e-3: 0.01, 1e-2: 0.0}))
-    assert "10⁻³ is not the smallest threshold" in say(rows({0.0: 0.09, 1e-3: 0.08, 1e-2: 0.0}))
-    assert "No threshold is stable" in say(rows({0.0: 0.09, 1e-3: 0.08}))
+    to_markdown = Temperature().to_markdown
+    assert "10⁻³ is the smallest threshold" in to_markdown(rows({0.0: 0.09, 1e-3: 0.01, 1e-2: 0.0}))
+    assert "10⁻³ is not the smallest threshold" in to_markdown(rows({0.0: 0.09, 1e-3: 0.08, 1e-2: 0.0}))
+    assert "No threshold is stable" in to_markdown(rows({0.0: 0.09, 1e-3: 0.08}))
 
 
 # Findings -----------------------------------------------------------------------------------------------------------
 
 
 def made_up(auc, relative=0.1):
-    """Rows of BA-Shapes at three checkpoints, with the AUC of each method at each of them."""
+    """Return rows of BA-Shapes at three checkpoints, with a given AUC of each method at each checkpoint."""
     return [
         {
             "dataset": "ba-shapes",
@@ -328,12 +327,12 @@ def made_up(auc, relative=0.1):
 
 def test_findings_follow_the_rows():
     learnt = ("gnnexplainer-soft", "pgexplainer")
-    as_paper = findings(made_up(lambda method, epoch: 0.95 if method in learnt else 0.6 + 0.1 * epoch))
+    as_paper = format_findings(made_up(lambda method, epoch: 0.95 if method in learnt else 0.6 + 0.1 * epoch))
     assert "AUC by rank: holds for all 5 methods" in as_paper
     assert "BA-Shapes, Δ: holds for all 7 methods" in as_paper
-    assert "share of Δ(0): holds for none of 7 methods" in as_paper  # it is the same all the way
+    assert "share of Δ(0): holds for none of 7 methods" in as_paper  # It is constant.
     assert "it holds for all 2 methods; so it does for 0 of the 5" in as_paper
-    other = findings(made_up(lambda method, epoch: 0.9 - 0.3 * epoch))
+    other = format_findings(made_up(lambda method, epoch: 0.9 - 0.3 * epoch))
     assert "AUC by rank: holds for none of 5 methods" in other
     assert "it holds for none of 2 methods" in other
 

@@ -1,4 +1,4 @@
-"""Running experiments: journals, workers, interruptions, time left."""
+"""Tests of running experiments: journals, workers, interruptions and the time left."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from graphfaith._base.errors import DataError, GraphfaithError, InputError, OutputError, RunError
 from graphfaith_studies.paper.experiment import FULL, QUICK, TOY, Unit
 from graphfaith_studies.paper.journal import Journal
-from graphfaith_studies.paper.markdown import number, published_number, with_error
-from graphfaith_studies.paper.pooling import pooled
+from graphfaith_studies.paper.markdown import format_number, format_published, format_with_error
+from graphfaith_studies.paper.pooling import pool
 from graphfaith_studies.paper.progress import Clock
 from graphfaith_studies.paper.run import reproduce
 from paper_toys import Alone, Dying, Failing, Odd, Slow, Squares, Unwritable
@@ -28,7 +28,7 @@ HEADER = {"experiment": "x", "size": {"name": "toy"}}
 
 
 def with_toys() -> dict[str, str]:
-    """The environment of a process that has to find paper_toys."""
+    """Return the environment of a process that imports paper_toys."""
     places = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
 
@@ -52,7 +52,7 @@ def test_a_journal_gives_back_what_was_added(tmp_path):
         journal.add("a", {"value": 1.5}, 0.25)
         journal.add("b", [1, None], 0.5)
     with Journal(tmp_path / "j", HEADER).load() as again:
-        assert again.found == {"a": {"value": 1.5}, "b": [1, None]}
+        assert again.results == {"a": {"value": 1.5}, "b": [1, None]}
         assert again.seconds == {"a": 0.25, "b": 0.5}
 
 
@@ -64,16 +64,16 @@ def test_a_journal_loses_only_the_line_that_was_being_written(tmp_path, cut):
     content = (tmp_path / "j").read_bytes()
     (tmp_path / "j").write_bytes(content[:-cut])
     with Journal(tmp_path / "j", HEADER).load() as again:
-        assert again.found == {"a": 1}
+        assert again.results == {"a": 1}
         again.add("b", 3, 0.0)
     with Journal(tmp_path / "j", HEADER).load() as last:
-        assert last.found == {"a": 1, "b": 3}
+        assert last.results == {"a": 1, "b": 3}
 
 
 def test_a_journal_cut_within_its_header_begins_anew(tmp_path):
     (tmp_path / "j").write_bytes(b'{"experiment"')
     with Journal(tmp_path / "j", HEADER).load() as journal:
-        assert journal.found == {}
+        assert journal.results == {}
     assert json.loads((tmp_path / "j").read_text().splitlines()[0]) == HEADER
 
 
@@ -85,27 +85,27 @@ def test_a_damaged_line_is_an_error_that_names_it(tmp_path, line):
     (tmp_path / "j").write_text(good + line + "\n" + good.splitlines()[1] + "\n")
     with Journal(tmp_path / "j", HEADER) as journal, pytest.raises(DataError, match=r"line 3 .*--restart"):
         journal.load()
-    assert (tmp_path / "j").read_text().startswith(good)  # and nothing is lost
+    assert (tmp_path / "j").read_text().startswith(good)  # Nothing is lost.
 
 
 def test_a_journal_of_other_settings_is_not_continued(tmp_path):
     Journal(tmp_path / "j", HEADER).load().close()
     other = {**HEADER, "size": {"name": "quick"}}
     with Journal(tmp_path / "j", other) as journal:
-        with pytest.raises(InputError, match=r"begun otherwise .*size .*quick.*--restart"):
+        with pytest.raises(InputError, match=r"begun with other settings .*size .*quick.*--restart"):
             journal.load()
         journal.load(restart=True).add("a", 1, 0.0)
-    with Journal(tmp_path / "j", HEADER) as journal, pytest.raises(InputError, match="begun otherwise"):
+    with Journal(tmp_path / "j", HEADER) as journal, pytest.raises(InputError, match="begun with other settings"):
         journal.load()
 
 
 def test_two_runs_do_not_write_to_one_journal(tmp_path):
     with Journal(tmp_path / "j", HEADER).load() as journal:
         journal.add("a", 1, 0.0)
-        with pytest.raises(InputError, match="another run is at work"):
+        with pytest.raises(InputError, match="another run is using"):
             Journal(tmp_path / "j", HEADER)
     with Journal(tmp_path / "j", HEADER).load() as again:
-        assert again.found == {"a": 1}
+        assert again.results == {"a": 1}
 
 
 def test_a_journal_that_cannot_be_written(tmp_path):
@@ -116,7 +116,7 @@ def test_a_journal_that_cannot_be_written(tmp_path):
 # Runs -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_leaves_rows_text_and_figures(tmp_path):
+def test_a_run_writes_rows_text_and_figures(tmp_path):
     rows = reproduce([Squares()], TOY, tmp_path)["squares"]
     assert [row["square"] for row in rows] == [n * n for n in range(12)]
     assert json.loads((tmp_path / "squares.json").read_text()) == rows
@@ -128,7 +128,7 @@ def test_a_run_leaves_rows_text_and_figures(tmp_path):
     assert about["machine"]["torch"]
 
 
-def test_workers_find_the_same(tmp_path, marks):
+def test_rows_do_not_depend_on_the_number_of_workers(tmp_path, marks):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     one = reproduce([Squares(), Alone()], TOY, tmp_path / "one", workers=1)
@@ -137,20 +137,20 @@ def test_workers_find_the_same(tmp_path, marks):
     assert one == two
     assert (tmp_path / "one" / "squares.json").read_bytes() == (tmp_path / "two" / "squares.json").read_bytes()
     processes = [line.split()[1] for line in marks.read_text().splitlines()]
-    assert str(os.getpid()) not in processes[:12]  # the workers' share
-    assert set(processes[12:]) == {str(os.getpid())}  # what runs alone runs last, and nothing runs beside it
+    assert str(os.getpid()) not in processes[:12]  # The first experiment runs in the workers.
+    assert set(processes[12:]) == {str(os.getpid())}  # An experiment that must run alone comes last.
 
 
 def test_results_are_made_once(tmp_path, monkeypatch):
     monkeypatch.setenv("PAPER_TOY_ROWS", str(tmp_path / "rows"))
-    # Seen to so slowly, units are in the journal long before they are counted.
-    monkeypatch.setattr(Clock, "did", lambda *_: time.sleep(0.1))
+    # The main process is slowed down, so that units are in the journal long before it counts them.
+    monkeypatch.setattr(Clock, "count_done", lambda *_: time.sleep(0.1))
     reproduce([Squares(), Alone()], TOY, tmp_path, workers=2)
     assert (tmp_path / "rows").read_text().split() == ["squares", "alone"]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_failed_is_named_and_the_rest_is_kept(tmp_path, marks, workers):
+def test_a_failed_unit_is_named_and_the_rest_is_kept(tmp_path, marks, workers):
     with pytest.raises(InputError, match=r"failing, none/0/5/: five is not a number here"):
         reproduce([Failing()], TOY, tmp_path, workers=workers)
     done = [json.loads(line)["key"] for line in (tmp_path / "failing.journal.jsonl").read_text().splitlines()[1:]]
@@ -159,11 +159,11 @@ def test_what_failed_is_named_and_the_rest_is_kept(tmp_path, marks, workers):
     before = len(marks_of(marks))
     with pytest.raises(InputError, match="five"):
         reproduce([Failing()], TOY, tmp_path, workers=1)
-    assert len(marks_of(marks)) == before  # nothing is measured twice
+    assert len(marks_of(marks)) == before  # Nothing is measured twice.
 
 
 @pytest.mark.parametrize(("broken", "workers"), [(Failing, 1), (Failing, 2), (Unwritable, 1), (Odd, 1)])
-def test_what_fails_does_not_keep_others_from_being_done(tmp_path, workers, broken):
+def test_a_failed_experiment_does_not_stop_the_others(tmp_path, workers, broken):
     for _ in range(2):
         with pytest.raises(GraphfaithError if broken is not Unwritable else ZeroDivisionError):
             reproduce([broken(), Squares(), Alone()], TOY, tmp_path, workers=workers)
@@ -172,17 +172,17 @@ def test_what_fails_does_not_keep_others_from_being_done(tmp_path, workers, brok
             (tmp_path / f"{name}.json").unlink()
 
 
-def test_a_result_that_is_no_number_is_named(tmp_path):
+def test_a_result_that_is_not_a_number_is_named(tmp_path):
     with pytest.raises(RunError, match=r"odd, none/0/5/: ValueError: .*JSON"):
         reproduce([Odd()], TOY, tmp_path)
 
 
 def test_a_dead_worker_is_reported(tmp_path):
-    with pytest.raises(RunError, match=r"a worker died while dying was at work, .*again to go on"):
+    with pytest.raises(RunError, match=r"a worker process of dying died at or near .*again to continue"):
         reproduce([Dying()], TOY, tmp_path, workers=2)
 
 
-def test_a_finished_run_measures_nothing_again_unless_told_to(tmp_path, marks):
+def test_a_finished_run_measures_nothing_again_without_restart(tmp_path, marks):
     first = reproduce([Squares()], TOY, tmp_path)
     assert reproduce([Squares()], TOY, tmp_path) == first
     assert len(marks_of(marks)) == 12
@@ -190,34 +190,34 @@ def test_a_finished_run_measures_nothing_again_unless_told_to(tmp_path, marks):
     assert len(marks_of(marks)) == 24
 
 
-def test_nothing_is_thrown_away_before_all_journals_are_held(tmp_path):
+def test_no_journal_is_emptied_before_all_are_locked(tmp_path):
     reproduce([Squares(), Alone()], TOY, tmp_path)
-    kept = (tmp_path / "squares.journal.jsonl").read_bytes()
+    before = (tmp_path / "squares.journal.jsonl").read_bytes()
     with Journal(tmp_path / "alone.journal.jsonl", HEADER), pytest.raises(InputError, match="another run"):
         reproduce([Squares(), Alone()], TOY, tmp_path, restart=True)
-    assert (tmp_path / "squares.journal.jsonl").read_bytes() == kept
+    assert (tmp_path / "squares.journal.jsonl").read_bytes() == before
 
 
-def test_results_without_a_journal_are_not_written_over(tmp_path, marks):
+def test_results_without_a_journal_are_not_overwritten(tmp_path, marks):
     reproduce([Squares()], TOY, tmp_path)
     (tmp_path / "squares.journal.jsonl").unlink()
-    kept = (tmp_path / "squares.json").read_bytes()
+    before = (tmp_path / "squares.json").read_bytes()
     with pytest.raises(InputError, match=r"without their journal.*--restart"):
         reproduce([Squares()], QUICK, tmp_path)
-    assert (tmp_path / "squares.json").read_bytes() == kept
+    assert (tmp_path / "squares.json").read_bytes() == before
     assert len(marks_of(marks)) == 12
     reproduce([Squares()], QUICK, tmp_path, restart=True)
     assert json.loads((tmp_path / "squares.run.json").read_text())["size"] == "quick"
 
 
-def test_a_run_that_measures_nothing_does_not_claim_the_time(tmp_path):
+def test_a_run_that_measures_nothing_does_not_record_its_machine(tmp_path):
     reproduce([Squares()], TOY, tmp_path, workers=1)
     before = (tmp_path / "squares.run.json").read_bytes()
     reproduce([Squares()], TOY, tmp_path, workers=2)
     assert (tmp_path / "squares.run.json").read_bytes() == before
 
 
-def test_a_full_disk_is_an_error_of_ours(tmp_path):
+def test_a_full_disk_is_reported(tmp_path):
     (tmp_path / "script.py").write_text(
         "import resource, signal, sys\n"
         "from pathlib import Path\n"
@@ -235,12 +235,12 @@ def test_a_full_disk_is_an_error_of_ours(tmp_path):
     )
     assert "cannot write 'squares.journal.jsonl'" in done.stderr, done.stderr
     assert "Traceback" not in done.stderr
-    kept = reproduce([Squares()], TOY, tmp_path)["squares"]
-    assert [row["square"] for row in kept] == [n * n for n in range(12)]
+    rows = reproduce([Squares()], TOY, tmp_path)["squares"]
+    assert [row["square"] for row in rows] == [n * n for n in range(12)]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_kill_loses_only_the_units_in_work(tmp_path, marks, workers):
+def test_a_kill_loses_only_the_units_in_progress(tmp_path, marks, workers):
     script = (
         "from pathlib import Path\n"
         "from paper_toys import Slow\n"
@@ -260,22 +260,22 @@ def test_a_kill_loses_only_the_units_in_work(tmp_path, marks, workers):
         process.send_signal(signal.SIGKILL)
         process.wait()
     begun = marks.read_text().splitlines()
-    kept = [json.loads(line)["key"] for line in journal.read_text().splitlines()[1:]]
-    assert 4 <= len(kept) < 40
-    assert len(begun) - len(kept) <= workers
+    done = [json.loads(line)["key"] for line in journal.read_text().splitlines()[1:]]
+    assert 4 <= len(done) < 40
+    assert len(begun) - len(done) <= workers
     assert _gone(marks, 20)
     assert len(marks_of(marks)) == len(begun)
     slow = Slow()
     slow.pause = 0.0
     rows = reproduce([slow], TOY, tmp_path)["slow"]
     assert [row["square"] for row in rows] == [n * n for n in range(40)]
-    assert len(marks_of(marks)) == len(begun) + 40 - len(kept)
+    assert len(marks_of(marks)) == len(begun) + 40 - len(done)
 
 
 UNEVEN = """
 from paper_toys import Uneven
 from graphfaith import cli
-from graphfaith.paper import command
+from graphfaith_studies.paper import command
 command.EXPERIMENTS["propositions"] = Uneven()
 if __name__ == "__main__":
     cli.main()
@@ -284,7 +284,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def uneven(tmp_path, marks):
-    """A run of the command with a worker at work on a long unit and another that has nothing to do."""
+    """Run the command with one worker busy on a long unit and another worker idle."""
     (tmp_path / "script.py").write_text(UNEVEN)
     process = subprocess.Popen(
         [sys.executable, "script.py", "reproduce", "propositions", "--out", "found", "--workers", "2"],
@@ -293,13 +293,13 @@ def uneven(tmp_path, marks):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # some shells have it ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # Some shells ignore it.
     )
     until = time.monotonic() + 120
     while len(marks_of(marks)) < 3 and time.monotonic() < until:
         assert process.poll() is None
         time.sleep(0.02)
-    time.sleep(0.5)  # for the other two to be over
+    time.sleep(0.5)  # The other two units end in this time.
     yield process
     process.kill()
     process.communicate()
@@ -313,12 +313,12 @@ def _gone(marks: Path, seconds: float) -> bool:
     return not any(map(_alive, workers))
 
 
-def test_an_interrupt_ends_all_workers_and_says_how_to_go_on(tmp_path, marks, uneven):
-    os.killpg(uneven.pid, signal.SIGINT)  # as a terminal does
-    _, said = uneven.communicate(timeout=30)
+def test_an_interrupt_ends_all_workers_and_says_how_to_continue(tmp_path, marks, uneven):
+    os.killpg(uneven.pid, signal.SIGINT)  # A terminal sends it to the whole group.
+    _, errors = uneven.communicate(timeout=30)
     assert uneven.returncode == 130
-    assert "Traceback" not in said
-    assert "What was done is kept in found" in said
+    assert "Traceback" not in errors
+    assert "Finished work is kept in found" in errors
     assert _gone(marks, 5)
     assert len((tmp_path / "found" / "uneven.journal.jsonl").read_text().splitlines()) == 3
 
@@ -326,7 +326,7 @@ def test_an_interrupt_ends_all_workers_and_says_how_to_go_on(tmp_path, marks, un
 def test_no_worker_outlives_a_kill(marks, uneven):
     uneven.kill()
     uneven.wait()
-    assert _gone(marks, 10)  # of a minute that the unit would take
+    assert _gone(marks, 10)  # The unit would take a minute.
 
 
 def _alive(process: int) -> bool:
@@ -340,22 +340,22 @@ def _alive(process: int) -> bool:
 # Time left --------------------------------------------------------------------------------------------------------
 
 
-def test_time_left_follows_what_units_have_taken():
+def test_the_time_left_follows_the_times_of_the_units():
     fast, slow = [Unit("a", node=n, cost=1.0) for n in range(10)], [Unit("b", node=n, cost=1.0) for n in range(10)]
     clock = Clock({"fast": (fast, False), "slow": (slow, True)}, 2, show=False)
-    assert clock.seconds_left() == pytest.approx(10 / 2 + 10)  # by the costs alone
+    assert clock.seconds_left() == pytest.approx(10 / 2 + 10)  # This follows from the costs alone.
     for unit in fast[:5]:
-        clock.did("fast", unit, 0.1)
-    assert clock.seconds_left() == pytest.approx(5 * 0.1 / 2 + 10 * 0.1)  # the other is taken to be as much faster
-    clock.did("slow", slow[0], 3.0)
+        clock.count_done("fast", unit, 0.1)
+    assert clock.seconds_left() == pytest.approx(5 * 0.1 / 2 + 10 * 0.1)  # The other experiment is scaled alike.
+    clock.count_done("slow", slow[0], 3.0)
     assert clock.seconds_left() == pytest.approx(5 * 0.1 / 2 + 9 * 3.0)
 
 
 def test_a_log_gets_a_line_when_an_experiment_ends(tmp_path, capsys):
     reproduce([Squares()], TOY, tmp_path, show=True)
-    said = capsys.readouterr().err
-    assert "squares: 12 of 12" in said
-    assert "left" in said
+    errors = capsys.readouterr().err
+    assert "squares: 12 of 12" in errors
+    assert "left" in errors
 
 
 # Numbers ----------------------------------------------------------------------------------------------------------
@@ -364,44 +364,50 @@ def test_a_log_gets_a_line_when_an_experiment_ends(tmp_path, capsys):
 def test_pooled_error_of_nodes_alone_and_of_trainings_alone():
     nodes = np.array([1.0, 2.0, 4.0, 9.0])
     expected = nodes.std(ddof=1) / 2
-    assert pooled([nodes])[1] == pytest.approx(expected)
-    assert pooled([[3.0]]) == (3.0, None)
-    assert pooled([nodes, nodes, nodes]) == pytest.approx((4.0, expected))  # the same nodes again are no more of them
+    assert pool([nodes])[1] == pytest.approx(expected)
+    assert pool([[3.0]]) == (3.0, None)
+    assert pool([nodes, nodes, nodes]) == pytest.approx((4.0, expected))  # Repeating nodes adds none.
     trainings = np.array([1.0, 2.0, 6.0])
-    assert pooled(np.repeat(trainings[:, None], 50, axis=1)) == pytest.approx((3.0, trainings.std(ddof=1) / np.sqrt(3)))
+    assert pool(np.repeat(trainings[:, None], 50, axis=1)) == pytest.approx((3.0, trainings.std(ddof=1) / np.sqrt(3)))
 
 
-def test_pooled_error_has_both_parts_and_the_rest_once():
+def test_pooled_error_has_both_parts_and_the_remainder_once():
     nodes, trainings = np.array([1.0, 2.0, 4.0, 9.0]), np.array([0.0, 3.0, 5.0])
     both = nodes.var(ddof=1) / 4 + trainings.var(ddof=1) / 3
-    assert pooled(nodes[None, :] + trainings[:, None])[1] == pytest.approx(both**0.5)
-    noise = np.random.default_rng(0).normal(size=(400, 6, 10))  # neither nodes nor trainings: 60 numbers, variance 1
-    squares = [pooled(table)[1] ** 2 for table in noise]
-    assert 1 / 60 < np.mean(squares) < 1.5 / 60  # never below the larger part, and so a little too much
+    assert pool(nodes[None, :] + trainings[:, None])[1] == pytest.approx(both**0.5)
+    noise = np.random.default_rng(0).normal(size=(400, 6, 10))  # 60 numbers of variance 1 without effects
+    squares = [pool(table)[1] ** 2 for table in noise]
+    assert 1 / 60 < np.mean(squares) < 1.5 / 60  # The error is never below the larger part.
 
 
 def test_pooled_error_covers_the_mean():
     rng, hits, runs = np.random.default_rng(0), 0, 400
     for _ in range(runs):
         table = rng.normal(size=(8, 1)) + rng.normal(size=(1, 12)) + rng.normal(size=(8, 12))
-        mean, error = pooled(table)
+        mean, error = pool(table)
         hits += abs(mean) < 2 * error
     assert 0.85 < hits / runs < 0.99
 
 
 @given(st.lists(st.lists(st.floats(0, 1e6), min_size=3, max_size=3), min_size=1, max_size=4))
 def test_pooled_is_never_negative_nor_nan(values):
-    mean, error = pooled(values)
+    mean, error = pool(values)
     assert np.isfinite([mean, error]).all()
     assert error >= 0
 
 
 def test_numbers_as_text():
-    assert [number(one) for one in (1234.5, 12.0, 0.5, 0.0, -2e-5)] == ["1234", "12.0", "0.500", "0", "-2.00e-05"]
-    assert number(float("nan")) == number(None) == "–"
-    assert with_error(0.0219, 0.00312) == "0.0219 ± 0.0031"
-    assert with_error(0.0219, None) == with_error(0.0219, float("nan")) == "0.0219"
-    assert [published_number(one) for one in (7.26e-4, 64.4, 3.8e-4, 1.0e-3)] == [
+    assert [format_number(value) for value in (1234.5, 12.0, 0.5, 0.0, -2e-5)] == [
+        "1234",
+        "12.0",
+        "0.500",
+        "0",
+        "-2.00e-05",
+    ]
+    assert format_number(float("nan")) == format_number(None) == "–"
+    assert format_with_error(0.0219, 0.00312) == "0.0219 ± 0.0031"
+    assert format_with_error(0.0219, None) == format_with_error(0.0219, float("nan")) == "0.0219"
+    assert [format_published(value) for value in (7.26e-4, 64.4, 3.8e-4, 1.0e-3)] == [
         "7.26e-04",
         "64.4",
         "3.8e-04",

@@ -1,4 +1,4 @@
-"""The paper's tables at toy size, the conclusions drawn from their rows, and the page of results."""
+"""Tests of the paper's tables at toy size, of the conclusions from their rows, and of the page of results."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from conftest import needs_data
 from graphfaith._base.errors import DataError, GraphfaithError
 from graphfaith.cli import app
 from graphfaith.metric.unfaithfulness import unfaithfulness_of
-from graphfaith_studies.paper.conclusions import CLAIMS, Claim, conclusions, verdict
+from graphfaith_studies.paper.conclusions import CLAIMS, Claim, format_conclusions, judge
 from graphfaith_studies.paper.experiment import FULL, QUICK, TOY, Unit
 from graphfaith_studies.paper.experiments import EXPERIMENTS
 from graphfaith_studies.paper.faithfulness import PROTOCOLS, Scored, to_rows
 from graphfaith_studies.paper.levels import CHOICES, Levels
-from graphfaith_studies.paper.results import page, rows_in, text
+from graphfaith_studies.paper.results import page, page_text, rows_in
 from graphfaith_studies.paper.run import reproduce
 from graphfaith_studies.paper.setting import setting
 from graphfaith_studies.paper.tables import PAPER, Table1, Table2, Table3
@@ -30,31 +30,31 @@ ROOT = Path(__file__).parents[3]
 CORE = {"dataset", "method", "neighborhood", "unfaithfulness", "stderr", "relative", "seconds_per_node", "num_samples"}
 
 
-# Every name -------------------------------------------------------------------------------------------------------
+# All experiments --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    """Every experiment at toy size, in one folder."""
+    """Run every experiment at toy size in one folder."""
     folder = tmp_path_factory.mktemp("toy")
     return folder, reproduce(list(EXPERIMENTS.values()), TOY, folder)
 
 
 @needs_data
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_name_leaves_rows_a_table_and_its_figures(toy, name):
+def test_every_experiment_writes_rows_a_table_and_its_figures(toy, name):
     folder, rows = toy
-    kept = json.loads((folder / f"{name}.json").read_text())
-    assert kept == rows[name]
-    assert kept
-    for row in kept:
+    written = json.loads((folder / f"{name}.json").read_text())
+    assert written == rows[name]
+    assert written
+    for row in written:
         assert "paper" in row
         assert {"dataset", "method", "neighborhood", "num_samples", "seed"} <= set(row)
         assert "node" in row or "nodes" in row
-    said = (folder / f"{name}.md").read_text()
-    assert said.startswith(f"# {EXPERIMENTS[name].title}\n")
-    assert "|" in said
-    assert "nan" not in said.lower().split()
+    text = (folder / f"{name}.md").read_text()
+    assert text.startswith(f"# {EXPERIMENTS[name].title}\n")
+    assert "|" in text
+    assert "nan" not in text.lower().split()
     pictures = {path.stem for path in folder.glob(f"{name}*.png")}
     assert pictures == {path.stem for path in folder.glob(f"{name}*.pdf")}
     has_figure = {"parameters", "temperature", "samples", "illustration"}
@@ -67,56 +67,56 @@ def test_every_name_leaves_rows_a_table_and_its_figures(toy, name):
 def test_a_page_of_results_has_every_table_and_picture(toy, tmp_path):
     folder, rows = toy
     path = page(folder, tmp_path / "page.md")
-    said = path.read_text()
-    for name, one in EXPERIMENTS.items():
-        assert f"## {one.title}\n" in said
-        assert one.markdown(rows[name]) in said
-    links = re.findall(r"!\[[^]]*]\(([^)]+)\)", said)
+    text = path.read_text()
+    for name, experiment in EXPERIMENTS.items():
+        assert f"## {experiment.title}\n" in text
+        assert experiment.to_markdown(rows[name]) in text
+    links = re.findall(r"!\[[^]]*]\(([^)]+)\)", text)
     assert len(links) == len(list(folder.glob("*.png")))
     for link in links:
         assert (path.parent / link).is_file()
-    assert "Which conclusions survive" in said
+    assert "Which conclusions survive" in text
 
 
 def test_the_results_in_the_docs_are_those_of_the_rows(monkeypatch):
     monkeypatch.chdir(ROOT)
     folder, path = Path("docs/results"), Path("docs/results.md")
     rows = {name: rows_in(folder, name) for name in EXPERIMENTS}
-    kept = path.read_text()
-    assert kept == text(folder, path, rows)
-    for link in re.findall(r"]\((results/[^)]+)\)", kept):
+    written = path.read_text()
+    assert written == page_text(folder, path, rows)
+    for link in re.findall(r"]\((results/[^)]+)\)", written):
         assert Path("docs", link).is_file()
     for name in EXPERIMENTS:
         assert json.loads((folder / f"{name}.run.json").read_text())["size"] == "full"
     rows["table1"][0]["unfaithfulness"] *= 1.1
-    assert kept != text(folder, path, rows)
+    assert written != page_text(folder, path, rows)
 
 
 # Tables -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_tables_have_the_papers_cells():
-    one, two, three = Table1(), Table2(), Table3()
-    assert len([unit for unit in one.units(FULL) if unit.dataset == "ba-shapes" and not unit.part]) == 3 * 60
-    assert len([unit for unit in one.units(FULL) if unit.dataset == "cora" and not unit.part]) == 3 * 200
-    assert len(two.units(FULL)) == 3 * 200
-    assert len(three.units(FULL)) == 2 * 200
-    assert len(two.units(QUICK)) == 3 * 20
-    assert three.test_samples == 3000
-    assert {"U(A,0.2)", "U(A,0.5)", "B(A,0.2)", "B(A,0.5)"} <= set(one.columns["ba-shapes"])
-    assert set(PAPER) | {"anchored-kec"} == set(one.methods)
+    first, second, third = Table1(), Table2(), Table3()
+    assert len([unit for unit in first.units(FULL) if unit.dataset == "ba-shapes" and not unit.part]) == 3 * 60
+    assert len([unit for unit in first.units(FULL) if unit.dataset == "cora" and not unit.part]) == 3 * 200
+    assert len(second.units(FULL)) == 3 * 200
+    assert len(third.units(FULL)) == 2 * 200
+    assert len(second.units(QUICK)) == 3 * 20
+    assert third.test_samples == 3000
+    assert {"U(A,0.2)", "U(A,0.5)", "B(A,0.2)", "B(A,0.5)"} <= set(first.columns["ba-shapes"])
+    assert set(PAPER) | {"anchored-kec"} == set(first.methods)
 
 
 def test_a_cell_is_the_score_of_its_method(tmp_path):
     table, unit = Table1(), Unit("ba-shapes", 0, 400)
-    found = {(one["neighborhood"], one["method"]): one for one in table.measure(unit, TOY)["scores"]}
+    cells = {(score["neighborhood"], score["method"]): score for score in table.measure(unit, TOY)["scores"]}
     nodes = tuple(TOY.nodes(range(400, 700, 5)))
     here = setting("ba-shapes", 0, nodes)
     for method in ("kec", "saliency", "gnnexplainer"):
         p = here.fit(method, 400, "B(A,0.5)", TOY.samples(200), 0).p
         for seed, protocol in enumerate(PROTOCOLS):
             score = unfaithfulness_of(here.target(400), [p], "B(A,0.5)", TOY.samples(500), seed)[0]
-            assert found["B(A,0.5)", method]["by_protocol"][protocol] == pytest.approx([score.value, score.delta_zero])
+            assert cells["B(A,0.5)", method]["by_protocol"][protocol] == pytest.approx([score.value, score.change])
 
 
 def test_hard_masks_are_soft_ones_rounded():
@@ -136,8 +136,8 @@ def test_in_sample_scores_flatter_what_is_fitted(toy_table):
 @pytest.fixture(scope="module")
 def toy_table(tmp_path_factory):
     table = Table1()
-    found = {u: table.measure(u, TOY) for u in table.units(TOY) if u.dataset == "ba-shapes" and not u.part}
-    return table.rows(found, TOY)
+    results = {u: table.measure(u, TOY) for u in table.units(TOY) if u.dataset == "ba-shapes" and not u.part}
+    return table.make_rows(results, TOY)
 
 
 def test_rows_of_a_table(toy_table):
@@ -150,19 +150,19 @@ def test_rows_of_a_table(toy_table):
     assert papers["B(A,0.5)", "linear"] == 0.33
     assert papers["U(A,0.2)", "kec"] is None
     assert papers["U(A,0.5)", "anchored-kec"] is None
-    said = Table1().markdown(toy_table)
-    assert "| SM |" in said
-    assert said.count("| held-out |") == 4
+    text = Table1().to_markdown(toy_table)
+    assert "| SM |" in text
+    assert text.count("| held-out |") == 4
 
 
-def scored(method, node, value, seed=0, near="U(A,0.5)"):
+def make_scored(method, node, value, seed=0, near="U(A,0.5)"):
     return Scored("cora", seed, node, 0.8, near, method, 1.0, None, {name: [value, 10.0] for name in PROTOCOLS})
 
 
 def test_rows_pool_trainings_and_nodes():
-    found = [scored("kec", n, 1.0 + n + s, s) for s in range(3) for n in range(4)]
-    found += [scored("saliency", n, 2.5, s) for s in range(3) for n in range(4)]
-    rows = {row["method"]: row for row in to_rows(found, 200, 500, 0) if row["protocol"] == "held-out"}
+    scores = [make_scored("kec", n, 1.0 + n + s, s) for s in range(3) for n in range(4)]
+    scores += [make_scored("saliency", n, 2.5, s) for s in range(3) for n in range(4)]
+    rows = {row["method"]: row for row in to_rows(scores, 200, 500, 0) if row["protocol"] == "held-out"}
     assert rows["kec"]["unfaithfulness"] == pytest.approx(3.5)
     assert rows["kec"]["relative"] == pytest.approx(0.35)
     assert rows["kec"]["by_node"] == [[1.0 + n + s for n in range(4)] for s in range(3)]
@@ -172,8 +172,8 @@ def test_rows_pool_trainings_and_nodes():
     assert rows["kec"]["stderr"] == pytest.approx(((5 / 3) / 4 + 1 / 3) ** 0.5)
 
 
-def test_of_equals_both_are_the_lowest():
-    rows = to_rows([scored("kec", 0, 1.0), scored("saliency", 0, 1.0)], 200, 500, 0)
+def test_methods_with_equal_scores_are_both_lowest():
+    rows = to_rows([make_scored("kec", 0, 1.0), make_scored("saliency", 0, 1.0)], 200, 500, 0)
     assert [row["lowest"] for row in rows] == [1.0] * 4
 
 
@@ -192,10 +192,11 @@ def test_levels_differ_by_choice(toy):
 
 
 @needs_data
-def test_probabilities_are_explained_as_such():
+def test_f_can_be_a_probability():
     levels, unit = Levels(), Unit("cora", 0, 0, "raw, probability")
-    found = levels.measure(unit, replace(TOY, share=0.05))
-    assert all(0 <= one["by_protocol"]["held-out"][1] <= 1 for one in found["scores"])  # of a change between 0 and 1
+    result = levels.measure(unit, replace(TOY, share=0.05))
+    # A probability changes by at most 1, and so does Delta(0).
+    assert all(0 <= score["by_protocol"]["held-out"][1] <= 1 for score in result["scores"])
 
 
 # Conclusions ------------------------------------------------------------------------------------------------------
@@ -215,34 +216,34 @@ def row(method, values, protocol="held-out", near="U(A,0.5)"):
 PLACE = ("cora", "U(A,0.5)")
 
 
-def test_a_verdict_is_by_node():
+def test_a_verdict_compares_at_each_node():
     rows = [row("kec", [[1.0, 1.1, 0.9]]), row("saliency", [[2.0, 2.1, 1.9]]), row("linear", [[0.5, 0.6, 0.4]])]
     rows.append(row("ig-zero", [[0.0, 5.0, 0.0]]))
     claim = Claim("", ("kec",), ("saliency", "linear", "ig-zero", "ig-random"), (PLACE,), "")
-    found = verdict(claim, PLACE, rows, "held-out")
-    assert found.right == ("SM",)
-    assert found.wrong == (("Linear", 0.0),)
-    assert found.level == (("IG (zero)", pytest.approx(1 / 3)),)
-    assert str(found) == "1 of 3; undecided IG (zero) (33 %); reversed Linear (0 %)"
-    assert str(verdict(claim, PLACE, rows, "in-sample")) == "–"
+    verdict = judge(claim, PLACE, rows, "held-out")
+    assert verdict.right == ("SM",)
+    assert verdict.wrong == (("Linear", 0.0),)
+    assert verdict.level == (("IG (zero)", pytest.approx(1 / 3)),)
+    assert str(verdict) == "1 of 3; undecided IG (zero) (33 %); reversed Linear (0 %)"
+    assert str(judge(claim, PLACE, rows, "in-sample")) == "–"
     other = Claim("", ("saliency", "linear"), ("kec",), (PLACE,), "")
-    assert str(verdict(other, PLACE, rows, "held-out")) == "1 of 2; reversed SM (0 %)"
+    assert str(judge(other, PLACE, rows, "held-out")) == "1 of 2; reversed SM (0 %)"
 
 
-def test_a_verdict_knows_of_trainings():
-    """At every node of two trainings the order is one way, of the third the other way: nothing is decided."""
+def test_a_verdict_accounts_for_trainings():
+    """Nothing is decided if two trainings agree at every node and the third contradicts them at every node."""
     kec = [[1.0, 1.1, 0.9], [1.0, 1.1, 0.9], [3.0, 3.1, 2.9]]
     rows = [row("kec", kec), row("saliency", [[2.0, 2.1, 1.9]] * 3)]
-    found = verdict(Claim("", ("kec",), ("saliency",), (PLACE,), ""), PLACE, rows, "held-out")
-    assert found.level == (("SM", pytest.approx(2 / 3)),)
+    verdict = judge(Claim("", ("kec",), ("saliency",), (PLACE,), ""), PLACE, rows, "held-out")
+    assert verdict.level == (("SM", pytest.approx(2 / 3)),)
 
 
 def test_one_node_decides_nothing():
     rows = [row("kec", [[1.0]]), row("saliency", [[2.0]])]
-    assert str(verdict(Claim("", ("kec",), ("saliency",), (PLACE,), ""), PLACE, rows, "held-out")) == "–"
+    assert str(judge(Claim("", ("kec",), ("saliency",), (PLACE,), ""), PLACE, rows, "held-out")) == "–"
 
 
-def test_every_claim_is_put_to_both_protocols():
+def test_every_claim_is_tested_in_both_protocols():
     every = [
         row(method, [[1.0, 2.0]], protocol, near) | {"dataset": dataset}
         for method in {name for claim in CLAIMS for name in (*claim.below, *claim.above)}
@@ -250,29 +251,29 @@ def test_every_claim_is_put_to_both_protocols():
         for dataset in ("ba-shapes", "cora", "citeseer")
         for near in {near for claim in CLAIMS for _, near in claim.columns}
     ]
-    said = conclusions(every)
+    text = format_conclusions(every)
     for claim in CLAIMS:
-        assert f"### {claim.text}\n" in said
+        assert f"### {claim.text}\n" in text
         assert claim.why
-        assert claim.why in said
+        assert claim.why in text
         for dataset, near in claim.columns:
-            assert f"| {dataset}, {near.lower()} |" in said.lower()
-    assert said.count("| held-out | in-sample |") == len(CLAIMS)
+            assert f"| {dataset}, {near.lower()} |" in text.lower()
+    assert text.count("| held-out | in-sample |") == len(CLAIMS)
 
 
-def test_a_claim_that_nothing_is_known_of_is_left_out():
+def test_a_claim_without_rows_is_left_out():
     rows = [row(method, [[1.0, 2.0]], protocol) for method in ("kec", "saliency") for protocol in PROTOCOLS]
-    said = conclusions(rows)
-    assert "KEC is uniformly better" in said
-    assert "BA-Shapes Linear" not in said
+    text = format_conclusions(rows)
+    assert "KEC is uniformly better" in text
+    assert "BA-Shapes Linear" not in text
 
 
 def test_the_summary_counts_the_verdicts():
     near = {"U(X,0.2r)": [[1.0, 1.1]], "U(A,0.5)": [[3.0, 3.1]], "B(A,0.5)": [[2.0, 2.0]]}
     rows = [row("ig-zero", [[2.0, 2.1]], p, n) for n in near for p in PROTOCOLS]
     rows += [row("ig-random", values, p, n) for n, values in near.items() for p in PROTOCOLS]
-    said = conclusions(rows)
-    assert "**Holds in part**: held-out, 1 of 3 comparisons are decided as claimed, 1 the other way, 1 un" in said
+    text = format_conclusions(rows)
+    assert "**Holds in part**: held-out, 1 of 3 comparisons are decided as claimed, 1 the other way, 1 un" in text
 
 
 # The command ------------------------------------------------------------------------------------------------------
@@ -294,7 +295,7 @@ def call(*arguments: str):
         (["--page", "x.md", "--out", "nowhere"], "'nowhere' has no results"),
     ],
 )
-def test_mistakes_are_told_before_any_work(arguments, message, tmp_path, monkeypatch):
+def test_wrong_arguments_are_reported_before_any_work(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = call(*arguments)
     assert isinstance(result.exception, GraphfaithError)
@@ -318,7 +319,7 @@ def test_the_command_prints_and_writes(tmp_path, monkeypatch):
     assert "|" in result.stdout
     assert Path("results/quick/propositions.json").is_file()
     again = call("propositions", "--out", "results/quick")
-    assert "begun otherwise" in str(again.exception)
+    assert "begun with other settings" in str(again.exception)
 
 
 def test_results_that_are_damaged(tmp_path):
