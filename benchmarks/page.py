@@ -16,13 +16,13 @@ from statistics import median
 
 import torch
 from playwright.sync_api import Browser
+from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 from torch_geometric.nn import GCN
 
 import graphfaith as gf
-from graphfaith.compare import explainer_for
 from graphfaith.data.models import trained
-from graphfaith.subject import Subject
+from graphfaith.facade import Subject
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from browsing import started
@@ -55,7 +55,8 @@ def of_a_large_graph(num_nodes: int = 100_000) -> list[Explanation]:
     ends = torch.stack([later, (later * torch.rand(num_nodes - 1) ** 3).long()])
     edge_index, x = torch.cat([ends, ends.flip(0)], dim=1), torch.rand(num_nodes, 16)
     model = GCN(16, 16, num_layers=2, out_channels=4).eval()
-    return [explainer_for(model, method, "U(A,0.5)")(x, edge_index, index=5) for method in ("kec", "saliency") * 2]
+    subject = Subject(model, Data(x=x, edge_index=edge_index))
+    return [subject.explainer(method)(x, edge_index, index=5) for method in ("kec", "saliency") * 2]
 
 
 def of_a_dense_graph(num_nodes: int = 300) -> list[Explanation]:

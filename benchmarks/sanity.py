@@ -10,18 +10,17 @@ import math
 
 import numpy as np
 import torch
-from graphfaith.compare import METHODS, MODEL_CONFIG
 from ingredients import spread_over, table
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
-from torch_geometric.explain import Explainer
 
 import graphfaith as gf
 from graphfaith._base.files import check_output
 from graphfaith._base.progress import track
 from graphfaith.data.models import BAShapesGCN, CitationGCN, trained
+from graphfaith.explainers.methods import method_named
+from graphfaith.facade import Subject
 from graphfaith.metric import unfaithfulness_of
-from graphfaith.sampling.neighborhood import as_neighborhood
 from graphfaith.view.report import write_json
 
 COMPARED = ("anchored-kec", "kec", "saliency")
@@ -39,8 +38,8 @@ QUICK = 4  # nodes
 
 def edge_scores(model, data, nodes, method, near, labels):
     """For each node the places of the edges in its computation graph, and their scores; of the class in ``labels``."""
-    algorithm = METHODS[method](as_neighborhood(near), SAMPLES, 0)
-    explainer = Explainer(model, algorithm, "phenomenon", MODEL_CONFIG, "attributes", "object")
+    algorithm = method_named(method).make_for(near, SAMPLES, 0)
+    explainer = Subject(model, data, labels=labels).explainer_with(algorithm)
     for explanation in gf.explain_nodes(explainer, data.x, data.edge_index, nodes, target=labels, progress=False):
         graph = explanation.difference_model.graph
         places = graph.edge_id[: graph.num_plain]
@@ -218,7 +217,7 @@ def scores(count=None, datasets=("ba-shapes", "cora")):
         found = {method: {"p": [], "scores": []} for method in COMPARED}
         for node in nodes:
             target = gf.Target(model, data.x, data.edge_index, node)
-            models = [METHODS[method](as_neighborhood(near), SAMPLES, 0).fit(target) for method in COMPARED]
+            models = [method_named(method).make_for(near, SAMPLES, 0).fit(target) for method in COMPARED]
             linear = [gf.LinearModel(target.computation_graph, *p.gradient()) for p in models]
             measured = unfaithfulness_of(target, [*models, *linear], near, num_samples=500)
             for at, method in enumerate(COMPARED):

@@ -17,22 +17,21 @@ from pathlib import Path
 
 import torch
 from families import families, train
-from rich.console import Console
 
 from graphfaith._base.files import check_output
 from graphfaith._base.progress import track
-from graphfaith.cli.arguments import EDGE_NEIGHBORHOODS, FEATURE_NEIGHBORHOODS
-from graphfaith.compare import METHODS, compare
 from graphfaith.data import load_dataset
-from graphfaith.sampling.neighborhood import parse_neighborhood
-from graphfaith.view.report import print_rows, write_json
+from graphfaith.explainers.methods import method_names
+from graphfaith.facade import compare
+from graphfaith.facade.subject import expand_neighborhoods
+from graphfaith.view.report import write_json
 
 
 def main(arguments: list[str]) -> None:
     """Train each family, score every method on it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--family", action="append", help="one family of families.py (may be repeated)")
-    parser.add_argument("--method", action="append", choices=METHODS, help="one method (may be repeated)")
+    parser.add_argument("--method", action="append", choices=method_names(), help="one method (may be repeated)")
     parser.add_argument("--neighborhood", action="append", help="one neighbourhood (may be repeated)")
     parser.add_argument("--model-seed", type=int, default=0, help="of the training")
     parser.add_argument("--step", type=int, default=40, help="every so many of the first 1000 nodes")
@@ -40,7 +39,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--json", type=Path, help="where to write the rows")
     options = parser.parse_args(arguments)
     path = None if options.json is None else check_output(options.json, (".json",))
-    near = options.neighborhood or [FEATURE_NEIGHBORHOODS[0], *EDGE_NEIGHBORHOODS, *FEATURE_NEIGHBORHOODS[1:]]
+    near = options.neighborhood or expand_neighborhoods(["all"], "cora", constant=False)
     torch.set_num_threads(1)
     data, rows = load_dataset("cora"), []
     makers = families(data)
@@ -54,14 +53,14 @@ def main(arguments: list[str]) -> None:
             model,
             data,
             nodes,
-            options.method or list(METHODS),
-            [parse_neighborhood(text) for text in near],
+            methods=options.method or method_names(),
+            neighborhoods=near,
             dataset=name,
             model_seed=options.model_seed,
             progress=lambda items, name=name: track(list(items), f"explaining {name}", "nodes", show=True),
         )
         rows += found
-        print_rows(Console(), found)
+        print(found)
         if path is not None:  # what is done is kept if the next one is interrupted
             write_json(path, [row.as_json() for row in rows])
 

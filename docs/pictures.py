@@ -17,7 +17,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page
 
 from graphfaith.data.models import trained
-from graphfaith.subject import Subject
+from graphfaith.facade import Subject
 from graphfaith.view.live.desk import Desk, Question
 from graphfaith.view.live.server import Server
 

@@ -16,9 +16,9 @@ from graphfaith_studies.showcase import trained_forecaster
 NEAR = "U(X,0.2r)xU(A,0.2)"
 CONFIG = {"mode": "regression", "task_level": "node", "return_type": "raw"}
 METHODS = {
-    "KEC": lambda: gf.KEC(NEAR, 200),
-    "KEC auto": lambda: gf.KEC(NEAR, 200, normalization="auto"),
-    "Linear": lambda: gf.Linear(NEAR, 200),
+    "KEC": lambda: gf.KEC(NEAR, num_samples=200),
+    "KEC auto": lambda: gf.KEC(NEAR, num_samples=200, normalization="auto"),
+    "Linear": lambda: gf.Linear(NEAR, num_samples=200),
     "Saliency": gf.Saliency,
     "IG (zero)": gf.IntegratedGradients,
     "IG (random)": lambda: gf.IntegratedGradients(baseline="random"),
@@ -63,7 +63,7 @@ def main():
             seconds += time.perf_counter() - started
             masks.append(explanation.edge_mask[causes])
             off.append(float(explanation.edge_mask[~causes].abs().sum() / explanation.edge_mask.abs().sum()))
-            scores.append(gf.general_unfaithfulness(explainer, explanation, NEAR, 500, seed=1))
+            scores.append(gf.general_unfaithfulness(explainer, explanation, NEAR, num_samples=500, seed=1))
         cause_scores = torch.cat(masks)
         signs = (cause_scores.sign() == truth.sign())[sizeable].double().mean()
         correlation = torch.corrcoef(torch.stack([cause_scores, truth]))[0, 1]

@@ -18,9 +18,9 @@ from graphfaith_studies.showcase import trained_motif_classifier
 NEAR = "B(A,0.2)"
 CONFIG = {"mode": "multiclass_classification", "task_level": "graph", "return_type": "raw"}
 METHODS = {
-    "KEC": lambda: gf.KEC(NEAR, 200),
-    "KEC auto": lambda: gf.KEC(NEAR, 200, normalization="auto"),
-    "Linear": lambda: gf.Linear(NEAR, 200),
+    "KEC": lambda: gf.KEC(NEAR, num_samples=200),
+    "KEC auto": lambda: gf.KEC(NEAR, num_samples=200, normalization="auto"),
+    "Linear": lambda: gf.Linear(NEAR, num_samples=200),
     "Saliency": gf.Saliency,
     "IG (zero)": gf.IntegratedGradients,
     "IG (random)": lambda: gf.IntegratedGradients(baseline="random"),
@@ -67,7 +67,7 @@ def main():
         for graph, explanation in zip(graphs, explanations, strict=True):
             in_graph = graph_of_edge == graph
             auc.append(roc_auc_score(batch.motif_edge[in_graph], explanation.edge_mask[in_graph].abs()))
-            scores.append(gf.general_unfaithfulness(explainer, explanation, NEAR, 500, seed=1))
+            scores.append(gf.general_unfaithfulness(explainer, explanation, NEAR, num_samples=500, seed=1))
         value, change = torch.tensor([(s.value, s.change) for s in scores], dtype=torch.float64).T
         ratio = value.mean() / change.mean()
         error = (value - ratio * change).std() / change.mean() / len(scores) ** 0.5

@@ -16,8 +16,8 @@ from graphfaith_studies.showcase import trained_link_predictor
 NEAR = ("U(A,0.5)", "B(A,0.5)")
 CONFIG = {"mode": "binary_classification", "task_level": "edge", "return_type": "raw"}
 METHODS = {
-    "KEC": lambda near: gf.KEC(near, 200),
-    "KEC, 1000 samples": lambda near: gf.KEC(near, 1000),
+    "KEC": lambda near: gf.KEC(near, num_samples=200),
+    "KEC, 1000 samples": lambda near: gf.KEC(near, num_samples=1000),
     "Saliency": lambda _near: gf.Saliency(),
     "IG (zero)": lambda _near: gf.IntegratedGradients(),
     "IG (random)": lambda _near: gf.IntegratedGradients(baseline="random"),
@@ -67,7 +67,9 @@ def main():
         scores = []
         for link, *explanations in zip(links.tolist(), *explained.values(), strict=True):
             target = gf.Target(model, test.x, test.edge_index, link, mode=CONFIG["mode"], level="edge", **pairs)
-            scores.append(gf.unfaithfulness_of(target, [e.difference_model for e in explanations], near, 500, seed=1))
+            scores.append(
+                gf.unfaithfulness_of(target, [e.difference_model for e in explanations], near, num_samples=500, seed=1)
+            )
         for name, column in zip(explained, zip(*scores, strict=True), strict=True):
             cells[name].append(format_relative(column))
     print("| method | " + " | ".join(f"relative Delta in {near}" for near in NEAR) + " | seconds a link |")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from conftest import needs_data
-from graphfaith.compare import ALL_METHODS, compare
 from graphfaith.data.models import trained
+from graphfaith.explainers.methods import method_names
+from graphfaith.facade import compare
 from graphfaith.sampling.neighborhood import BernoulliEdges, UniformEdges
+
+ALL_METHODS = method_names(in_all=True)
 
 pytestmark = needs_data
 
@@ -16,7 +19,9 @@ pytestmark = needs_data
 def rows():
     cora = trained("cora", cache=False)
     near = [UniformEdges(0.5), BernoulliEdges(0.5)]
-    found = compare(cora.model, cora.data, range(0, 1000, 50), list(ALL_METHODS), near, num_samples=300)
+    found = compare(
+        cora.model, cora.data, range(0, 1000, 50), methods=ALL_METHODS, neighborhoods=near, test_samples=300
+    )
     return {(row.method, row.neighborhood): row for row in found}
 
 

@@ -1,6 +1,6 @@
 """``python -m graphfaith`` is ``graphfaith``."""
 
-from .cli import main
+from .cli.application import main
 
 if __name__ == "__main__":
     main()

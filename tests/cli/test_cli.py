@@ -11,11 +11,12 @@ import sys
 import pytest
 
 from conftest import needs_data
-from graphfaith import cli
-from graphfaith.cli import source
+from graphfaith.cli import application, source
 from graphfaith.cli.arguments import EDGE_NEIGHBORHOODS
-from graphfaith.compare import ALL_METHODS
+from graphfaith.explainers.methods import method_names
 from graphfaith.explanation import archive
+
+ALL_METHODS = method_names(in_all=True)
 
 ROW = {"dataset", "method", "neighborhood", "unfaithfulness", "stderr", "relative"}
 ROW |= {"seconds_per_node", "num_samples", "seed"}
@@ -36,7 +37,7 @@ def run(monkeypatch, capsys, *arguments):
     monkeypatch.setattr(source, "err", cli.Console(stderr=True, width=120))
     code = 0
     try:
-        cli.main()
+        application.main()
     except SystemExit as stop:
         code = stop.code
     captured = capsys.readouterr()
@@ -220,7 +221,7 @@ def test_nothing_is_overwritten_that_was_not_named(monkeypatch, capsys, tmp_path
 def test_an_interrupt_stops_with_130(tmp_path):
     # Started in the background by some shells, a process ignores interrupts, and so do those that it starts.
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    code += "from graphfaith.cli import main; main()"
+    code += "from graphfaith.cli.application import main; main()"
     command = [sys.executable, "-c", code, "score", "--json", "rows.json"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     for line in process.stderr:
@@ -244,7 +245,7 @@ def test_help_version_and_a_bare_command():
         (["--version"], "graphfaith 0."),
     ]:
         done = subprocess.run(
-            [sys.executable, "-c", "from graphfaith.cli import main; main()", *arguments],
+            [sys.executable, "-c", "from graphfaith.cli.application import main; main()", *arguments],
             capture_output=True,
             text=True,
             env={**os.environ, "COLUMNS": "200"},

@@ -23,9 +23,8 @@ import torch
 from torch_geometric.data import Data
 from typer.testing import CliRunner
 
-from graphfaith import cli
 from graphfaith._base.errors import DataError, InputError
-from graphfaith.cli import source
+from graphfaith.cli import application, source
 from graphfaith.cli.arguments import EDGE_NEIGHBORHOODS, neighborhoods_of, parse_nodes
 from graphfaith.cli.score import PAPER_NODES
 from graphfaith.data import DATASETS, MOTIF_DATASETS, ba_shapes, load_dataset, planetoid, tree_cycles, tree_grid
@@ -262,7 +261,7 @@ class TestCommand:
 
     @pytest.mark.parametrize("command", ["score", "explain"])
     def test_help_lists_them(self, command):
-        text = CliRunner().invoke(cli.app, [command, "--help"]).output
+        text = CliRunner().invoke(application.app, [command, "--help"]).output
         assert "Oneofba-shapes,tree-cycles,tree-grid,cora,citeseer" in "".join(text.split())
 
     @pytest.mark.parametrize("name", MOTIF_DATASETS)
@@ -291,7 +290,7 @@ class TestCommand:
 
         monkeypatch.setattr(source, "trained", untrained)
         monkeypatch.setattr(sys.modules["graphfaith.cli.score"], "compare", compare)
-        result = CliRunner().invoke(cli.app, ["score", "--dataset", name])
+        result = CliRunner().invoke(application.app, ["score", "--dataset", name])
         assert result.exit_code == 0
         ((data, nodes, options),) = calls
         assert nodes == parse_nodes(PAPER_NODES[name])

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch_geometric.data import Batch, Data
 
-from graphfaith import cli
 from graphfaith._base.errors import DataError, GraphfaithError, InputError
+from graphfaith.cli import application
 from graphfaith.data import graph_file
 from graphfaith.data.graph_file import read_graph
 from graphfaith.data.own_model import load_model
@@ -362,7 +362,7 @@ def test_nothing_in_a_file_is_run(tmp_path, monkeypatch, capsys, how, payload):
         arguments = ["explain", "--model", model, "--data", graph, "--node", "0"]
         monkeypatch.setattr(sys, "argv", ["graphfaith", *arguments])
         with pytest.raises(SystemExit) as stop:
-            cli.main()
+            application.main()
         assert stop.value.code == 2
         assert message in capsys.readouterr().err.replace("\n", " ")
     assert not mark.exists()

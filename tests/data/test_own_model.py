@@ -12,16 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from graphfaith.compare import ALL_METHODS
 from rich.console import Console
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 from torch_geometric.nn import GAT, GCN
 
 import graphfaith as gf
-from graphfaith import cli
 from graphfaith._base.errors import InputError, ModelError, UnsupportedError
-from graphfaith.cli import source
+from graphfaith.cli import application, source
 from graphfaith.data.own_model import load_model
 from graphfaith.explanation import archive
 from graphfaith.model.arguments import arguments_for, in_precision_of
@@ -31,6 +29,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "own_model.py"
 MODULE = """
 import torch
 from torch_geometric.nn import GATConv, GCNConv, GINEConv, global_mean_pool
+
+ALL_METHODS = method_names(in_all=True)
 
 class Net(torch.nn.Module):
     def __init__(self, convolution=GCNConv, out=3, **options):
@@ -130,7 +130,7 @@ def explain(here, monkeypatch, capsys):
         monkeypatch.setenv("COLUMNS", "120")
         monkeypatch.setattr(source, "err", Console(stderr=True, width=120))
         with pytest.raises(SystemExit) as stop:
-            cli.main()
+            application.main()
         captured = capsys.readouterr()
         return stop.value.code, captured.out, captured.err
 

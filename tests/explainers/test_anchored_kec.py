@@ -9,7 +9,6 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from graphfaith.compare import compare
 from hypothesis import given
 from hypothesis import strategies as st
 from test_explainers import explain, explainer_of
@@ -20,9 +19,10 @@ from conftest import needs_data
 from graphfaith._base import memory
 from graphfaith.data.models import trained
 from graphfaith.explainers import anchored_kec
+from graphfaith.facade import compare
 from graphfaith.metric.unfaithfulness import change_of, unfaithfulness_of
 from graphfaith.model.target import Target
-from graphfaith.sampling.neighborhood import Perturbations
+from graphfaith.sampling.perturbations import Perturbations
 from graphfaith.surrogate.sensitivity import Sensitivity, gradients_at
 from reference import cases, make_case
 
@@ -664,7 +664,7 @@ def test_it_is_the_lowest_in_every_column_on_cora():
     fit = trained("cora", seed=0)
     near = [gf.parse_neighborhood(text) for text in ("U(A,0.5)", "B(A,0.5)", "U(X,0.2r)xU(A,0.2)")]
     methods = ["anchored-kec", "kec", "linear", "saliency", "gnnexplainer-soft"]
-    rows = compare(fit.model, fit.data, range(0, 1000, 125), methods, near, num_samples=200)
+    rows = compare(fit.model, fit.data, range(0, 1000, 125), methods=methods, neighborhoods=near, test_samples=200)
     for text in map(str, near):
         found = {row.method: row for row in rows if row.neighborhood == text}
         own = found.pop("anchored-kec")

@@ -8,11 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 from torch_geometric.explain.config import ModelConfig
 
 import graphfaith as gf
 from graphfaith.explanation.scores import explained_nodes, names_of, num_nodes_of, read_scores
+from graphfaith.facade import Subject
 
 PATH = torch.tensor([[0, 1, 2], [1, 2, 3]])
 MASK = torch.tensor([0.5, -2.0, 1.0])
@@ -108,12 +110,11 @@ class TestLoops:
 
     def test_a_scored_loop_is_drawn_as_strong_as_it_is(self):
         torch.manual_seed(0)
-        from graphfaith.compare import explainer_for
         from torch_geometric.nn import GCN
 
         edges = torch.tensor([[0, 1, 1, 2, 1], [1, 0, 2, 1, 1]])
         model = GCN(2, 4, num_layers=2, out_channels=2).eval()
-        explanation = explainer_for(model, "saliency", "U(A,0.5)")(torch.rand(3, 2), edges, index=1)
+        explanation = Subject(model, Data()).explainer("saliency")(torch.rand(3, 2), edges, index=1)
         assert explanation.edge_mask[4] == explanation.self_loop_score[1] != 0
         assert read_scores(explanation).loop[1] == pytest.approx(float(explanation.edge_mask[4]))
 

@@ -20,13 +20,13 @@ from urllib.parse import urlencode
 
 import pytest
 import torch
-from graphfaith.subject import Subject
 from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 from typer.testing import CliRunner
 
 from graphfaith._base.errors import InputError, OutputError, UnsupportedError
-from graphfaith.cli import app
+from graphfaith.cli.application import app
+from graphfaith.facade import Subject
 from graphfaith.model.task import Task
 from graphfaith.view.live.desk import Desk, Question
 from graphfaith.view.live.flights import Flights

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 from browsing import Watched, serious, watched
-from graphfaith.subject import Subject
+from graphfaith.facade import Subject
 from graphfaith.view.live.desk import Desk, Question
 from graphfaith.view.live.server import Server
 

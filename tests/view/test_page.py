@@ -10,7 +10,7 @@ import re
 
 import pytest
 import torch
-from graphfaith.compare import explainer_for
+from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 from torch_geometric.nn import GCN
 
@@ -92,7 +92,7 @@ class TestData:
         model = GCN(2, 4, num_layers=2, out_channels=2).eval()
         shares = {}
         for method in ("kec", "anchored-kec"):
-            explainer = explainer_for(model, method, "U(A,0.5)", samples=60)
+            explainer = gf.explainer_for(model, Data(x=torch.rand(3, 2), edge_index=PATH), method=method, samples=60)
             explanation = explainer(torch.rand(3, 2), PATH, index=1)
             shares[method] = [data_of(gf.page(explanation))["panels"][0]]
             score = gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", num_samples=50)
@@ -120,7 +120,7 @@ class TestData:
     def test_a_method_of_edges_alone_scores_no_node(self) -> None:
         torch.manual_seed(0)
         model = GCN(2, 4, num_layers=2, out_channels=2).eval()
-        explainer = explainer_for(model, "pgexplainer", "U(A,0.5)")
+        explainer = gf.explainer_for(model, Data(x=torch.rand(3, 2), edge_index=PATH), method="pgexplainer")
         explanation = explainer(torch.eye(3)[:, :2], PATH, index=1)
         assert (explanation.node_mask == 1).any()  # which PyG asks for
         data = data_of(gf.page(explanation))
@@ -159,7 +159,7 @@ class TestSize:
         ends = torch.stack([torch.arange(1, 100_000), (torch.arange(1, 100_000) * torch.rand(99_999) ** 3).long()])
         edge_index = torch.cat([ends, ends.flip(0)], dim=1)
         model = GCN(8, 8, num_layers=2, out_channels=3).eval()
-        explainer = explainer_for(model, "saliency", "U(A,0.5)")
+        explainer = gf.explainer_for(model, Data(x=torch.rand(3, 2), edge_index=PATH), method="saliency")
         explanations = [explainer(torch.rand(100_000, 8), edge_index, index=5) for _ in range(4)]
         text = gf.page(explanations)
         data = data_of(text)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from graphfaith.compare import explainer_for
 from playwright.sync_api import Browser, Locator, Page, expect
+from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 from torch_geometric.nn import GCN
 
@@ -429,9 +429,8 @@ class TestBars:
     def test_an_estimate_is_marked_in_words_and_in_its_bar(self, quiet: Watched, tmp_path: Path) -> None:
         torch.manual_seed(0)
         ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
-        explainer = explainer_for(
-            GCN(2, 4, num_layers=2, out_channels=2).eval(), "anchored-kec", "U(A,0.5)", samples=60
-        )
+        model, data = GCN(2, 4, num_layers=2, out_channels=2).eval(), Data(x=torch.rand(4, 2), edge_index=ring)
+        explainer = gf.explainer_for(model, data, samples=60)
         estimated, scored = (explainer(torch.rand(4, 2), ring, index=1) for _ in range(2))
         gf.general_unfaithfulness(explainer, scored, "B(A,0.5)", num_samples=50)
         gf.page([estimated, scored], tmp_path / "x.html")

@@ -136,11 +136,7 @@ class Subject:
             explanation_type="model" if self.labels is None else "phenomenon",
             node_mask_type="attributes",
             edge_mask_type="object",
-            model_config={
-                "mode": self.task.mode,
-                "task_level": self.task.level,
-                "return_type": self.task.return_type,
-            },
+            model_config=self.task.model_config,
         )
 
     def explain(

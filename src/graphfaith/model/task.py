@@ -47,6 +47,11 @@ class Task:
         if self.level not in LEVELS:
             raise InputError(f"level must be one of {', '.join(LEVELS)} (got {self.level!r})")
 
+    @property
+    def model_config(self) -> dict[str, str]:
+        """The task in the words of PyG's ``Explainer``."""
+        return {"mode": self.mode, "task_level": self.level, "return_type": self.return_type}
+
     def rows(self, index: Index, count: int) -> Tensor:
         """Rows of the model's output that PyG's ``index`` names, [r], of ``count`` that there are; None is all."""
         if index is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,8 +12,8 @@ from torch import Tensor
 from torch_geometric.explain import CaptumExplainer, Explainer, GNNExplainer, PGExplainer
 
 from graphfaith._base.errors import UnsupportedError
-from graphfaith.compare import ALL_METHODS, METHODS, MODEL_CONFIG
 from graphfaith.explainers import KEC
+from graphfaith.explainers.methods import method_named, method_names
 from graphfaith.sampling.neighborhood import Neighborhood, UniformEdges, UniformFeatures
 
 from .case import Case, spread
@@ -22,7 +23,7 @@ from .timing import Contender
 
 EDGES, FEATURES = UniformEdges(0.5), UniformFeatures(0.2)
 
-# These names appear in the tables, in addition to those of METHODS.
+# These names appear in the tables, in addition to those of the library's methods.
 CAPTUM_SALIENCY = "Captum saliency"
 CAPTUM_GIVEN = "Captum saliency, class given"
 CAPTUM_IG = "Captum integrated gradients"
@@ -56,10 +57,10 @@ def contenders_on(case: Case, plan: Plan) -> list[Contender]:
         Contender(
             name,
             slow_nodes if name in _SLOW else case.nodes,
-            _whole_graph_runner(case, METHODS[name](EDGES, plan.samples, 0)),
+            _whole_graph_runner(case, method_named(name).make_for(EDGES, plan.samples, 0)),
             name in _SLOW,
         )
-        for name in ALL_METHODS
+        for name in method_names(in_all=True)
     ]
     saliency = CaptumExplainer("Saliency")
     integrated_gradients = CaptumExplainer("IntegratedGradients", n_steps=plan.ig_steps)
@@ -93,8 +94,8 @@ def kec_variants(case: Case, plan: Plan) -> list[Contender]:
     slow_nodes = spread(case.nodes, plan.slow_nodes)
     straightforward = _straightforward_runner(case, FEATURES, plan.samples)
     return [
-        Contender(KEC_MANY, case.nodes, _whole_graph_runner(case, KEC(EDGES, plan.many_samples))),
-        Contender(KEC_FEATURES, case.nodes, _whole_graph_runner(case, KEC(FEATURES, plan.samples))),
+        Contender(KEC_MANY, case.nodes, _whole_graph_runner(case, KEC(EDGES, num_samples=plan.many_samples))),
+        Contender(KEC_FEATURES, case.nodes, _whole_graph_runner(case, KEC(FEATURES, num_samples=plan.samples))),
         Contender(STRAIGHTFORWARD_FEATURES, slow_nodes, straightforward, slow=True),
     ]
 
@@ -106,7 +107,7 @@ def part_contenders(case: Case, plan: Plan) -> list[Contender]:
     in the cache of edge indices and would evict others.
     """
     return [
-        Contender(KEC_PART, case.nodes, _part_runner(case, KEC(EDGES, plan.samples))),
+        Contender(KEC_PART, case.nodes, _part_runner(case, KEC(EDGES, num_samples=plan.samples))),
         Contender(CAPTUM_SALIENCY, case.nodes, _part_runner(case, CaptumExplainer("Saliency"))),
         Contender(CAPTUM_GIVEN, case.nodes, lambda nodes: _run_captum_with_class(case, nodes)),
         kec_contender(case, plan, "kec"),
@@ -115,7 +116,9 @@ def part_contenders(case: Case, plan: Plan) -> list[Contender]:
 
 def kec_contender(case: Case, plan: Plan, name: str, nodes: Sequence[int] | None = None) -> Contender:
     """Return KEC, one node at a time, under a given name, so that several graphs can be compared."""
-    return Contender(name, case.nodes if nodes is None else nodes, _whole_graph_runner(case, KEC(EDGES, plan.samples)))
+    return Contender(
+        name, case.nodes if nodes is None else nodes, _whole_graph_runner(case, KEC(EDGES, num_samples=plan.samples))
+    )
 
 
 def all_nodes_contender(case: Case, plan: Plan, name: str) -> Contender:
@@ -123,7 +126,7 @@ def all_nodes_contender(case: Case, plan: Plan, name: str) -> Contender:
 
     def explanations(_: Sequence[int]) -> Iterator[int]:
         count = 0
-        for _explanation in case.explanations(KEC(EDGES, plan.samples), None, together=None):
+        for _explanation in case.explanations(KEC(EDGES, num_samples=plan.samples), None, together=None):
             count += 1
         yield count
 
@@ -152,13 +155,15 @@ def _straightforward_runner(case: Case, near: Neighborhood, samples: int) -> Run
 def _model_explainer(case: Case, algorithm: Any) -> Explainer:
     # Each explainer gets its own copy of the model: after PyG's mask learners a layer's mask is a parameter, whereas
     # Captum's mask has no gradient.
-    return Explainer(copy.deepcopy(case.model), algorithm, "model", MODEL_CONFIG, "attributes", "object")
+    return replace(case, model=copy.deepcopy(case.model), labels=None).explainer_with(algorithm)
 
 
 def _run_captum_with_class(case: Case, nodes: Sequence[int]) -> Iterator[Any]:
     """Run Captum's saliency with the class given, so that PyG's Explainer does not have to predict it."""
     model = copy.deepcopy(case.model)
-    explainer = Explainer(model, CaptumExplainer("Saliency"), "phenomenon", MODEL_CONFIG, "attributes", "object")
+    explainer = Explainer(
+        model, CaptumExplainer("Saliency"), "phenomenon", case.task.model_config, "attributes", "object"
+    )
     with torch.no_grad():
         inputs = [(*case.part(node), model(*case.part(node)).argmax(dim=-1)) for node in nodes]
     return (explainer(x, edge_index, target=target, index=0) for x, edge_index, target in inputs)
@@ -176,7 +181,7 @@ def _run_pg_explainer(case: Case, nodes: Sequence[int], epochs: int) -> Iterator
     def explain(node: int, target: Tensor) -> Any:
         x, edge_index = case.part(node)
         algorithm = PGExplainer(epochs=epochs, lr=0.003)
-        explainer = Explainer(model, algorithm, "phenomenon", MODEL_CONFIG, None, "object")
+        explainer = Explainer(model, algorithm, "phenomenon", case.task.model_config, None, "object")
         for epoch in range(epochs):
             algorithm.train(epoch, model, x, edge_index, target=target, index=0)
         return explainer(x, edge_index, target=target, index=0)

@@ -76,7 +76,7 @@ def _make_case(data: Data, num_layers: int, sizes: Sizes) -> Case:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = GCN(data.num_features, 16, num_layers, out_channels=CLASSES).eval()
-    return Case("lattice", model, data, spread(range(int(data.num_nodes)), sizes.explained), data.y)
+    return Case(model, data, labels=data.y, name="lattice", nodes=spread(range(int(data.num_nodes)), sizes.explained))
 
 
 def _median_entries(case: Case) -> int:
@@ -100,9 +100,9 @@ def _measure_curve(
     """
     megabytes, contenders = [], []
     for size, case, samples in points:
-        explain = partial(case.explanations, KEC(EDGES, samples))
+        explain = partial(case.explanations, KEC(EDGES, num_samples=samples))
         if not index:
-            next(case.explanations(KEC(EDGES, 1), case.nodes[:1]))
+            next(case.explanations(KEC(EDGES, num_samples=1), case.nodes[:1]))
         megabytes.append(measure_peak(partial(next, explain(case.nodes[:1]))))
         contenders.append(Contender(str(size), case.nodes, explain))
     tracker = partial(track, doing=f"against {against}", what="steps", show=show)

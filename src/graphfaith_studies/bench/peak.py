@@ -79,12 +79,12 @@ def _reset_peak() -> bool:
 def _main(num_nodes: int) -> None:
     from graphfaith.explainers import KEC
 
-    from .case import generated
+    from .case import generate_case
 
     # A small graph is explained first, so that what is loaded or allocated only once is not counted.
-    case = generated(1000, [0])
+    case = generate_case(1000, [0])
     next(case.explanations(KEC("U(A,0.5)"), [0]))
-    case = generated(num_nodes, [num_nodes // 2])
+    case = generate_case(num_nodes, [num_nodes // 2])
     peak = measure_peak(lambda: next(case.explanations(KEC("U(A,0.5)"), case.nodes)))
     print(json.dumps({"num_nodes": num_nodes, "peak_mb": peak}))
 

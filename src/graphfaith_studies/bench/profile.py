@@ -44,7 +44,7 @@ def _measure_stages(
     *,
     together: bool = False,
 ) -> dict[str, Any]:
-    algorithm = KEC(near, plan.samples)
+    algorithm = KEC(near, num_samples=plan.samples)
     nodes = case.nodes if nodes is None else nodes
     repetitions = plan.repetitions if repetitions is None else repetitions
     # The first explanations are a warm-up and are not measured.

@@ -17,7 +17,7 @@ from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith.surrogate.difference import DifferenceModel
 
 from . import contenders
-from .case import TEN_THOUSAND, Case, generated, lattice_model, loaded, spread
+from .case import TEN_THOUSAND, Case, generate_case, load_case, spread, train_lattice_model
 from .machine import machine
 from .peak import measure_peak_of_one_node, process_peak
 from .plan import Plan
@@ -31,11 +31,11 @@ TABLES = ("ba-shapes", "cora", "citeseer", "million")
 def cases_for(names: Sequence[str], plan: Plan) -> dict[str, Case]:
     """Return the cases of these tables by name; with "million" also the smaller graph that it is compared with."""
     counts = {"ba-shapes": plan.ba_shapes_nodes}
-    cases = {name: loaded(name, counts.get(name, plan.nodes)) for name in names if name != "million"}
+    cases = {name: load_case(name, counts.get(name, plan.nodes)) for name in names if name != "million"}
     if "million" in names:
-        model = lattice_model()
-        cases["ten-thousand"] = generated(TEN_THOUSAND, spread(range(TEN_THOUSAND), plan.nodes), model)
-        cases["million"] = generated(plan.large, spread(range(plan.large), plan.nodes), model)
+        model = train_lattice_model()
+        cases["ten-thousand"] = generate_case(TEN_THOUSAND, spread(range(TEN_THOUSAND), plan.nodes), model)
+        cases["million"] = generate_case(plan.large, spread(range(plan.large), plan.nodes), model)
     return cases
 
 
@@ -176,13 +176,15 @@ def _measure_faithfulness(case: Case, plan: Plan, show: bool | None) -> dict[str
     They are the fast KEC of one node, the straightforward KEC, and the fast KEC of all nodes together.
     """
     edges, nodes, scores = contenders.EDGES, spread(case.nodes, plan.scored_nodes), []
-    alone = case.explanations(KEC(edges, plan.samples), nodes)
-    together = case.explanations(KEC(edges, plan.samples), nodes, together=True)
+    alone = case.explanations(KEC(edges, num_samples=plan.samples), nodes)
+    together = case.explanations(KEC(edges, num_samples=plan.samples), nodes, together=True)
     for node, fast, shared in zip(_tracker("held-out Delta", show)(nodes), alone, together, strict=True):
         target = case.target(node)
         straightforward, _ = fit_straightforward_kec(target, edges, plan.samples)
         models: list[DifferenceModel] = [fast.difference_model, straightforward, shared.difference_model]
-        scores.append([score.value for score in unfaithfulness_of(target, models, edges, plan.test_samples, 1)])
+        scores.append(
+            [score.value for score in unfaithfulness_of(target, models, edges, num_samples=plan.test_samples, seed=1)]
+        )
     means = np.mean(scores, axis=0).tolist()
     return dict(zip(("fast", "straightforward", "whole_graph"), means, strict=True))
 

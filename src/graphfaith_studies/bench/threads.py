@@ -20,7 +20,7 @@ import torch
 from graphfaith._base.errors import GraphfaithError
 from graphfaith.explainers import KEC
 
-from .case import Case, loaded
+from .case import Case, load_case
 from .contenders import EDGES
 
 # Each process explains its nodes this many times. That is about a second of work, so that the moment at which the
@@ -30,7 +30,7 @@ _ROUNDS = 5
 
 def threads(name: str, count: int, repetitions: int) -> dict[str, Any]:
     """Measure the seconds that each way takes for ``count`` nodes of a data set, and how far the scores differ."""
-    case = loaded(name, count)
+    case = load_case(name, count)
     nodes = list(case.nodes)
     ways = {
         "one_process_one_thread": [(nodes, 1)],
@@ -113,7 +113,7 @@ def _read_line(process: subprocess.Popen[str]) -> str:
 
 def _main(name: str, nodes: Sequence[int], count: int) -> None:
     torch.set_num_threads(count)
-    case = loaded(name, 1)
+    case = load_case(name, 1)
     # The first explanations are a warm-up and are not timed.
     for _ in case.explanations(KEC(EDGES), nodes[:3]):
         pass

@@ -9,12 +9,13 @@ from statistics import median
 from typing import Any
 
 from graphfaith.explainers import GNNExplainer, PGExplainer
+from graphfaith.facade import Fit
 
 from .experiment import Experiment, Row, Size, Unit
 from .markdown import format_number, format_published, format_table, format_with_error
 from .pooling import pool
 from .published import DATASET_NAMES
-from .setting import Fit, Setting, setting
+from .setting import Setting, setting
 
 NEAR = "U(A,0.5)"
 NODES = {"ba-shapes": range(300, 700, 4), "cora": range(0, 1000, 10), "citeseer": range(0, 1000, 10)}
@@ -148,7 +149,7 @@ def _warm_up(dataset: str, model_seed: int, nodes: tuple[int, ...], size: Size) 
 
 def _fit(here: Setting, timed: Timed, node: int, size: Size) -> Fit:
     samples = 1 if timed.samples is None else size.samples(timed.samples)
-    return here.fit(timed.method, node, NEAR, samples, SEED)
+    return here.fit(timed.method, node, NEAR, samples=samples, seed=SEED)
 
 
 def _rows_of(rows: Sequence[Row], dataset: str) -> list[Row]:

@@ -51,7 +51,7 @@ def score_methods(
     seed: int,
 ) -> dict[str, Any]:
     """Score every method in every neighbourhood and protocol on shared samples, and return JSON values."""
-    fits = here.fits(methods, node, nears, fit_samples, seed)
+    fits = here.fits(methods, node, nears, samples=fit_samples, seed=seed)
     target, scores = here.target(node), []
     for near in nears:
         # PGExplainer and SubgraphX do not score features, so they are left out where features are perturbed. The paper
@@ -59,7 +59,7 @@ def score_methods(
         names = [name for name in methods if name not in ("pgexplainer", "subgraphx") or "X" not in near]
         models = [fits[name, near].p for name in names]
         deltas = {
-            protocol: unfaithfulness_of(target, models, near, test_samples, seed + ahead)
+            protocol: unfaithfulness_of(target, models, near, num_samples=test_samples, seed=seed + ahead)
             for ahead, protocol in enumerate(PROTOCOLS)
         }
         scores += [
@@ -69,7 +69,9 @@ def score_methods(
                 "seconds": fits[name, near].seconds,
                 "fitted": getattr(models[at], "in_sample_error", None),
                 "search": _search_of(models[at]),
-                "by_protocol": {protocol: [delta[at].value, delta[at].change] for protocol, delta in deltas.items()},
+                "by_protocol": {
+                    protocol: [delta[at].value, delta[at].delta_zero] for protocol, delta in deltas.items()
+                },
             }
             for at, name in enumerate(names)
         ]

@@ -10,8 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from torch_geometric.explain import Explanation
 
-from graphfaith.compare import FITTED, METHODS
-from graphfaith.subject import Subject
+from graphfaith.explainers.methods import method_named, method_names
 from graphfaith.view.figure import figure
 
 from .experiment import Experiment, Row, Size, Unit
@@ -40,13 +39,14 @@ class Illustration(Experiment):
 
     def units(self, size: Size) -> list[Unit]:  # noqa: ARG002  # One node cannot be reduced.
         """Return a unit for each method."""
-        return [Unit("cora", 0, None, method, cost=0.5) for method in METHODS]
+        return [Unit("cora", 0, None, method, cost=0.5) for method in method_names()]
 
     def measure(self, unit: Unit, size: Size) -> Any:
         """Explain the node by a method; return the unfaithfulness and a summary of the edge scores."""
         node = choose_node(unit.dataset, unit.model_seed)
         fit, tested = size.samples(FIT_SAMPLES), size.samples(NUM_SAMPLES)
-        explanation = _make_subject(unit.dataset, unit.model_seed).explain(node, unit.part, NEAR, fit, tested, SEED)
+        here = setting(unit.dataset, unit.model_seed)
+        explanation = here.explain(node, unit.part, NEAR, samples=fit, test_samples=tested, seed=SEED)
         score = explanation.unfaithfulness
         return {
             "node": node,
@@ -73,7 +73,7 @@ class Illustration(Experiment):
                 "seconds_per_node": result["seconds"],
                 "num_samples": size.samples(NUM_SAMPLES),
                 "seed": SEED,
-                "fit_samples": size.samples(FIT_SAMPLES) if unit.part in FITTED else None,
+                "fit_samples": size.samples(FIT_SAMPLES) if method_named(unit.part).is_fitted else None,
                 "model_seed": unit.model_seed,
                 "paper": None,
                 "share_negative": result["share_negative"],
@@ -114,7 +114,7 @@ class Illustration(Experiment):
 
     def draw_figures(self, rows: Sequence[Row]) -> dict[str, Figure]:
         """Draw the explanations, which are computed again from the arguments that the rows contain."""
-        subject = _make_subject(rows[0]["dataset"], rows[0]["model_seed"])
+        subject = setting(rows[0]["dataset"], rows[0]["model_seed"])
         explanations = [
             subject.explain(
                 row["node"],
@@ -135,15 +135,11 @@ def choose_node(dataset: str, model_seed: int) -> int:
     """Return the node to be shown; :class:`Illustration` states the rule."""
     here = setting(dataset, model_seed)
     for node in NODES:
-        is_correct = bool(here.labels[node] == here.data.y[node])
-        if is_correct and FEWEST <= here.target(node).computation_graph.num_visible <= MOST:
+        target = here.target(node)
+        is_correct = target.label == int(here.data.y[node])
+        if is_correct and FEWEST <= target.computation_graph.num_visible <= MOST:
             return node
     raise LookupError(f"no node of {dataset} is classified correctly and has {FEWEST} to {MOST} nodes in reach")
-
-
-def _make_subject(dataset: str, model_seed: int) -> Subject:
-    here = setting(dataset, model_seed)
-    return Subject(here.model, here.data)
 
 
 def _summarise_edges(explanation: Explanation) -> dict[str, Any]:

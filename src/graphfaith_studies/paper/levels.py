@@ -128,4 +128,9 @@ def _make_setting(dataset: str, model_seed: int, choice: str) -> Setting:
     plain = setting(dataset, model_seed, normalize=normalize)
     if output == "raw":
         return plain
-    return Setting(Probabilities(plain.model).eval(), plain.data, plain.test_accuracy, return_type="probs")
+    return Setting(
+        Probabilities(plain.model).eval(),
+        plain.data,
+        Task(return_type="probs"),
+        test_accuracy=plain.test_accuracy,
+    )

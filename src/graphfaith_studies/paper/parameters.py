@@ -59,17 +59,17 @@ class Parameters(Experiment):
         assert unit.node is not None
         nodes = tuple(size.nodes(NODES[unit.dataset]))
         here = _make_setting(unit.dataset, int(unit.part), _epochs_of(unit.dataset, size), unit.model_seed, nodes)
-        fits = here.fits(METHODS, unit.node, [NEAR], size.samples(FIT_SAMPLES), SEED)
+        fits = here.fits(METHODS, unit.node, [NEAR], samples=size.samples(FIT_SAMPLES), seed=SEED)
         target = here.target(unit.node)
         models = [fits[method, NEAR].p for method in METHODS]
-        deltas = unfaithfulness_of(target, models, NEAR, size.samples(TEST_SAMPLES), SEED + 1)
+        deltas = unfaithfulness_of(target, models, NEAR, num_samples=size.samples(TEST_SAMPLES), seed=SEED + 1)
         graph = target.computation_graph
         near = near_edges(graph)
         in_house = in_any_house = np.zeros(0, dtype=np.bool_)
         if unit.dataset == "ba-shapes":
             house = house_of_edges(here.data)[graph.edge_id.numpy()[near]]
             in_house, in_any_house = house == house_of_node(unit.node), house >= 0
-        result: dict[str, Any] = {"test_accuracy": here.test_accuracy, "change": deltas[0].change, "methods": {}}
+        result: dict[str, Any] = {"test_accuracy": here.test_accuracy, "change": deltas[0].delta_zero, "methods": {}}
         if unit.dataset == "ba-shapes":
             result["auc_by_distance"] = rank_auc(in_house, closeness(graph)[near])
         for method, p, delta in zip(METHODS, models, deltas, strict=True):
@@ -120,7 +120,7 @@ def _make_setting(dataset: str, epoch: int, epochs: tuple[int, ...], seed: int, 
     """Return a checkpoint to be explained; on BA-Shapes PGExplainer is trained on all nodes together."""
     checkpoint = make_checkpoints(dataset, epochs, seed)[epoch]
     together = nodes if dataset == "ba-shapes" else None
-    return Setting(checkpoint.model, checkpoint.data, checkpoint.test_accuracy, together)
+    return Setting(checkpoint.model, checkpoint.data, together=together, test_accuracy=checkpoint.test_accuracy)
 
 
 def _make_row(dataset: str, model_seed: int, epoch: int, method: str, at_nodes: dict[int, Any], size: Size) -> Row:

@@ -57,11 +57,13 @@ class Samples(Experiment):
         """Measure Delta [fit][test] and Delta(0) [test] for each protocol, and the seconds of each fit."""
         assert unit.node is not None
         here, counts = _warm_up(unit.dataset, unit.model_seed), [size.samples(wanted) for wanted in GRID]
-        fits = [here.fit("kec", unit.node, unit.part, count, SEED) for count in counts]
+        fits = [here.fit("kec", unit.node, unit.part, samples=count, seed=SEED) for count in counts]
         target = here.target(unit.node)
         result: dict[str, Any] = {"seconds": [fit.seconds for fit in fits]}
         for step, protocol in enumerate(PROTOCOLS):
-            residuals, delta = residuals_of(target, [fit.p for fit in fits], unit.part, max(counts), SEED + step)
+            residuals, delta = residuals_of(
+                target, [fit.p for fit in fits], unit.part, num_samples=max(counts), seed=SEED + step
+            )
             result[protocol] = [_prefix_means(residual, counts) for residual in residuals]
             result[f"{protocol} zero"] = _prefix_means(delta, counts)
         return result
@@ -141,7 +143,7 @@ class Samples(Experiment):
 def _warm_up(dataset: str, model_seed: int) -> Setting:
     """Return the model after one fit, because the first fit in a process takes longer."""
     here = setting(dataset, model_seed)
-    here.fit("kec", NODES[0], NEARS[1], 8, SEED)
+    here.fit("kec", NODES[0], NEARS[1], samples=8, seed=SEED)
     return here
 
 

@@ -67,7 +67,7 @@ def _score_row(
     **more: Any,
 ) -> Row:
     """Return a row on the held-out relative unfaithfulness of p; the statement holds if it is at most ``bound``."""
-    score = unfaithfulness_of(target, [p], near, SAMPLES, SEED + 1)[0]
+    score = unfaithfulness_of(target, [p], near, num_samples=SAMPLES, seed=SEED + 1)[0]
     return _make_row(
         statement,
         setting,
@@ -165,7 +165,10 @@ def _score_linear(statement: str, text: str, target: Target) -> Rows:
     """Score the gradient and the best linear function of A in both neighbourhoods."""
     rows = []
     for near in NEARS:
-        for method, p in (("saliency", Saliency().fit(target)), ("linear", Linear(near, 3000, seed=SEED).fit(target))):
+        for method, p in (
+            ("saliency", Saliency().fit(target)),
+            ("linear", Linear(near, num_samples=3000, seed=SEED).fit(target)),
+        ):
             row = _score_row(statement, text, target, method, p, near, CLEAR)
             # Statement 1e says that F is not linear, so it holds if the value exceeds the bound.
             rows.append({**row, "holds": row["holds"] if statement == "1d" else not row["holds"]})
@@ -280,7 +283,7 @@ def output_may_change(_: Size) -> Rows:
 def normal_equations(_: Size) -> Rows:
     """Show that W* solves the normal equations, equals numpy's solution, and is better than other W on its samples."""
     target, near = small_target(SmallGCN(2, normalize=True)), NEARS[0]
-    p = KEC(near, SAMPLES, threshold=0.0, seed=SEED).fit(target)
+    p = KEC(near, num_samples=SAMPLES, threshold=0.0, seed=SEED).fit(target)
     phi, delta = _sample_phi(target, near, SEED)
     best = p.weights.flatten().numpy()
     error = float(np.mean((phi @ best - delta) ** 2))
@@ -306,7 +309,7 @@ def singular(_: Size) -> Rows:
     """Show that with constant features E[phi phi^T] is singular: many W are optimal, with different feature scores."""
     node, near = 500, NEARS[0]
     target = setting("ba-shapes").target(node)
-    p = KEC(near, SAMPLES, seed=SEED).fit(target)
+    p = KEC(near, num_samples=SAMPLES, seed=SEED).fit(target)
     phi, delta = _sample_phi(target, near, SEED)
     rank = int(np.linalg.matrix_rank(phi))
     # All columns of X are equal, so moving weight from one column to another does not change X W.
@@ -333,10 +336,10 @@ def _relative_gap(a: Tensor, b: Tensor) -> float:
 def on_other_samples(_: Size) -> Rows:
     """Show that the optimum on some samples is not the optimum on others."""
     target, near, few = small_target(SmallGCN(2, normalize=True)), "B(A,0.5)", 20
-    p, rival = (KEC(near, few, seed=seed).fit(target) for seed in (SEED, SEED + 1))
-    seen = unfaithfulness_of(target, [p], near, few, SEED)[0].value
-    there, best = unfaithfulness_of(target, [p, rival], near, few, SEED + 1)
-    unseen = unfaithfulness_of(target, [p], near, SAMPLES, SEED + 1)[0]
+    p, rival = (KEC(near, num_samples=few, seed=seed).fit(target) for seed in (SEED, SEED + 1))
+    seen = unfaithfulness_of(target, [p], near, num_samples=few, seed=SEED)[0].value
+    there, best = unfaithfulness_of(target, [p, rival], near, num_samples=few, seed=SEED + 1)
+    unseen = unfaithfulness_of(target, [p], near, num_samples=SAMPLES, seed=SEED + 1)[0]
     more = {"method": "kec", "neighborhood": near, "unfaithfulness": unseen.value, "stderr": unseen.stderr}
     ratio, rivals = unseen.value / seen, there.value / best.value
     text = f"GCN of depth 2, solved with {few} samples"
@@ -362,11 +365,25 @@ def linear_networks(_: Size) -> Rows:
     mixed = small_target(SmallGCN(2, normalize=False, bias=False))
     for near in NEARS:
         for statement, text, target, method, p, bound in (
-            ("3d", "A A X W, and N(A^k) = A^k", plain, "kec", KEC(near, 400, normalization="none"), EXACT),
-            ("3d", "the same with ReLU, all units on", on, "kec", KEC(near, 400, normalization="none"), EXACT),
-            ("3e", "the same with ReLU, some units off", mixed, "kec", KEC(near, 400, normalization="none"), CLEAR),
-            ("3e", "N(A) N(A) X W, and the paper's N(A^k)", divided, "kec", KEC(near, 400), CLEAR),
-            ("3f", "N(A) N(A) X W, and N(A)^k", divided, "anchored-kec", AnchoredKEC(near, 400), 1e-6),
+            ("3d", "A A X W, and N(A^k) = A^k", plain, "kec", KEC(near, num_samples=400, normalization="none"), EXACT),
+            (
+                "3d",
+                "the same with ReLU, all units on",
+                on,
+                "kec",
+                KEC(near, num_samples=400, normalization="none"),
+                EXACT,
+            ),
+            (
+                "3e",
+                "the same with ReLU, some units off",
+                mixed,
+                "kec",
+                KEC(near, num_samples=400, normalization="none"),
+                CLEAR,
+            ),
+            ("3e", "N(A) N(A) X W, and the paper's N(A^k)", divided, "kec", KEC(near, num_samples=400), CLEAR),
+            ("3f", "N(A) N(A) X W, and N(A)^k", divided, "anchored-kec", AnchoredKEC(near, num_samples=400), 1e-6),
         ):
             rows.append(_score_row(statement, text, target, method, p.fit(target), near, bound))
     return rows

@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any, Final, Literal
 
 import networkx as nx
@@ -24,12 +23,12 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 
-from graphfaith.compare import FITTED
+from graphfaith.explainers.methods import method_named
 from graphfaith.explanation.signed import SignedExplanation
+from graphfaith.facade import Subject
 from graphfaith.metric.unfaithfulness import general_unfaithfulness
 from graphfaith.model.task import Task
 from graphfaith.sampling.neighborhood import Neighborhood, UniformEdges, UniformFeatures
-from graphfaith.subject import Subject
 
 from .forecaster import Forecaster, plant_edges
 from .tags import EDGES, NUM_TAGS, TAGS, column
@@ -115,18 +114,22 @@ class Cause:
     @property
     def explanation(self) -> SignedExplanation:
         """The explanation that figures and pages show, with one score per tag."""
-        score = SimpleNamespace(relative=self.relative[SHOWN], relative_stderr=self.relative_stderr[SHOWN])
-        return SignedExplanation(
+        explanation = SignedExplanation(
             edge_index=plant_edges(),
             edge_mask=torch.from_numpy(self.arrows),
             node_mask=torch.from_numpy(self.tags).unsqueeze(-1),
             index=torch.tensor(self.accused),
             method=NAMES[self.method],
             neighborhood="readings and edges",
-            unfaithfulness=score,
             node_names=list(TAGS),
             num_nodes=NUM_TAGS,
         )
+        share, error = self.relative[SHOWN], self.relative_stderr[SHOWN]
+        if math.isfinite(share):
+            # A cause keeps Delta(p) in units of Delta(0), and neither the number of samples nor their seed.
+            near = explanation.neighborhood
+            record_unfaithfulness(explanation, Unfaithfulness(share, error, share, error, 1.0, 0, near, 0))
+        return explanation
 
     def rank(self, tags: Sequence[int]) -> float:
         """Return the best rank by |score|, from 1, among these tags; equal scores share the mean of their ranks."""
@@ -171,17 +174,21 @@ def explain_alarm(
     near = make_neighborhoods(x)
     results = []
     for method in methods:
-        shown = subject.explain(accused, method, near[SHOWN], samples, test_samples, seed)
+        shown = subject.explain(accused, method, near[SHOWN], samples=samples, test_samples=test_samples, seed=seed)
         scores = {SHOWN: shown.unfaithfulness}
         for name in NEIGHBORHOODS:
             if name == SHOWN:
                 continue
-            if method in FITTED:  # These methods depend on the neighbourhood, so that they are fitted again.
+            if method_named(
+                method
+            ).is_fitted:  # These methods depend on the neighbourhood, so that they are fitted again.
                 fitted = subject.explain(accused, method, near[name], samples, test_samples, seed)
                 scores[name] = fitted.unfaithfulness
             else:
                 explainer = subject.explainer(method, near[name], samples, seed)
-                scores[name] = general_unfaithfulness(explainer, shown, near[name], test_samples, seed + 1)
+                scores[name] = general_unfaithfulness(
+                    explainer, shown, near[name], num_samples=test_samples, seed=seed + 1
+                )
         results.append(_make_cause(method, accused, shown, usual, scores))
     return results
 

@@ -15,13 +15,13 @@ from torch_geometric.utils import degree, k_hop_subgraph
 
 import graphfaith as gf
 from conftest import needs_data
-from graphfaith import cli
 from graphfaith._base.stages import STAGES
-from graphfaith.compare import ALL_METHODS
+from graphfaith.cli import application
+from graphfaith.explainers.methods import method_names
 from graphfaith.model.target import Target
 from graphfaith_studies.bench import contenders
 from graphfaith_studies.bench import run as bench_run
-from graphfaith_studies.bench.case import Case, generated, spread
+from graphfaith_studies.bench.case import Case, generate_case, spread
 from graphfaith_studies.bench.curve import Curve, fit_exponent
 from graphfaith_studies.bench.growth import Sizes, measure_growth
 from graphfaith_studies.bench.lattice import lattice
@@ -34,6 +34,8 @@ from graphfaith_studies.bench.run import rows_of, run
 from graphfaith_studies.bench.straightforward import fit_straightforward_kec
 from graphfaith_studies.bench.threads import find_largest_difference
 from graphfaith_studies.bench.timing import Contender, Ratio, Timing, ratio_of, time_interleaved
+
+ALL_METHODS = method_names(in_all=True)
 
 KEYS = [
     "kec_over_captum_saliency",
@@ -83,7 +85,7 @@ def test_the_straightforward_kec_equals_the_fast_one(near, seed):
     model = GCN(5, 8, num_layers=2, out_channels=3).double().eval()
     target, near = Target(model, x, edge_index, 3), gf.parse_neighborhood(near)
     plain, (dx, da) = fit_straightforward_kec(target, near, 60, seed=seed)
-    fast = gf.KEC(near, 60, seed=seed).fit(target)
+    fast = gf.KEC(near, num_samples=60, seed=seed).fit(target)
     others = near.sample(target.computation_graph, 40, seed + 1)
     assert plain.change(others).abs().max() > 1e-3
     assert torch.allclose(plain.change(others), fast.change(others), rtol=0, atol=1e-6)
@@ -226,7 +228,7 @@ def test_figures_are_computed_from_the_right_contenders():
 
 
 def tiny(num_nodes, labels=True):
-    case = generated(num_nodes, spread(range(num_nodes), 3))
+    case = generate_case(num_nodes, spread(range(num_nodes), 3))
     return case if labels else Case(case.name, case.model, case.data, case.nodes)
 
 
@@ -432,7 +434,7 @@ def test_curves_are_measured_and_drawn(tmp_path):
 def command(monkeypatch, capsys, *arguments):
     monkeypatch.setattr(sys, "argv", ["graphfaith", "bench", *map(str, arguments)])
     with pytest.raises(SystemExit) as stop:
-        cli.main()
+        application.main()
     captured = capsys.readouterr()
     return stop.value.code, captured.out, " ".join(captured.err.split())
 

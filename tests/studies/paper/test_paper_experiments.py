@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import graphfaith as gf
 from conftest import needs_data
-from graphfaith.compare import METHODS
+from graphfaith.explainers.methods import method_names
 from graphfaith.metric.unfaithfulness import residuals_of, unfaithfulness_of
 from graphfaith_studies.paper.efficiency import NODES, TIMED, Efficiency
 from graphfaith_studies.paper.experiment import FULL, QUICK, TOY
@@ -75,11 +75,11 @@ def test_rows_on_cora_do_not_depend_on_which_unit_was_done_first(kind):
 
 def test_unfaithfulness_is_the_mean_square_of_the_residuals():
     target, near = small_target(SmallGCN(2, normalize=True)), "U(X,0.2r)xU(A,0.5)"
-    models = [gf.Saliency().fit(target), gf.KEC(near, 50).fit(target)]
-    residuals, delta = residuals_of(target, models, near, 70, seed=3)
-    for residual, score in zip(residuals, unfaithfulness_of(target, models, near, 70, seed=3), strict=True):
+    models = [gf.Saliency().fit(target), gf.KEC(near, num_samples=50).fit(target)]
+    residuals, delta = residuals_of(target, models, near, num_samples=70, seed=3)
+    for residual, score in zip(residuals, unfaithfulness_of(target, models, near, num_samples=70, seed=3), strict=True):
         assert float((residual.numpy() ** 2).sum()) / 70 == score.value
-        assert float((delta.numpy() ** 2).sum()) / 70 == score.change
+        assert float((delta.numpy() ** 2).sum()) / 70 == score.delta_zero
     assert not torch.equal(*residuals)
     sample = gf.parse_neighborhood(near).sample(target.computation_graph, 70, seed=3)
     assert torch.allclose(residuals[1], models[1].change(sample) - delta)
@@ -87,7 +87,7 @@ def test_unfaithfulness_is_the_mean_square_of_the_residuals():
 
 def test_no_models_leave_no_residuals():
     target = small_target(SmallGCN(1, normalize=True))
-    residuals, delta = residuals_of(target, [], "U(A,0.5)", 5)
+    residuals, delta = residuals_of(target, [], "U(A,0.5)", num_samples=5)
     assert residuals == []
     assert delta.shape == (5,)
 
@@ -187,9 +187,9 @@ def test_prefix_means_are_unfaithfulness_on_so_many_samples(near, protocol, seed
     for i, fitted in ((0, 10), (2, 50)):
         p = here.fit("kec", unit.node, near, fitted, 0).p
         for j, tested in ((1, 20), (4, 200)):
-            score = unfaithfulness_of(here.target(unit.node), [p], near, tested, seed)[0]
+            score = unfaithfulness_of(here.target(unit.node), [p], near, num_samples=tested, seed=seed)[0]
             assert results[unit][protocol][i][j] == pytest.approx(score.value, rel=1e-5, abs=1e-10)
-            assert results[unit][f"{protocol} zero"][j] == pytest.approx(score.change, rel=1e-6)
+            assert results[unit][f"{protocol} zero"][j] == pytest.approx(score.delta_zero, rel=1e-6)
 
 
 @needs_data
@@ -247,7 +247,7 @@ def test_the_illustrated_node_follows_the_rule():
 @needs_data
 def test_rows_of_the_illustration():
     experiment, _, rows = toy(Illustration)
-    assert [row["method"] for row in rows] == list(METHODS)
+    assert [row["method"] for row in rows] == method_names()
     text = experiment.to_markdown(rows)
     for row in rows:
         assert f"| {NAMES[row['method']]} |" in text
@@ -260,7 +260,7 @@ def test_rows_of_the_illustration():
         assert row["fit_samples"] == (20 if row["method"] in ("anchored-kec", "kec", "linear") else None)
     by = {row["method"]: row for row in rows}
     target = setting("cora").target(rows[0]["node"])
-    score = unfaithfulness_of(target, [gf.Saliency().fit(target)], "B(A,0.5)", 50, 1)[0]
+    score = unfaithfulness_of(target, [gf.Saliency().fit(target)], "B(A,0.5)", num_samples=50, seed=1)[0]
     assert by["saliency"]["unfaithfulness"] == pytest.approx(score.value, rel=1e-6)
     # The strongest edge of saliency is an edge of the graph, and its score in the row is its derivative.
     source, sink, score = by["saliency"]["top_edges"][0]
@@ -363,8 +363,10 @@ def test_the_bound_is_that_of_the_library():
     target = small_target(model, node=2)
     p = gf.SubgraphModel(target, explanation.difference_model.node_mask, explanation.difference_model.edge_mask)
     delta, bound = _delta_and_bound(target, p, "U(A,0.5)")
-    assert bound == pytest.approx(gf.subgraph_lower_bound(explainer, explanation, "U(A,0.5)", 500, 1))
-    assert delta == pytest.approx(gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", 500, 1).value)
+    assert bound == pytest.approx(gf.subgraph_lower_bound(explainer, explanation, "U(A,0.5)", num_samples=500, seed=1))
+    assert delta == pytest.approx(
+        gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", num_samples=500, seed=1).value
+    )
     assert delta > bound > 0
 
 

@@ -274,11 +274,11 @@ def test_a_kill_loses_only_the_units_in_progress(tmp_path, marks, workers):
 
 UNEVEN = """
 from paper_toys import Uneven
-from graphfaith import cli
+from graphfaith.cli import application
 from graphfaith_studies.paper import command
 command.EXPERIMENTS["propositions"] = Uneven()
 if __name__ == "__main__":
-    cli.main()
+    application.main()
 """
 
 

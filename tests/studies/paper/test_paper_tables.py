@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from conftest import needs_data
 from graphfaith._base.errors import DataError, GraphfaithError
-from graphfaith.cli import app
+from graphfaith.cli.application import app
 from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith_studies.paper.conclusions import CLAIMS, Claim, format_conclusions, judge
 from graphfaith_studies.paper.experiment import FULL, QUICK, TOY, Unit
@@ -115,8 +115,8 @@ def test_a_cell_is_the_score_of_its_method(tmp_path):
     for method in ("kec", "saliency", "gnnexplainer"):
         p = here.fit(method, 400, "B(A,0.5)", TOY.samples(200), 0).p
         for seed, protocol in enumerate(PROTOCOLS):
-            score = unfaithfulness_of(here.target(400), [p], "B(A,0.5)", TOY.samples(500), seed)[0]
-            assert cells["B(A,0.5)", method]["by_protocol"][protocol] == pytest.approx([score.value, score.change])
+            score = unfaithfulness_of(here.target(400), [p], "B(A,0.5)", num_samples=TOY.samples(500), seed=seed)[0]
+            assert cells["B(A,0.5)", method]["by_protocol"][protocol] == pytest.approx([score.value, score.delta_zero])
 
 
 def test_hard_masks_are_soft_ones_rounded():

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from browsing import serious, watched
 from graphfaith._base.errors import DataError, InputError, OutputError
-from graphfaith.cli import app
+from graphfaith.cli.application import app
 from graphfaith_studies.swat import Schedule, load, simulate, write_csv
 from graphfaith_studies.swat.attacks import ATTACKS
 from graphfaith_studies.swat.causes import METHODS, NEIGHBORHOODS, Cause
