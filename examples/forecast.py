@@ -67,7 +67,7 @@ def main():
         cause_scores = torch.cat(masks)
         signs = (cause_scores.sign() == truth.sign())[sizeable].double().mean()
         correlation = torch.corrcoef(torch.stack([cause_scores, truth]))[0, 1]
-        value, change = torch.tensor([(s.value, s.change) for s in scores], dtype=torch.float64).T
+        value, change = torch.tensor([(s.value, s.delta_zero) for s in scores], dtype=torch.float64).T
         ratio = value.mean() / change.mean()
         error = (value - ratio * change).std() / change.mean() / count**0.5
         row = [name, f"{100 * signs:.0f} %", f"{correlation:.2f}", f"{100 * sum(off) / count:.0f} %"]

@@ -68,7 +68,7 @@ def main():
             in_graph = graph_of_edge == graph
             auc.append(roc_auc_score(batch.motif_edge[in_graph], explanation.edge_mask[in_graph].abs()))
             scores.append(gf.general_unfaithfulness(explainer, explanation, NEAR, num_samples=500, seed=1))
-        value, change = torch.tensor([(s.value, s.change) for s in scores], dtype=torch.float64).T
+        value, change = torch.tensor([(s.value, s.delta_zero) for s in scores], dtype=torch.float64).T
         ratio = value.mean() / change.mean()
         error = (value - ratio * change).std() / change.mean() / len(scores) ** 0.5
         print(f"| {name} | {format_mean(auc)} | {ratio:.2g} ± {error:.1g} | {seconds:.2f} |", flush=True)

@@ -11,6 +11,7 @@ from torch_geometric.explain import Explainer
 from torch_geometric.utils import degree
 
 import graphfaith as gf
+from graphfaith.metric import unfaithfulness_of
 from graphfaith_studies.showcase import trained_link_predictor
 
 NEAR = ("U(A,0.5)", "B(A,0.5)")
@@ -29,7 +30,7 @@ METHODS = {
 
 def format_relative(scores):
     """Return mean Delta(p) / mean Delta(0) and its standard error over links as text."""
-    value, change = torch.tensor([(s.value, s.change) for s in scores], dtype=torch.float64).T
+    value, change = torch.tensor([(s.value, s.delta_zero) for s in scores], dtype=torch.float64).T
     ratio = value.mean() / change.mean()
     return f"{ratio:.2g} ± {(value - ratio * change).std() / change.mean() / len(scores) ** 0.5:.2g}"
 
@@ -68,7 +69,7 @@ def main():
         for link, *explanations in zip(links.tolist(), *explained.values(), strict=True):
             target = gf.Target(model, test.x, test.edge_index, link, mode=CONFIG["mode"], level="edge", **pairs)
             scores.append(
-                gf.unfaithfulness_of(target, [e.difference_model for e in explanations], near, num_samples=500, seed=1)
+                unfaithfulness_of(target, [e.difference_model for e in explanations], near, num_samples=500, seed=1)
             )
         for name, column in zip(explained, zip(*scores, strict=True), strict=True):
             cells[name].append(format_relative(column))

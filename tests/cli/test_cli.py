@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
 from conftest import needs_data
 from graphfaith.cli import application, source
@@ -33,8 +34,8 @@ def cache(tmp_path_factory):
 def run(monkeypatch, capsys, *arguments):
     """Run the command in this process; returns exit code, output and errors."""
     monkeypatch.setattr(sys, "argv", ["graphfaith", *map(str, arguments)])
-    monkeypatch.setattr(cli, "out", cli.Console(width=120))
-    monkeypatch.setattr(source, "err", cli.Console(stderr=True, width=120))
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(source, "err", Console(stderr=True, width=120))
     code = 0
     try:
         application.main()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from graphfaith.data.ba_shapes import HOUSE_LABELS, NUM_BASE
-from graphfaith.explainers.subgraph import RankedSubgraphModel
+from graphfaith.explainers.pgexplainer import RankedSubgraphModel
 from graphfaith.graph.computation_graph import ComputationGraph
 from graphfaith.surrogate.difference import DifferenceModel, SubgraphModel
 

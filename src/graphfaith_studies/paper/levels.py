@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from graphfaith.model.task import Task
+
 from .experiment import Experiment, Row, Size, Unit
 from .faithfulness import score_methods, to_rows, to_scored
 from .markdown import format_number, format_published, format_table, format_with_error

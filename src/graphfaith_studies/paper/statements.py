@@ -364,14 +364,15 @@ def linear_networks(_: Size) -> Rows:
     on = small_target(SmallGCN(2, normalize=False, positive=True, bias=False), positive=True)
     mixed = small_target(SmallGCN(2, normalize=False, bias=False))
     for near in NEARS:
+        unnormalised = KEC(near, num_samples=400, normalization="none")
         for statement, text, target, method, p, bound in (
-            ("3d", "A A X W, and N(A^k) = A^k", plain, "kec", KEC(near, num_samples=400, normalization="none"), EXACT),
+            ("3d", "A A X W, and N(A^k) = A^k", plain, "kec", unnormalised, EXACT),
             (
                 "3d",
                 "the same with ReLU, all units on",
                 on,
                 "kec",
-                KEC(near, num_samples=400, normalization="none"),
+                unnormalised,
                 EXACT,
             ),
             (
@@ -379,7 +380,7 @@ def linear_networks(_: Size) -> Rows:
                 "the same with ReLU, some units off",
                 mixed,
                 "kec",
-                KEC(near, num_samples=400, normalization="none"),
+                unnormalised,
                 CLEAR,
             ),
             ("3e", "N(A) N(A) X W, and the paper's N(A^k)", divided, "kec", KEC(near, num_samples=400), CLEAR),

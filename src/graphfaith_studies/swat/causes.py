@@ -24,11 +24,13 @@ from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 
 from graphfaith.explainers.methods import method_named
+from graphfaith.explanation.faithfulness import record_unfaithfulness
 from graphfaith.explanation.signed import SignedExplanation
 from graphfaith.facade import Subject
 from graphfaith.metric.unfaithfulness import general_unfaithfulness
 from graphfaith.model.task import Task
 from graphfaith.sampling.neighborhood import Neighborhood, UniformEdges, UniformFeatures
+from graphfaith.surrogate.estimate import Unfaithfulness
 
 from .forecaster import Forecaster, plant_edges
 from .tags import EDGES, NUM_TAGS, TAGS, column
@@ -179,13 +181,13 @@ def explain_alarm(
         for name in NEIGHBORHOODS:
             if name == SHOWN:
                 continue
-            if method_named(
-                method
-            ).is_fitted:  # These methods depend on the neighbourhood, so that they are fitted again.
-                fitted = subject.explain(accused, method, near[name], samples, test_samples, seed)
+            if method_named(method).is_fitted:  # These methods are fitted to each neighbourhood.
+                fitted = subject.explain(
+                    accused, method, near[name], samples=samples, test_samples=test_samples, seed=seed
+                )
                 scores[name] = fitted.unfaithfulness
             else:
-                explainer = subject.explainer(method, near[name], samples, seed)
+                explainer = subject.explainer(method, near[name], samples=samples, seed=seed)
                 scores[name] = general_unfaithfulness(
                     explainer, shown, near[name], num_samples=test_samples, seed=seed + 1
                 )

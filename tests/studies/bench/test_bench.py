@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from graphfaith.explainers.methods import method_names
 from graphfaith.model.target import Target
 from graphfaith_studies.bench import contenders
 from graphfaith_studies.bench import run as bench_run
-from graphfaith_studies.bench.case import Case, generate_case, spread
+from graphfaith_studies.bench.case import generate_case, spread
 from graphfaith_studies.bench.curve import Curve, fit_exponent
 from graphfaith_studies.bench.growth import Sizes, measure_growth
 from graphfaith_studies.bench.lattice import lattice
@@ -229,7 +230,7 @@ def test_figures_are_computed_from_the_right_contenders():
 
 def tiny(num_nodes, labels=True):
     case = generate_case(num_nodes, spread(range(num_nodes), 3))
-    return case if labels else Case(case.name, case.model, case.data, case.nodes)
+    return case if labels else replace(case, labels=None)
 
 
 @pytest.fixture(scope="module")
