@@ -119,7 +119,7 @@ def test_an_explanation_spends_time_in_every_stage(text, method):
     case = make_case(dtype=torch.float32)
     explainer = Explainer(
         case.model,
-        algorithm=method(text, 20),
+        algorithm=method(text, num_samples=20),
         explanation_type="model",
         node_mask_type="attributes",
         edge_mask_type="object",

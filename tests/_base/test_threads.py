@@ -135,7 +135,7 @@ def explainer(algorithm):
 
 def run():
     features, results, counts = x.clone(), {}, []
-    for name, algorithm in {"kec": gf.KEC("U(A,0.5)", 100), "features": gf.KEC("U(X,0.2r)", 20),
+    for name, algorithm in {"kec": gf.KEC("U(A,0.5)", num_samples=100), "features": gf.KEC("U(X,0.2r)", num_samples=20),
                             "linear": gf.Linear("B(A,0.5)", 100), "saliency": gf.Saliency()}.items():
         asked = explainer(algorithm)
         for way in ([False, True] if name == "kec" else [False]):
@@ -165,7 +165,7 @@ class Fails(GCN):
         return super().forward(x, edge_index, edge_weight=edge_weight)
 
 odd = Fails(D, 16, 2, 7).eval()
-asked = Explainer(odd, gf.KEC("U(A,0.5)", 20), "phenomenon", config, "attributes", "object")
+asked = Explainer(odd, gf.KEC("U(A,0.5)", num_samples=20), "phenomenon", config, "attributes", "object")
 asked(x, edges, target=labels, index=3)
 odd.fails = True
 try:

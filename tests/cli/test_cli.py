@@ -13,9 +13,9 @@ from rich.console import Console
 
 from conftest import needs_data
 from graphfaith.cli import application, source
-from graphfaith.cli.arguments import EDGE_NEIGHBORHOODS
 from graphfaith.explainers.methods import method_names
 from graphfaith.explanation import archive
+from graphfaith.facade.subject import EDGE_NEIGHBORHOODS
 
 ALL_METHODS = method_names(in_all=True)
 

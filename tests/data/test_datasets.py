@@ -25,11 +25,12 @@ from typer.testing import CliRunner
 
 from graphfaith._base.errors import DataError, InputError
 from graphfaith.cli import application, source
-from graphfaith.cli.arguments import EDGE_NEIGHBORHOODS, neighborhoods_of, parse_nodes
+from graphfaith.cli.arguments import neighborhoods_of, parse_nodes
 from graphfaith.cli.score import PAPER_NODES
 from graphfaith.data import DATASETS, MOTIF_DATASETS, ba_shapes, load_dataset, planetoid, tree_cycles, tree_grid
 from graphfaith.data.models import BAShapesGCN, Trained
 from graphfaith.data.planetoid import FOLDERS, SHA256, SOURCE
+from graphfaith.facade.subject import EDGE_NEIGHBORHOODS
 
 DATA = os.environ.get("GRAPHFAITH_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="needs the Cora and CiteSeer files; set GRAPHFAITH_DATA")

@@ -11,11 +11,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_explainers import explain, explainer_of
 from torch_geometric.nn import GAT, GCN, GIN, GraphConv, GraphSAGE, global_mean_pool
 
 import graphfaith as gf
 from conftest import needs_data
+from explaining import explain, explainer_of
 from graphfaith._base import memory
 from graphfaith.data.models import trained
 from graphfaith.explainers import anchored_kec

@@ -8,11 +8,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from test_explainers import CONFIG, explain, explainer_of
 from torch_geometric.nn import GAT, GCN, GIN
 
 import graphfaith as gf
 from conftest import needs_data
+from explaining import CONFIG, explain, explainer_of
 from graphfaith.data.models import trained
 from graphfaith.explainers.methods import expand_methods, method_names
 from graphfaith.explainers.subgraphx import Game, Search

@@ -20,11 +20,11 @@ import safetensors.torch
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_explainers import METHODS, explain, explainer_of
 from torch_geometric.explain import Explanation, HeteroExplanation
 from torch_geometric.explain.config import ModelConfig
 
 import graphfaith as gf
+from explaining import METHODS, explain, explainer_of
 from graphfaith.explanation import archive
 from graphfaith.explanation.archive import FORMAT, load, save
 from graphfaith.explanation.signed import SignedExplanation

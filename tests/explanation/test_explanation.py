@@ -13,12 +13,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_explainers import METHODS, SIGNED, explain, explainer_of
 from torch_geometric.explain import Explanation
 from torch_geometric.explain import GNNExplainer as PyGGNNExplainer
 from torch_geometric.explain.config import ModelConfig
 
 import graphfaith as gf
+from explaining import METHODS, SIGNED, explain, explainer_of
 from graphfaith.explanation.scores import node_scores
 from graphfaith.explanation.signed import (
     NamedEdge,

@@ -8,11 +8,11 @@ import pickle
 
 import pytest
 import torch
-from test_explainers import METHODS, explain
 from torch_geometric.explain import Explanation
 from torch_geometric.explain import GNNExplainer as PyGGNNExplainer
 
 import graphfaith as gf
+from explaining import METHODS, explain
 from graphfaith.explanation.digest import digest_of
 from graphfaith.explanation.faithfulness import Faithfulness, faithfulness_of, own_estimate, record_unfaithfulness
 from graphfaith.surrogate.estimate import estimate_unfaithfulness

@@ -20,7 +20,8 @@ from torch_geometric.nn import (
     SGConv,
 )
 
-from graphfaith import ComputationGraph, InputError, ModelError, Target
+from graphfaith import InputError, ModelError, Target
+from graphfaith.graph import ComputationGraph
 from graphfaith.graph.graph import Graph
 from graphfaith.model.layers import degrees_read, message_passing_layers
 

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from test_explainers import METHODS, SIGNED, captum_speaks, explain, explainer_of
 from torch_geometric.explain import CaptumExplainer, DummyExplainer
 from torch_geometric.explain import GNNExplainer as PyGGNNExplainer
 
 import graphfaith as gf
+from explaining import METHODS, SIGNED, captum_speaks, explain, explainer_of
 from graphfaith.explanation.masks import target_of
 from graphfaith.metric.unfaithfulness import change_of, difference_model_of
 from graphfaith.surrogate import SubgraphModel

@@ -10,8 +10,7 @@ from torch import nn
 from torch_geometric.nn import GCNConv
 
 from graphfaith._base.errors import ReachWarning
-from graphfaith.model import batching
-from graphfaith.model.batching import batching_of
+from graphfaith.model import batching, record
 from graphfaith.model.target import Target
 from graphfaith.sampling.neighborhood import parse_neighborhood
 from reference import TwoLayerGCN, make_case
@@ -176,7 +175,7 @@ def assert_right(target, text="U(X,0.3r)xB(A,0.5)", count=6, tolerance=1e-11):
 @pytest.mark.parametrize("kind", WAYS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_way_of_a_model(kind, dtype):
-    assert batching_of(target_of(made(kind, dtype), dtype=dtype).call) == WAYS[kind]
+    assert target_of(made(kind, dtype), dtype=dtype).batching == WAYS[kind]
 
 
 @pytest.mark.parametrize("kind", WAYS, ids=lambda kind: kind.__name__)
@@ -200,12 +199,12 @@ def test_the_number_of_samples_means_nothing(kind, count):
 def test_the_way_does_not_depend_on_what_was_explained_first(kind):
     ways = set()
     for node in (0, 4, 7, torch.tensor([1, 5]), torch.arange(9)):
-        ways.add(batching_of(target_of(made(kind), node).call))
+        ways.add(target_of(made(kind), node).batching)
     isolated = make_case(seed=1, nodes=9, edges=25, isolated=True)
-    ways.add(batching_of(Target(made(kind), isolated.x, isolated.edge_index, isolated.node, 1).call))
+    ways.add(Target(made(kind), isolated.x, isolated.edge_index, isolated.node, 1).batching)
     one = torch.ones(1, FEATURES, dtype=torch.float64)
     none = torch.empty(2, 0, dtype=torch.int64)
-    ways.add(batching_of(Target(made(kind), one, none, 0, 1).call))
+    ways.add(Target(made(kind), one, none, 0, 1).batching)
     assert ways == {WAYS[kind]}
 
 
@@ -220,8 +219,8 @@ def test_what_was_explained_first_does_not_spoil_the_next(first):
 
 def test_a_model_is_tried_once(monkeypatch):
     tried = []
-    usual = batching._tried
-    monkeypatch.setattr(batching, "_tried", lambda call: tried.append(1) or usual(call))
+    usual = batching._try_ways
+    monkeypatch.setattr(batching, "_try_ways", lambda *given: tried.append(1) or usual(*given))
     model = made(Plain)
     for node in (0, 3, 5):
         assert_right(target_of(model, node))
@@ -240,15 +239,15 @@ def test_a_module_that_was_replaced_is_noticed():
     assert_right(target_of(model))
     usual, model.inner = model.inner, nn.Sequential(MinusMean(), nn.ReLU())
     target = target_of(model)
-    assert batching_of(target.call) == "vmap"
+    assert target.batching == "vmap"
     assert_right(target)
     model.inner = usual
-    assert batching_of(target_of(model).call) == "trimmed"
+    assert target_of(model).batching == "trimmed"
     model.inner[2] = MinusMean()
-    assert batching_of(target_of(model).call) == "vmap"
+    assert target_of(model).batching == "vmap"
     model.inner = nn.Identity()
     model.first = GCNConv(FEATURES, HIDDEN).double()
-    assert batching_of(target_of(model).call) == "trimmed"
+    assert target_of(model).batching == "trimmed"
     assert_right(target_of(model))
 
 
@@ -257,9 +256,9 @@ def test_a_module_that_was_replaced_is_noticed_by_a_target_that_was_there():
     target = target_of(model)
     assert_right(target)
     usual, model.inner = model.inner, nn.Sequential(MinusMean(), nn.ReLU())
-    assert batching_of(target.call) == "vmap"
+    assert target.batching == "vmap"
     model.inner = usual
-    assert batching_of(target.call) == "trimmed"
+    assert target.batching == "trimmed"
 
 
 def test_more_hops_than_layers_are_not_trimmed():
@@ -268,9 +267,9 @@ def test_more_hops_than_layers_are_not_trimmed():
     case = make_case(seed=1, nodes=9, edges=25)
     with pytest.warns(ReachWarning):
         target = Target(model, case.x, case.edge_index, 0, 1, num_hops=3, **case.kwargs)
-    assert batching_of(target.call) == "whole"
+    assert target.batching == "whole"
     assert_right(target)
-    assert batching_of(target_of(model).call) == "trimmed"
+    assert target_of(model).batching == "trimmed"
 
 
 def test_a_model_that_fails_on_another_graph_is_left_to_vmap():
@@ -284,10 +283,9 @@ def test_a_model_that_fails_on_another_graph_is_left_to_vmap():
 
     model = made(Sized)
     target = target_of(model)
-    assert batching_of(target.call) == "trimmed"
-    batching._KNOWN.pop(model)
+    assert target.batching == "trimmed"
     model.sizes = {target.computation_graph.num_nodes}
-    assert batching_of(target.call) == "vmap"
+    assert target.batching == "vmap"
     assert_right(target)
     assert all("forward" not in vars(layer) for layer in model.modules())
 
@@ -300,7 +298,7 @@ def test_a_tensor_of_any_size_is_left_to_vmap():
     case = make_case(seed=1, nodes=9, edges=25)
     scales = torch.linspace(0.5, 2, FEATURES, dtype=torch.float64)
     target = Target(made(Scaled), case.x, case.edge_index, 0, 1, **case.kwargs, scales=scales)
-    assert batching_of(target.call) == "vmap"
+    assert target.batching == "vmap"
     assert_right(target)
 
 
@@ -311,7 +309,7 @@ def test_layers_that_are_no_products_are_left_to_vmap():
             self.first = GCNConv(FEATURES, HIDDEN, normalize=False)
 
     target = target_of(made(Unnormalized), loops=False)
-    assert batching_of(target.call) == "vmap"
+    assert target.batching == "vmap"
     assert_right(target)
 
 
@@ -333,8 +331,7 @@ def test_no_trace_is_left_on_a_model(kind, training):
     before = snapshot(model)
     generator = torch.random.get_rng_state()
     target = target_of(model)
-    batching._KNOWN.pop(model, None)
-    batching_of(target.call)
+    assert target.batching == WAYS[kind]
     drawn = parse_neighborhood("U(X,0.3r)xB(A,0.5)").sample(target.computation_graph, 4)
     target.evaluate(drawn.x, drawn.weight)
     assert torch.equal(torch.random.get_rng_state(), generator)
@@ -352,12 +349,11 @@ def test_no_trace_is_left_on_a_model(kind, training):
 def test_a_model_that_is_gone_is_forgotten():
     model = made(Plain)
     target = target_of(model)
-    batching_of(target.call)
-    before = len(batching._KNOWN)
-    assert model in batching._KNOWN
+    before = len(record._ENTRIES)
+    assert model in record._ENTRIES
     del target, model
     gc.collect()
-    assert len(batching._KNOWN) < before
+    assert len(record._ENTRIES) < before
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3, 4])
@@ -366,5 +362,5 @@ def test_any_number_of_layers_is_trimmed(layers):
     model = TwoLayerGCN(FEATURES, layers=layers).double()
     for node in (0, 3, torch.tensor([1, 8])):
         target = target_of(model, node)
-        assert batching_of(target.call) == "trimmed"
+        assert target.batching == "trimmed"
         assert_right(target)

@@ -1,8 +1,9 @@
 import pytest
 import torch
-from torch_geometric.nn import GCN, GCNConv
+from torch_geometric.nn import GCNConv
 
-from graphfaith.model.layers import evaluating, message_passing_layers, modules_of, state_of, widest_layer
+from graphfaith.model.layers import message_passing_layers, widest_layer
+from graphfaith.model.record import evaluating
 
 
 class Shared(torch.nn.Module):
@@ -30,13 +31,6 @@ class OwnModes(torch.nn.Module):
         return super().train(mode)
 
 
-@pytest.mark.parametrize("model", [Shared(), GCN(2, 4, num_layers=3), torch.nn.ReLU()], ids=lambda m: type(m).__name__)
-def test_modules_and_state_are_torchs(model):
-    assert modules_of(model) == list(model.modules())
-    wanted = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
-    assert {id(tensor) for tensor in state_of(model)} == wanted
-
-
 def test_a_layer_that_is_replaced_or_added_is_seen():
     model = Shared()
     before = message_passing_layers(model)
@@ -45,7 +39,6 @@ def test_a_layer_that_is_replaced_or_added_is_seen():
     model.more = GCNConv(3, 50)
     assert message_passing_layers(model) == [model.conv, model.more]
     assert widest_layer(model) == 50
-    assert any(tensor is model.more.bias for tensor in state_of(model))
 
 
 @pytest.mark.parametrize("training", [True, False])

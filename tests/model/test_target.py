@@ -9,7 +9,6 @@ from torch_geometric.nn import APPNP, GAT, GCN, GIN, GCNConv, GraphSAGE, Message
 from torch_geometric.utils import add_remaining_self_loops
 
 from graphfaith import BernoulliEdges, InputError, ModelError, Target, UniformEdges, UniformFeatures, UnsupportedError
-from graphfaith.model.target import _ONE_BY_ONE
 
 NODES, FEATURES, CLASSES = 14, 5, 3
 FAMILIES = {"GCN": GCN, "GAT": GAT, "GIN": GIN, "SAGE": GraphSAGE}
@@ -96,7 +95,7 @@ def test_batch_equals_loop(name, what, dtype, tolerance):
     assert not found.requires_grad
     assert found.std() > 1e-3
     torch.testing.assert_close(found, loop_over(target, xs, weights), rtol=tolerance, atol=tolerance)
-    assert target.model not in _ONE_BY_ONE
+    assert not target.record.one_by_one
 
 
 @pytest.mark.parametrize("what", PERTURBED)
@@ -212,7 +211,7 @@ def test_a_model_that_cannot_be_batched(make, what):
     target = Target(make(), x, edge_index, 2, label=1)
     xs, weights = samples(target, what)
     found = target.evaluate(xs, weights)
-    assert target.model in _ONE_BY_ONE
+    assert target.record.one_by_one
     torch.testing.assert_close(found, loop_over(target, xs, weights), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(target.evaluate(xs, weights), found, rtol=0, atol=0)
     assert all(not layer.explain for layer in target.model.modules() if isinstance(layer, MessagePassing))

@@ -10,7 +10,6 @@ from graphfaith.sampling.draw import (
     check_seed,
     joined_keys,
     keys,
-    remembered_keys,
     symmetric,
     symmetric32,
     uniform,
@@ -458,43 +457,3 @@ def test_joined_keys(edges, loops):
     some, others = np.arange(edges) * 7, np.arange(loops) + 2**40
     expected = [*keys(3, "edge", some).tolist(), *keys(3, "loop", others).tolist()]
     assert joined_keys(3, edge=some, loop=others).tolist() == expected
-
-
-@pytest.mark.parametrize("limit", [2, 100])
-def test_remembered_keys(monkeypatch, limit):
-    monkeypatch.setattr(draw, "_CACHED", limit)
-    asked = [(0, "sample", np.arange(9)), (1, "sample", np.arange(9)), (0, "column", np.arange(9))]
-    asked += [(0, "sample", np.arange(1, 10)), (0, "sample", np.arange(8)), (0, "sample", np.arange(9, dtype=np.int32))]
-    for _ in range(2):
-        for seed, stream, counters in asked:
-            assert np.array_equal(remembered_keys(seed, stream, counters), keys(seed, stream, counters))
-
-
-def test_what_is_remembered_cannot_be_written_to():
-    cached = remembered_keys(0, "sample", np.arange(9))
-    assert remembered_keys(0, "sample", np.arange(9)) is cached
-    with pytest.raises(ValueError, match="read-only"):
-        cached += np.uint64(1)
-    alone = keys(0, "base-a")
-    alone += np.uint64(1)
-    assert keys(0, "base-a") != alone
-
-
-def test_remembered_keys_check_the_seed():
-    remembered_keys(1, "sample", np.arange(9))
-    with pytest.raises(InputError, match="seed"):
-        remembered_keys(True, "sample", np.arange(9))
-
-
-@pytest.mark.parametrize("scale", [0.5, 0.1, 1 / 3, 7.0, 1.7e308, 2.3e-308, 1e-310, 5e-324])
-def test_symmetric_to_the_last_digit(scale):
-    rows, columns = sample_keys(40), edge_keys(50)
-    assert symmetric(rows, columns, scale).tolist() == ((2 * uniform(rows, columns) - 1) * scale).tolist()
-
-
-@pytest.mark.parametrize("drawn", [0, 1, 2, 255, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1])
-def test_below_at_every_bound(monkeypatch, drawn):
-    monkeypatch.setattr(draw, "bits", lambda rows, columns, by_column: np.array([[drawn]], dtype=np.uint32))
-    exact = (drawn + 0.5) / 2**32
-    for share in (exact, np.nextafter(exact, 0), np.nextafter(exact, 1), 5e-324, 2.0**-33, 0.5, 1 - 2.0**-53, 1.0):
-        assert below(None, None, float(share)).tolist() == [[exact < share]]

@@ -10,7 +10,6 @@ from scipy import stats
 
 from graphfaith import (
     BernoulliEdges,
-    ComputationGraph,
     InputError,
     Neighborhood,
     UniformEdges,
@@ -18,6 +17,7 @@ from graphfaith import (
     parse_neighborhood,
 )
 from graphfaith._base import memory
+from graphfaith.graph import ComputationGraph
 from graphfaith.graph.graph import Graph
 
 NODES, FEATURES = 12, 4

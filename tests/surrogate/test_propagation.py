@@ -7,10 +7,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_walks import HOPS, KINDS, e_of, part_of, several, some_values
 
 from graphfaith.surrogate.propagation import Propagation
 from reference import cases, make_case
+from walking import HOPS, KINDS, e_of, part_of, several, some_values
 
 
 def dense(part, values, kind):

@@ -22,7 +22,7 @@ from .call import Call, Edges, check_edges
 from .layers import checked_layers, counted_hops, widest_layer
 from .placement import Placement, is_close
 from .readout import Readout
-from .record import Record, Route, evaluating
+from .record import Batching, Record, Route, evaluating
 from .task import Index, Task
 from .whole import Whole
 
@@ -183,9 +183,8 @@ class Target:
         Messages are as wide as the widest layer. In a product with a matrix an entry is a single number, and the
         units of a layer count for the nodes instead.
         """
-        with torch.no_grad(), self._evaluating():
-            if find_batching(self.call, self._record) == "vmap":
-                return self.width()
+        if self.batching == "vmap":
+            return self.width()
         part = self.computation_graph
         return min(self.width(), 3 + 2 * self.width() * part.num_nodes // part.num_edges)
 
@@ -195,6 +194,12 @@ class Target:
         own = 8 * (8 * self.graph.num_edges + 4 * self.graph.num_nodes + 10 * part.num_edges + 3 * part.x.numel())
         where = f"{what} for {self.name} ({part.num_nodes} nodes and {part.num_edges} entries of A in reach)"
         return room_for_chunks(self.max_memory, own + fixed, per_sample, where)
+
+    @property
+    def batching(self) -> Batching:
+        """How the model is called on many graphs at once; see :func:`~graphfaith.model.batching.find_batching`."""
+        with torch.no_grad(), self._evaluating():
+            return find_batching(self.call, self._record)
 
     # F --------------------------------------------------------------------------------------------------------
 
