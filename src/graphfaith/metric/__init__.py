@@ -1,1 +1,1 @@
-"""Figures of merit: how far an explanation follows the model, with an error bar."""
+"""The metric: how far an explanation follows the model, with an error bar."""
