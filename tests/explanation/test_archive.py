@@ -27,6 +27,7 @@ import graphfaith as gf
 from explaining import METHODS, explain, explainer_of
 from graphfaith.explanation import archive
 from graphfaith.explanation.archive import FORMAT, load, save
+from graphfaith.explanation.faithfulness import faithfulness_of
 from graphfaith.explanation.signed import SignedExplanation
 from graphfaith.surrogate import AnchoredModel, KHopModel, SubgraphModel
 from reference import make_case
@@ -95,10 +96,11 @@ def test_every_method_scores_the_same_after_loading(name, node, dtype, tmp_path)
     call, explanation = explain(case, METHODS[name](near), node=node)
     before = gf.general_unfaithfulness(call, explanation, near, num_samples=30, seed=9)
     assert before.value > 0
-    explanation.unfaithfulness = before
+    assert same(before, explanation.unfaithfulness)
     loaded = again(explanation, tmp_path)
     assert type(loaded) is SignedExplanation
     assert same(before, loaded.unfaithfulness)
+    assert faithfulness_of(loaded) == faithfulness_of(explanation) is not None
     assert same(before, gf.general_unfaithfulness(call, loaded, near, num_samples=30, seed=9))
     kept = explanation.to_dict()
     if isinstance(explanation.difference_model, SubgraphModel):
@@ -118,6 +120,17 @@ def test_edited_scores_are_scored_as_they_stand_after_loading(name, tmp_path):
     before = gf.general_unfaithfulness(call, edited, NEAR, num_samples=30)
     assert before != fresh
     assert same(before, gf.general_unfaithfulness(call, again(edited, tmp_path), NEAR, num_samples=30))
+
+
+@pytest.mark.parametrize("name", ["kec", "gnnexplainer-soft"])
+def test_a_file_whose_scores_were_changed_shows_no_number(name, tmp_path):
+    call, explanation = explain(make_case(seed=35), METHODS[name](NEAR))
+    gf.general_unfaithfulness(call, explanation, NEAR, num_samples=30)
+    file = tmp_path / "a.safetensors"
+    save(explanation, file)
+    assert faithfulness_of(load(file)) is not None
+    place = int(explanation.edge_mask.abs().argmax())
+    assert faithfulness_of(load(rewrite(file, change("edge_mask", set_at(place, -7.0))))) is None
 
 
 def test_a_matrix_stored_by_columns_stays_so(tmp_path):
@@ -359,7 +372,7 @@ def test_where_it_cannot_be_saved(tmp_path, kec):
 
 def test_a_header_that_nobody_could_read_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr(archive, "_HEADER", 1000)
-    with pytest.raises(gf.InputError, match="over 1,000 bytes"):
+    with pytest.raises(gf.InputError, match="more than 1,000 bytes"):
         save(SignedExplanation(names=["a name"] * 200), tmp_path / "a.safetensors")
     assert os.listdir(tmp_path) == []
 
@@ -379,7 +392,16 @@ def rewrite(file, edit):
 
 @pytest.mark.parametrize(
     ("version", "cure"),
-    [(2, "upgrade"), (10**30, "upgrade"), (0, "save it again"), (-1, ""), ("1", ""), (None, ""), (1.0, ""), (True, "")],
+    [
+        (2, "upgrade"),
+        (10**30, "upgrade"),
+        (0, "save the explanation again"),
+        (-1, ""),
+        ("1", ""),
+        (None, ""),
+        (1.0, ""),
+        (True, ""),
+    ],
 )
 def test_another_format_is_refused_in_one_clear_line(file, version, cure):
     def edit(document, _):
@@ -535,6 +557,9 @@ HOSTILE = {
     "config that is a text": set_in("explanation", "_model_config", "raw"),
     "arguments that are a text": set_in("explanation", "_model_args", "raw"),
     "bad unfaithfulness": set_in("explanation", "score", {"type": "Unfaithfulness", "items": {"value": "low"}}),
+    "unfaithfulness that is a text": set_in("explanation", "unfaithfulness", "0 % unexplained"),
+    "estimate that is a text": set_in("explanation", "estimate", "0 % unexplained"),
+    "digest that is a number": set_in("explanation", "scored_digest", 7),
     "graph as p": set_in("explanation", "difference_model", "type", "ComputationGraph"),
     "p of another kind": set_in("explanation", "difference_model", "type", "LinearModel"),
     "p without a graph": set_in(*P, "graph", None),

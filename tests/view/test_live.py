@@ -258,7 +258,7 @@ class TestAnswers:
             ({"index": "nobody"}, "'nobody' is not the id or the name of a node of plant"),
             ({"index": "1_0"}, "'1_0' is not the id"),
             ({"index": "\uff11"}, "is not the id"),
-            ({"name": "tank 3"}, "once: by its index, or by its name"),
+            ({"name": "tank 3"}, "either the index or the name"),
             ({"near": "all"}, "give one neighbourhood"),
             ({"index": ""}, "give one index"),
             ({"index": [1, 2]}, "give one index"),

@@ -1,1 +1,1 @@
-"""What a method found out, as a PyG explanation: its scores, how they are read, shown, kept and loaded."""
+"""Explanations as objects: their scores, how faithful they are, how they are read, named, cut, saved and loaded."""

@@ -1,10 +1,10 @@
-"""Explanations in files: one safetensors file, with the tensors as they are and all else as JSON in its header.
+"""Explanations in files: one safetensors file that holds the tensors, and all other values as JSON in its header.
 
-Nothing in such a file can run. What is read back is compared with what an explanation may hold before anything is
-made of it: the types below and no others, tensors of the right shapes, ids within the graph.
+Nothing in such a file can run. Before an explanation is made of it, the content is checked: it may have the types
+below and no others, tensors must have the right shapes, and ids must lie within the graph.
 
 The header's metadata has one entry, "graphfaith", a JSON object with the number of the format, the version of the
-library that wrote it, and the explanation. Plain values are JSON's own; anything else is an object whose "type" says
+library that wrote it, and the explanation. Plain values are JSON's own; any other value is an object whose "type" says
 how to read it.
 """
 
@@ -41,22 +41,22 @@ FORMAT = 1
 
 _KEY = "graphfaith"
 _PRIVATE = ("_model_config", "_model_args")  # PyG sets these beside the fields
-_DEPTH = 40  # of lists within lists; deeper than any explanation, shallower than Python's stack
-_HEADER = 100_000_000  # bytes; safetensors reads no longer header
+_DEPTH = 40  # of lists within lists; no explanation needs more, and Python's stack allows it
+_HEADER = 100_000_000  # bytes; safetensors does not read a longer header
 _REAL = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64)
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
-_DTYPES = (*_REAL, *_WHOLE, torch.bool)  # those that safetensors has
+_DTYPES = (*_REAL, *_WHOLE, torch.bool)  # the types that safetensors has
 _RECORDS = {cls.__name__: cls for cls in (Unfaithfulness, ComputationGraph)}
 _MODELS = {cls.__name__: cls for cls in (LinearModel, KHopModel, AnchoredModel)}
 
 
 def save(explanation: Explanation, path: str | os.PathLike[str]) -> None:
-    """Save an explanation to a ``.safetensors`` file, from which :func:`load` makes the same one again.
+    """Save an explanation to a ``.safetensors`` file, from which :func:`load` makes the same explanation.
 
-    Every tensor is kept bit for bit, and so is the fitted p of a linear or k-hop method. The p of a subgraph method
-    is the model on the masked graph: it is not saved, scoring makes it again from the masks and the model. Devices
-    and gradients are not kept. A field that holds anything but tensors and plain values is an error, and then no
-    file is written.
+    Every tensor is kept bit for bit, and so are the fitted p of a linear or k-hop method and the measured Delta(p). The
+    p of a subgraph method is the model on the masked graph: it is not saved, because it can be made again from the
+    masks and the model. Devices and gradients are not kept. A field with a value that is neither a tensor nor plain is
+    an error, and then no file is written.
 
     >>> import tempfile
     >>> explanation = SignedExplanation(edge_index=torch.tensor([[0], [1]]), edge_mask=torch.tensor([-0.5]))
@@ -81,7 +81,9 @@ def save(explanation: Explanation, path: str | os.PathLike[str]) -> None:
     text = json.dumps(document, allow_nan=False, separators=(",", ":"))
     content: bytes = safetensors.torch.save(writer.tensors, {_KEY: text})
     if int.from_bytes(content[:8], "little") > _HEADER:
-        raise InputError(f"the explanation's names and plain values take over {_HEADER:,} bytes: keep them as tensors")
+        raise InputError(
+            f"the names and plain values of the explanation need more than {_HEADER:,} bytes: store them as tensors"
+        )
     write_file(target, content)
 
 
@@ -95,31 +97,36 @@ def load(path: str | os.PathLike[str]) -> SignedExplanation:
 
 
 def _check(explanation: Explanation) -> None:
-    """See that all parts of an explanation fit together, so that nothing is looked up where nothing is."""
+    """Check that all parts of an explanation fit together, so that no id points outside the graph."""
     check_fields(explanation)
     config, arguments = (getattr(explanation, name, None) for name in _PRIVATE)
     if not isinstance(config, ModelConfig | None) or not isinstance(arguments, list | None):
-        raise InputError("_model_config and _model_args are not those that PyG sets")
+        raise InputError("_model_config must be a ModelConfig of PyG, and _model_args a list")
+    for kind, names in ((Unfaithfulness, ("unfaithfulness", "estimate")), (str, ("scored_digest", "scores_digest"))):
+        for name in names:
+            if not isinstance(explanation.get(name), kind | None):
+                raise InputError(f"{name} must be of type {kind.__name__} (got {type(explanation[name]).__name__})")
     model = explanation.get("difference_model")
     if isinstance(model, LinearModel | KHopModel | AnchoredModel):
         if tuple(model.graph.size) != (num_nodes_of(explanation), edge_index_of(explanation).size(1)):
-            raise InputError(f"the computation graph is one of {model.graph.size} nodes and edges, not of this graph")
+            size = "{} nodes and {} edges".format(*model.graph.size)
+            raise InputError(f"the computation graph belongs to a graph of {size}, not to this one")
         _check_model(model)
 
 
 def _check_graph(part: ComputationGraph) -> None:
-    """See that the parts of a computation graph fit together."""
+    """Check that the parts of a computation graph fit together."""
     (num_nodes, num_edges), n, e = part.size, len(part.nodes), len(part.weight)
     shapes = {"nodes": (n,), "hop": (n,), "edge_index": (2, e), "edge_id": (e,), "weight": (e,), "felt": (e,)}
     for name, shape in shapes.items():
         if tuple(getattr(part, name).shape) != shape:
             raise InputError(f"{name} of the computation graph must be {list(shape)}")
     if part.seeds.dim() != 1 or part.e.shape != part.seeds.shape or part.e.dtype != torch.float64:
-        raise InputError("the computation graph must have seeds, and how often each is read, as two lists of a length")
+        raise InputError("the computation graph must have as many numbers e as seeds, in two lists")
     if part.x.dim() != 2 or len(part.x) != n or not n <= e or not 0 <= part.num_visible <= n or part.num_hops < 1:
         raise InputError("the parts of the computation graph do not fit together")
     if part.felt.dtype != torch.bool or not part.weight.is_floating_point() or not part.x.is_floating_point():
-        raise InputError("the computation graph must have real weights and features, and felt as truth values")
+        raise InputError("weights and features of the computation graph must be real, and felt must be booleans")
     check_ids(part.seeds, n, "seeds of the computation graph")
     check_ids(part.nodes, num_nodes, "nodes of the computation graph")
     check_ids(part.hop, part.num_hops + 2, "hop of the computation graph")
@@ -128,6 +135,7 @@ def _check_graph(part: ComputationGraph) -> None:
 
 
 def _check_model(model: LinearModel | KHopModel | AnchoredModel) -> None:
+    """Check that the coefficients of p fit its computation graph."""
     part = model.graph
     if isinstance(model, LinearModel):
         fits = model.phi_x.shape == part.x.shape and model.phi_a.shape == part.weight.shape
@@ -142,31 +150,31 @@ def _check_model(model: LinearModel | KHopModel | AnchoredModel) -> None:
             (model.stiffness.shape, (2,)),
             (model.bend.shape, (rank, rank)),
             *(
-                (part.shape, shape)
-                for part, shape in ((model.along_x, (rank, n, d)), (model.along_a, (rank, e)))
-                if part is not None
+                (directions.shape, shape)
+                for directions, shape in ((model.along_x, (rank, n, d)), (model.along_a, (rank, e)))
+                if directions is not None
             ),
         }
-        fits = hops >= 1 and all(tuple(found) == shape for found, shape in shapes)
+        fits = hops >= 1 and all(tuple(actual) == shape for actual, shape in shapes)
         fits = fits and model.normalization in get_args(Normalization)
     else:
         fits = model.weights.dim() == 2 and model.weights.size(1) == part.x.size(1)
         fits = fits and model.normalization in get_args(Normalization)
     if not fits:
-        raise InputError("the coefficients of the difference model, or its options, do not fit its computation graph")
+        raise InputError("the coefficients or options of the difference model do not fit its computation graph")
 
 
 def _check_masks(explanation: Explanation, model: SubgraphModel) -> None:
-    """A subgraph's p is made again from the masks: see that the explanation has those that p differs by."""
+    """Check that the explanation has the masks of its subgraph, from which scoring makes p again after loading."""
     for name in ("node_mask", "edge_mask"):
         mask = getattr(model, name)
         if mask is not None and explanation.get(name) is None and not bool((mask == 1).all()):
             kind = "node_mask_type" if name == "node_mask" else 'edge_mask_type="object"'
-            raise UnsupportedError(f"the subgraph cannot be saved without its {name}: explain with {kind}")
+            raise UnsupportedError(f"a subgraph explanation cannot be saved without its {name}: explain with {kind}")
 
 
 class _Writer:
-    """From values to JSON; tensors are set aside under names that say where they were."""
+    """Turns values into JSON; tensors are collected apart, under names that say where they were."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, Tensor] = {}
@@ -174,6 +182,7 @@ class _Writer:
         self._storages: set[int] = set()
 
     def encode(self, value: Any, where: str, depth: int = 0) -> Any:
+        """Return a value as JSON; ``where`` is the name of its field."""
         if depth > _DEPTH:
             raise InputError(f"'{where[:60]}...' is nested too deeply to be saved")
         kind = type(value)
@@ -188,37 +197,37 @@ class _Writer:
         if kind is tuple:
             return {"type": "tuple", "items": self.encode(list(value), where, depth)}
         if kind is dict:
-            return {"type": "dict", "items": self._fields(value, where, depth)}
+            return {"type": "dict", "items": self._encode_fields(value, where, depth)}
         if kind in (Tensor, torch.nn.Parameter):
-            return self._tensor(value, where)
+            return self._encode_tensor(value, where)
         if kind is ModelConfig:
             values = {field.name: getattr(value, field.name).value for field in dataclasses.fields(value)}
             return {"type": "ModelConfig", "items": values}
         if kind in _RECORDS.values():
             values = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-            return {"type": kind.__name__, "items": self._fields(values, where, depth)}
+            return {"type": kind.__name__, "items": self._encode_fields(values, where, depth)}
         if kind in _MODELS.values():
-            # A model keeps what it was made with under the names of its parameters.
+            # A model keeps the arguments of its constructor under the same names.
             values = {name: getattr(value, name) for name in _parameters(kind)}
-            return {"type": kind.__name__, "items": self._fields(values, where, depth)}
+            return {"type": kind.__name__, "items": self._encode_fields(values, where, depth)}
         raise UnsupportedError(
-            f"field '{where}' cannot be saved: it holds {kind.__module__}.{kind.__qualname__}, and files hold tensors "
-            "and plain values; set the field to None to save the rest"
+            f"field '{where}' cannot be saved: it holds {kind.__module__}.{kind.__qualname__}, and files hold only "
+            "tensors and plain values; set the field to None to save the rest"
         )
 
-    def _fields(self, values: dict[Any, Any], where: str, depth: int) -> dict[str, Any]:
+    def _encode_fields(self, values: dict[Any, Any], where: str, depth: int) -> dict[str, Any]:
         for key in values:
             if type(key) is not str:
                 raise UnsupportedError(f"field '{where}' cannot be saved: its key {key!r} is not a text")
         return {key: self.encode(value, f"{where}.{key}", depth + 1) for key, value in values.items()}
 
-    def _tensor(self, value: Tensor, where: str) -> dict[str, Any]:
+    def _encode_tensor(self, value: Tensor, where: str) -> dict[str, Any]:
         if id(value) in self._names:
             return self._names[id(value)][1]
         if value.layout != torch.strided or value.dtype not in _DTYPES or value.is_quantized or value.is_meta:
             raise UnsupportedError(f"field '{where}' cannot be saved: a tensor of {value.dtype} and {value.layout}")
         plain = value.detach().cpu().resolve_conj().resolve_neg()
-        # A matrix stored by columns gives other last digits in a product than one stored by rows: keep which it is.
+        # The last digits of a product depend on whether a matrix is stored by rows or by columns, so keep the order.
         strides = plain.stride()
         order = sorted(range(plain.dim()), key=lambda axis: -strides[axis])
         plain = plain.permute(order).contiguous()
@@ -232,11 +241,12 @@ class _Writer:
         entry: dict[str, Any] = {"type": "tensor", "name": name}
         if order != sorted(order):
             entry["order"] = order
-        self._names[id(value)] = (value, entry)  # held, so that no other tensor gets its id
+        self._names[id(value)] = (value, entry)  # The tensor is kept alive, so that no other one gets its id.
         return entry
 
 
 def _read(content: bytes) -> SignedExplanation:
+    """Make an explanation from the bytes of a file."""
     try:
         tensors = safetensors.torch.load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
@@ -250,54 +260,55 @@ def _read(content: bytes) -> SignedExplanation:
         ValueError,
     ) as error:
         reason = str(error).removeprefix("Error while deserializing: ") or type(error).__name__
-        raise DataError(f"it is no safetensors file, or a damaged one ({reason[:120]})") from error
+        raise DataError(f"it is not a safetensors file, or a damaged one ({reason[:120]})") from error
     text = (header.get("__metadata__") or {}).get(_KEY)
     if text is None:
-        raise DataError("it is a safetensors file, but holds no explanation saved by graphfaith")
+        raise DataError("it is a safetensors file, but not one that graphfaith saved")
     try:
         document = json.loads(text)
         version, fields = document["format"], document.get("explanation")
     except (LookupError, RecursionError, TypeError, ValueError) as error:
-        raise DataError("its description is damaged: not the JSON that graphfaith writes") from error
+        raise DataError("its description is damaged: it is not JSON that graphfaith writes") from error
     if type(version) is not int or version != FORMAT:
         writer = document.get("written_by")
         by = f", written by graphfaith {writer[:20]}" if isinstance(writer, str) and writer.isprintable() else ""
-        cure = "use that version, or save it again with this one"
+        cure = "use that version, or save the explanation again with this one"
         if type(version) is int and version > FORMAT:
             cure = "upgrade graphfaith"
         raise DataError(f"it has format {str(version)[:20]}{by}; this graphfaith reads format {FORMAT}: {cure}")
-    return _Reader(tensors).explanation(fields)
+    return _Reader(tensors).decode_explanation(fields)
 
 
 class _Reader:
-    """From JSON to values, by the types that a file may name."""
+    """Turns JSON into values, of the types that a file may name and no others."""
 
     def __init__(self, tensors: dict[str, Tensor]) -> None:
         self._stored, self._made = tensors, dict[str, Tensor]()
         self._readers: dict[str, Callable[[dict[str, Any], int], Any]] = {
-            "tensor": lambda entry, _: self._tensor(**entry),
+            "tensor": lambda entry, _: self._decode_tensor(**entry),
             "int": lambda entry, _: int(entry["hex"], 16),
             "float": lambda entry, _: struct.unpack(">d", bytes.fromhex(entry["hex"]))[0],
-            "tuple": lambda entry, depth: tuple(_typed(list, self.decode(entry["items"], depth))),
-            "dict": lambda entry, depth: self._fields(entry["items"], depth),
-            "ModelConfig": lambda entry, depth: ModelConfig(**self._fields(entry["items"], depth)),
+            "tuple": lambda entry, depth: tuple(_check_type(list, self.decode(entry["items"], depth))),
+            "dict": lambda entry, depth: self._decode_fields(entry["items"], depth),
+            "ModelConfig": lambda entry, depth: ModelConfig(**self._decode_fields(entry["items"], depth)),
         }
 
-    def explanation(self, fields: Any) -> SignedExplanation:
+    def decode_explanation(self, fields: Any) -> SignedExplanation:
+        """Return the explanation with these fields, checked."""
         explanation = SignedExplanation()
         try:
-            for key, value in self._fields(fields, -1).items():
+            for key, value in self._decode_fields(fields, -1).items():
                 if key in _PRIVATE:
                     setattr(explanation, key, value)
                 else:
                     explanation[key] = value
             unused = set(self._stored) - set(self._made)
             if unused:
-                raise DataError(f"its description leaves out the tensor {sorted(unused)[0]!r}")
+                raise DataError(f"its description does not mention the tensor {sorted(unused)[0]!r}")
             _check(explanation)
         except GraphfaithError:
             raise
-        # Whatever a damaged file makes Python say in here, it is a damaged file.
+        # Any other error is the fault of a damaged file.
         except (
             ArithmeticError,
             AttributeError,
@@ -311,6 +322,7 @@ class _Reader:
         return explanation
 
     def decode(self, entry: Any, depth: int = 0) -> Any:
+        """Return the value that JSON stands for."""
         if depth > _DEPTH:
             raise DataError("its description is nested too deeply")
         if isinstance(entry, list):
@@ -322,22 +334,22 @@ class _Reader:
         if isinstance(kind, str) and kind in self._readers:
             return self._readers[kind](values, depth)
         if isinstance(kind, str) and kind in _RECORDS:
-            return _record(_RECORDS[kind], self._fields(values["items"], depth))
+            return _make_record(_RECORDS[kind], self._decode_fields(values["items"], depth))
         if isinstance(kind, str) and kind in _MODELS:
-            return _model(_MODELS[kind], self._fields(values["items"], depth))
+            return _make_model(_MODELS[kind], self._decode_fields(values["items"], depth))
         raise DataError(f"its description names an unknown type {str(kind)[:40]!r}")
 
-    def _fields(self, items: Any, depth: int) -> dict[str, Any]:
-        return {key: self.decode(value, depth + 1) for key, value in _typed(dict, items).items()}
+    def _decode_fields(self, items: Any, depth: int) -> dict[str, Any]:
+        return {key: self.decode(value, depth + 1) for key, value in _check_type(dict, items).items()}
 
-    def _tensor(self, name: str, order: list[int] | None = None) -> Tensor:
+    def _decode_tensor(self, name: str, order: list[int] | None = None) -> Tensor:
         if name not in self._made:
             if name not in self._stored:
                 raise DataError(f"its description names a tensor {name[:60]!r} that the file does not hold")
             tensor = self._stored[name]
             if tensor.dtype == torch.bool and tensor.numel() and int(tensor.view(torch.uint8).max()) > 1:
                 raise DataError(f"the tensor {name[:60]!r} holds truth values other than 0 and 1")
-            tensor = tensor.clone()  # torch's own memory, aligned as that of the tensor saved
+            tensor = tensor.clone()  # This memory is aligned as torch aligns it, and not as the file happens to be.
             if order is not None:
                 if sorted(order) != list(range(tensor.dim())):
                     raise DataError(f"the tensor {name[:60]!r} has an impossible order of dimensions")
@@ -350,24 +362,24 @@ def _parameters(model: type) -> list[str]:
     return list(inspect.signature(model).parameters)
 
 
-def _model(cls: type, values: dict[str, Any]) -> Any:
+def _make_model(cls: type, values: dict[str, Any]) -> Any:
     if not isinstance(values.get("graph"), ComputationGraph):
-        raise DataError(f"the {cls.__name__} in it has no computation graph")
+        raise DataError(f"its {cls.__name__} has no computation graph")
     return cls(**values)
 
 
-def _record(cls: type, values: dict[str, Any]) -> Any:
+def _make_record(cls: type, values: dict[str, Any]) -> Any:
     for field in dataclasses.fields(cls):
         if field.name in values and not _fits(values[field.name], str(field.type)):
-            raise DataError(f"{field.name} of the {cls.__name__} in it is not {field.type}")
+            raise DataError(f"{field.name} of its {cls.__name__} is not {field.type}")
     record = cls(**values)
     if isinstance(record, ComputationGraph):
-        _check_graph(record)  # before anything is computed on it
+        _check_graph(record)  # This must come before anything is computed on the graph.
     return record
 
 
 def _fits(value: Any, annotation: str) -> bool:
-    """Whether a plain value is of the type that a field was declared with; other types are not judged here."""
+    """Return whether a plain value has the declared type of a field; values of other types pass."""
     plain = {
         "int": (int,),
         "float": (float, int),
@@ -384,7 +396,7 @@ def _fits(value: Any, annotation: str) -> bool:
     return False
 
 
-def _typed(kind: type, value: Any) -> Any:
+def _check_type(kind: type, value: Any) -> Any:
     if not isinstance(value, kind):
-        raise DataError(f"its description has {type(value).__name__} where a {kind.__name__} belongs")
+        raise DataError(f"its description has a {type(value).__name__} in place of a {kind.__name__}")
     return value

@@ -34,9 +34,9 @@ def general_unfaithfulness(
     explainer: Explainer,
     explanation: Explanation,
     neighborhood: Neighborhood | str,
+    *,
     num_samples: int = 500,
     seed: int = 1,
-    *,
     difference_model: DifferenceModel | None = None,
 ) -> Unfaithfulness:
     r"""Measure how unfaithful ``explanation`` is to the model of ``explainer`` near its input.
@@ -67,6 +67,7 @@ def unfaithfulness_of(
     target: Target,
     models: Sequence[DifferenceModel],
     neighborhood: Neighborhood | str,
+    *,
     num_samples: int = 500,
     seed: int = 1,
 ) -> list[Unfaithfulness]:
@@ -82,6 +83,7 @@ def residuals_of(
     target: Target,
     models: Sequence[DifferenceModel],
     neighborhood: Neighborhood | str,
+    *,
     num_samples: int = 500,
     seed: int = 1,
 ) -> tuple[list[Tensor], Tensor]:
@@ -120,6 +122,7 @@ def subgraph_lower_bound(
     explainer: Explainer,
     explanation: Explanation,
     neighborhood: Neighborhood | str,
+    *,
     num_samples: int = 500,
     seed: int = 1,
 ) -> float:
