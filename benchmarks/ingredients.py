@@ -18,7 +18,6 @@ from graphfaith._base.progress import track
 from graphfaith.data.models import trained
 from graphfaith.explainers import anchored_kec
 from graphfaith.explainers.anchored_kec import BLOCKS
-from graphfaith.metric.unfaithfulness import change_of
 from graphfaith.sampling.neighborhood import Perturbations, UniformEdges, as_neighborhood
 from graphfaith.surrogate.difference import bending, carried, energy
 from graphfaith.surrogate.propagation import Propagation
@@ -135,7 +134,7 @@ def shared_terms(target, chunk, most):
     if edges is not None:
         weight = torch.cat([weight, chunk.weight])
     ours = spread.of(weight.T.contiguous(), KIND)
-    found = {"change": change_of(target, chunk)}
+    found = {"change": target.changes(chunk)}
     found["energy"] = torch.stack([energy(part) for part in (eps, edges) if part is not None], dim=1)
     paper = khop_rows(graph, weight, target.num_hops, KIND).transpose(1, 2)
     for name, rows in (("columns", ours.rows), ("power", paper)):

@@ -20,7 +20,7 @@ from graphfaith._base import memory
 from graphfaith.data.models import trained
 from graphfaith.explainers import anchored_kec
 from graphfaith.facade import compare
-from graphfaith.metric.unfaithfulness import change_of, unfaithfulness_of
+from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith.model.target import Target
 from graphfaith.sampling.perturbations import Perturbations
 from graphfaith.surrogate.sensitivity import Sensitivity, gradients_at
@@ -182,7 +182,7 @@ def test_the_change_on_the_fit_samples_is_what_was_solved_for():
         p = gf.AnchoredKEC(near, num_samples=48).fit(target)
         numbers = np.delete(np.arange(48), np.arange(0, 48, 12))
         sample = near.numbered(target.computation_graph, numbers, 0)
-        error = float((p.change(sample) - change_of(target, sample)).square().mean())
+        error = float((p.change(sample) - target.changes(sample)).square().mean())
         assert error == pytest.approx(p.in_sample_error, rel=1e-6)
 
 

@@ -12,7 +12,6 @@ from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
 
 import graphfaith as gf
 from explaining import METHODS, SIGNED, captum_speaks, explain, explainer_of
-from graphfaith.metric.unfaithfulness import change_of
 from graphfaith.model.target import Target
 from reference import Case, TwoLayerGCN, make_case
 
@@ -159,7 +158,7 @@ def test_linear_is_the_pseudo_inverse(text, num_samples):
         parts.append(sample.features[:, : graph.num_visible].flatten(1).double().numpy())
     if sample.edges is not None:
         parts.append(sample.edges.numpy())
-    epsilon, delta = np.concatenate(parts, axis=1), change_of(target, sample).numpy()
+    epsilon, delta = np.concatenate(parts, axis=1), target.changes(sample).numpy()
     expected = np.linalg.pinv(epsilon, rcond=1e-6) @ delta
     found = []
     if sample.features is not None:

@@ -15,7 +15,7 @@ from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
 import graphfaith as gf
 from graphfaith.graph.computation_graph import ComputationGraph
 from graphfaith.graph.graph import Graph
-from graphfaith.metric.unfaithfulness import change_of, unfaithfulness_of
+from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith.model.target import Target
 from graphfaith.sampling.neighborhood import Neighborhood
 from graphfaith.surrogate.coordinates import Coordinates
@@ -276,7 +276,7 @@ def test_the_relative_threshold_is_a_share_of_the_largest_singular_value():
     p = gf.KEC(near, num_samples=50, threshold=0.05, relative=True).fit(target)
     expected = DenseReference(case).solve(phi, delta, threshold=0.05 * sigma[0])
     np.testing.assert_allclose(p.weights.flatten().numpy(), expected, atol=1e-8)
-    assert change_of(target, sample).numpy() == pytest.approx(delta, abs=1e-9)
+    assert target.changes(sample).numpy() == pytest.approx(delta, abs=1e-9)
 
 
 # Coordinates

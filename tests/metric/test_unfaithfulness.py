@@ -13,7 +13,7 @@ from torch_geometric.explain import GNNExplainer as PyGGNNExplainer
 import graphfaith as gf
 from explaining import METHODS, SIGNED, captum_speaks, explain, explainer_of
 from graphfaith.explanation.masks import target_of
-from graphfaith.metric.unfaithfulness import change_of, difference_model_of
+from graphfaith.metric.unfaithfulness import difference_model_of
 from graphfaith.surrogate import SubgraphModel
 from reference import DenseReference, make_case
 
@@ -81,7 +81,7 @@ def test_the_error_bar_of_the_ratio_is_that_of_repeated_estimates():
 
     class Half:
         def change(self, perturbations):
-            return 0.5 * change_of(target, perturbations) + 0.01 * torch.linspace(-1, 1, len(perturbations))
+            return 0.5 * target.changes(perturbations) + 0.01 * torch.linspace(-1, 1, len(perturbations))
 
         def gradient(self):
             return target.gradient()
@@ -174,7 +174,7 @@ def test_a_p_of_ones_own():
 
     class Perfect:
         def change(self, perturbations):
-            return change_of(target, perturbations)
+            return target.changes(perturbations)
 
         def gradient(self):
             return target.gradient()

@@ -56,9 +56,9 @@ def general_unfaithfulness(
     """
     target, near = target_of(explainer, explanation), as_neighborhood(neighborhood)
     if difference_model is not None:
-        return unfaithfulness_of(target, [difference_model], near, num_samples, seed)[0]
+        return unfaithfulness_of(target, [difference_model], near, num_samples=num_samples, seed=seed)[0]
     p = difference_model_of(explainer, explanation, target, features=near.perturbs_features)
-    score = unfaithfulness_of(target, [p], near, num_samples, seed)[0]
+    score = unfaithfulness_of(target, [p], near, num_samples=num_samples, seed=seed)[0]
     record_unfaithfulness(explanation, score)
     return score
 
@@ -73,7 +73,7 @@ def unfaithfulness_of(
 ) -> list[Unfaithfulness]:
     """Measure Delta(p) of several difference models of one target, on the same samples with one evaluation of F."""
     near = as_neighborhood(neighborhood)
-    residuals, delta = residuals_of(target, models, near, num_samples, seed)
+    residuals, delta = residuals_of(target, models, near, num_samples=num_samples, seed=seed)
     # A change of F that is no larger than its rounding counts as none.
     noise = 4 * torch.finfo(target.computation_graph.x.dtype).eps * target.scale
     return [estimate_unfaithfulness(residual, delta, noise**2, str(near), seed) for residual in residuals]
@@ -100,7 +100,7 @@ def residuals_of(
     predicted: list[list[Tensor]] = [[] for _ in models]
     with one_thread(target.call.is_small):
         for chunk in _chunks(target, near, num_samples, seed):
-            changes.append(change_of(target, chunk))
+            changes.append(target.changes(chunk))
             for p, predictions in zip(models, predicted, strict=True):
                 predictions.append(_check_change(p.change(chunk), len(chunk)))
     delta = torch.cat(changes)
@@ -111,11 +111,6 @@ def _chunks(target: Target, near: Neighborhood, num_samples: int, seed: int) -> 
     graph, width = target.computation_graph, target.unit_width()
     room = target.room(32 * num_samples, near.sample_bytes(graph, width), f"scoring on {num_samples} samples")
     return near.chunks(graph, num_samples, seed, width=width, room=room)
-
-
-def change_of(target: Target, perturbations: Perturbations) -> Tensor:
-    """F(X, A) - F(X - eps_X, A - eps_A), [S], in double precision."""
-    return target.changes(perturbations)
 
 
 def subgraph_lower_bound(
@@ -141,7 +136,7 @@ def subgraph_lower_bound(
     check_count(num_samples, "num_samples")
     gap = 0.0
     for chunk in _chunks(target, near, num_samples, seed):
-        gap += float((p.change(chunk) - change_of(target, chunk)).sum())
+        gap += float((p.change(chunk) - target.changes(chunk)).sum())
     return (gap / num_samples) ** 2
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from graphfaith.explainers import KEC, AnchoredKEC, Linear, Saliency
-from graphfaith.metric.unfaithfulness import change_of, unfaithfulness_of
+from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith.model.target import Target
 from graphfaith.sampling.neighborhood import as_neighborhood
 from graphfaith.surrogate.difference import DifferenceModel, KHopModel, SubgraphModel
@@ -396,7 +396,7 @@ def _sample_phi(target: Target, near: str, seed: int) -> tuple[np.ndarray, np.nd
     sample = as_neighborhood(near).sample(graph, SAMPLES, seed)
     units = torch.eye(target.num_hops * graph.x.size(1), dtype=torch.float64)
     columns = [KHopModel(graph, unit.view(target.num_hops, -1)).change(sample) for unit in units]
-    return torch.stack(columns, dim=1).numpy(), change_of(target, sample).numpy()
+    return torch.stack(columns, dim=1).numpy(), target.changes(sample).numpy()
 
 
 # The demonstrations by name, each with the data set that it needs.
