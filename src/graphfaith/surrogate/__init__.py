@@ -1,1 +1,1 @@
-"""Difference models p, which follow F's change in a neighbourhood, and the mathematics that fits them."""
+"""Difference models p, whose change approximates F's change in a neighbourhood, and the least squares that fit them."""
