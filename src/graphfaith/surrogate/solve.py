@@ -58,9 +58,9 @@ def truncated_svd(features: Tensor, change: Tensor, threshold: float = 1e-4, *, 
     [3.0, -1.0]
     """
     phi, delta = _check(features, change, threshold)
-    solution = _solve_by_cholesky(phi, delta, threshold, relative)
+    solution = _by_cholesky(phi, delta, threshold, relative)
     if solution is None and len(phi) > phi.size(1) > 0:
-        solution = _solve_by_qr(phi, delta, threshold, relative)
+        solution = _by_reflections(phi, delta, threshold, relative)
     if solution is not None:
         return solution
     u, sigma, vt = _svd(phi)
@@ -74,7 +74,7 @@ def truncated_svd(features: Tensor, change: Tensor, threshold: float = 1e-4, *, 
 # system has the same solution as the singular value decomposition, and it is several times faster to solve.
 
 
-def _solve_by_cholesky(phi: Tensor, delta: Tensor, threshold: float, relative: bool) -> Solution | None:
+def _by_cholesky(phi: Tensor, delta: Tensor, threshold: float, relative: bool) -> Solution | None:
     """Return the solution by Cholesky's decomposition; None if phi is not far enough from singular.
 
     W = (phi^T phi)^-1 phi^T delta or phi^T (phi phi^T)^-1 delta, whichever inverts the smaller matrix. The product of
@@ -108,7 +108,7 @@ def _products(phi: Tensor) -> Tensor:
     return gram
 
 
-def _solve_by_qr(phi: Tensor, delta: Tensor, threshold: float, relative: bool) -> Solution:
+def _by_reflections(phi: Tensor, delta: Tensor, threshold: float, relative: bool) -> Solution:
     """Return the solution by phi = Q R, where R is small if there are more samples than parameters."""
     width = phi.size(1)
     # The last column of the triangular factor of [phi delta] is Q^T delta, so Q is not needed.
