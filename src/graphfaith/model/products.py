@@ -133,14 +133,14 @@ class Products:
             if weight.dim() == 1:  # All samples share A, so their features are columns of one matrix.
                 h = w(x)
                 pattern = _Pattern(starts, ends, rows, columns, diagonal=False)
-                product = pattern.multiply(entries[:, :taken], h.transpose(0, -2).reshape(columns, -1))
+                product = pattern.by(entries[:, :taken], h.transpose(0, -2).reshape(columns, -1))
                 return product.view(rows, *h.shape[:-2], h.size(-1)).transpose(0, -2)
             pattern = _Pattern(starts, ends, rows, columns, diagonal=x.dim() == 3)
             # If N(A) has few rows, N(A) X is smaller than X, and W is applied to fewer rows. But the derivative with
             # respect to an entry of A is a sum over all columns, and X usually has more columns than X W.
             first = x.dim() == 3 and rows < columns and not (torch.is_grad_enabled() and entries.requires_grad)
             h = x if first else w(x)
-            product = pattern.multiply(entries[:, :taken], h.reshape(-1, h.size(-1)))
+            product = pattern.by(entries[:, :taken], h.reshape(-1, h.size(-1)))
             product = product.view(len(entries), rows, h.size(-1))
             return w(product) if first else product
 
@@ -231,7 +231,7 @@ class _Pattern:
         size = (self.rows * len(entries), width)
         return scipy.sparse.csr_array((entries.detach().reshape(-1).numpy(), places.reshape(-1), begins), shape=size)
 
-    def multiply(self, entries: Tensor, h: Tensor) -> Tensor:
+    def by(self, entries: Tensor, h: Tensor) -> Tensor:
         """Return the product of the combined matrix with ``h``."""
         if torch.is_grad_enabled() and (entries.requires_grad or h.requires_grad):
             product: Tensor = _Product.apply(entries, h, self)  # type: ignore[no-untyped-call]
