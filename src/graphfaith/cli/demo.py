@@ -1,4 +1,4 @@
-"""``graphfaith demo``: the main job, from nothing, on a graph that is generated here."""
+"""``graphfaith demo``: a complete comparison of methods, on a generated graph that needs no download."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .score import compare_methods
 from .source import train
 
 PICTURED = ("anchored-kec", "kec", "saliency", "gnnexplainer-soft")
-SHOWN = 40  # nodes in a picture: more of BA-Shapes than that is a tangle
+SHOWN = 40  # nodes in a picture; with more nodes of BA-Shapes the edges can no longer be followed
 
 
 def demo(
@@ -29,7 +29,7 @@ def demo(
     seed: Seed = 0,
     json_file: Json = None,
 ) -> None:
-    """Train on BA-Shapes, explain a dozen motif nodes with every method but subgraphx, and compare.
+    """Train a model on BA-Shapes, explain twelve motif nodes with every method except subgraphx, and compare them.
 
     \b
     Example:
@@ -50,7 +50,7 @@ def demo(
     Console().print(rows)
     for path in outputs:
         write_json(path, [row.as_json() for row in rows])
-    # A hub's neighbourhood does not fit in a picture: draw the node with the smallest one.
+    # The computation graph of a hub is too large for a picture, so the node with the smallest one is drawn.
     shown = min(
         nodes, key=lambda node: Target(fit.model, fit.data.x, fit.data.edge_index, node).computation_graph.num_nodes
     )
@@ -59,10 +59,11 @@ def demo(
     figure(explanations, picture, max_nodes=SHOWN)
     write_page(explanations, page_file, max_nodes=SHOWN)
     typer.echo(f"\nRows: {results}\nNode {shown} explained by {', '.join(PICTURED)}: {picture}")
-    typer.echo(f"The same as a page, to open in a browser: {page_file}")
+    typer.echo(f"The same explanations as a page for the browser: {page_file}")
 
 
 def _make_folder(folder: Path) -> None:
+    """Make the folder for the results, if it does not exist."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""``graphfaith explain``: one prediction explained, by one method or by several."""
+"""``graphfaith explain``: explain one prediction by one or several methods."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from .options import (
     Seed,
     TestSamples,
 )
-from .source import open_subject, supported
+from .source import open_subject, select_supported
 
-SHOWN = 40  # nodes in a picture: more of BA-Shapes than that is a tangle
+SHOWN = 40  # nodes in a picture; with more nodes of BA-Shapes the edges can no longer be followed
 
 
 def explain(
-    node: Annotated[int, typer.Option("--node", "--index", help="The node to explain, or the edge or graph.")],
+    node: Annotated[int, typer.Option("--node", "--index", help="The node (or edge, or graph) to explain.")],
     dataset: AnyDataset = None,
     model: OwnModel = None,
     data: OwnData = None,
@@ -62,11 +62,13 @@ def explain(
     seed: Seed = 0,
     model_seed: ModelSeed = 0,
     json_file: Json = None,
-    figure_file: Annotated[Path | None, typer.Option("--figure", help="Where to draw it (.png, .pdf or .svg).")] = None,
-    page_file: Annotated[Path | None, typer.Option("--page", help="Also write a page to open (.html).")] = None,
-    save_file: Annotated[Path | None, typer.Option("--save", help="Also keep the explanation (.safetensors).")] = None,
+    figure_file: Annotated[
+        Path | None, typer.Option("--figure", help="File of the figure (.png, .pdf or .svg).")
+    ] = None,
+    page_file: Annotated[Path | None, typer.Option("--page", help="Also write a page for the browser (.html).")] = None,
+    save_file: Annotated[Path | None, typer.Option("--save", help="Also save the explanation (.safetensors).")] = None,
 ) -> None:
-    """Explain one node: its strongest edges and features with their signs, a JSON and a figure.
+    """Explain one node: print its strongest edges and features with their signs, and write a JSON file and a figure.
 
     \b
     Examples:
@@ -90,19 +92,19 @@ def explain(
     if save_file is not None:
         check_output(save_file, (".safetensors",))
         if len(near) * len(methods) > 1:
-            raise InputError("--save keeps one explanation: name one --method and one --neighborhood")
+            raise InputError("--save writes a single explanation: give one --method and one --neighborhood")
     subject = open_subject(dataset, model, graph, node, task, options, model_seed)
     settings = {"dataset": dataset, **({"model_seed": model_seed} if model is None else {"model": model})}
     rows, explanations, console = [], [], Console()
     if "all" in method:
-        methods = supported(subject, methods)
+        methods = select_supported(subject, methods)
     for text in near:
         for name in methods:
             explanation = subject.explain(node, name, text, samples=count, test_samples=test_samples, seed=seed)
             explanations.append(explanation)
             print_explanation(console, explanation, dataset, top)
-            how = {"method": name, "neighborhood": text, "seed": seed, "fit_samples": count}
-            rows.append(explanation_row(explanation, top, **settings, **how))
+            details = {"method": name, "neighborhood": text, "seed": seed, "fit_samples": count}
+            rows.append(explanation_row(explanation, top, **settings, **details))
     write_json(json_path, rows)
     figure(explanations, figure_path, max_nodes=SHOWN)
     typer.echo(f"\nScores: {json_file}\nFigure: {figure_file}")

@@ -1,4 +1,4 @@
-"""``graphfaith score``: methods side by side, on many nodes of a data set."""
+"""``graphfaith score``: compare methods on many nodes of a data set."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAPER_NODES = {
 def score(
     dataset: Dataset = "ba-shapes",
     nodes: Annotated[
-        str | None, typer.Option(help="start:stop:step, or a list as in 3,5,8; the paper's if left out.")
+        str | None, typer.Option(help="start:stop:step, or a list such as 3,5,8; if left out, the nodes of the paper.")
     ] = None,
     method: Methods = ["all"],  # noqa: B006
     neighborhood: Neighborhoods = ["U(A,0.5)"],  # noqa: B006
@@ -43,7 +43,7 @@ def score(
     model_seed: ModelSeed = 0,
     json_file: Json = None,
 ) -> None:
-    """Score methods on nodes: Delta(p) with its error bar over nodes, relative Delta, seconds a node.
+    """Score methods on nodes: print Delta(p) with its error bar over nodes, relative Delta, and seconds per node.
 
     \b
     Example:
@@ -72,7 +72,7 @@ def compare_methods(
     test_samples: int = 500,
     seed: int = 0,
 ) -> Comparison:
-    """Compare methods on nodes of a data set, with a progress bar."""
+    """Compare methods on nodes of a data set, and show a progress bar."""
     return compare(
         fit.model,
         fit.data,

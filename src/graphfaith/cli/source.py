@@ -1,4 +1,4 @@
-"""Where a command's subject comes from: a data set with a model trained here, or the user's own of both."""
+"""The model and graph of a command: a data set with a model trained on it, or the user's model and graph."""
 
 from __future__ import annotations
 
@@ -23,50 +23,53 @@ err = Console(stderr=True)
 def open_subject(
     dataset: str, model: str | None, graph: Data | None, index: int, task: Task, options: Options, seed: int
 ) -> Subject:
-    """The user's model on the user's graph, or the data set's; tried at the row ``index`` of the output."""
+    """Return the user's model on the user's graph, or else a data set with its trained model.
+
+    A model of the user is run once at row ``index`` of its output, so that errors show at once.
+    """
     if graph is not None and model is not None:
-        return _own(model, graph, dataset, index, task, options)
+        return _open_user_model(model, graph, dataset, index, task, options)
     check_nodes(dataset, [index])
     fit = train(dataset, seed)
     return Subject(fit.model, fit.data, task, options)
 
 
 def train(dataset: str, seed: int) -> Trained:
-    """The model of a data set, trained now or before; says how good it is."""
+    """Return the model of a data set, trained now or earlier, and print its test accuracy."""
     fit = trained(dataset, seed=seed, progress=True)
     say(f"{dataset}: test accuracy {100 * fit.test_accuracy:.1f} %")
     return fit
 
 
-def _own(model: str, graph: Data, label: str, index: int, task: Task, options: Options) -> Subject:
-    """The user's model on the user's graph, tried once; says what it was called with."""
-    made = load_model(model)
-    subject = Subject(made, in_precision_of(made, graph), task, options)
+def _open_user_model(model: str, graph: Data, label: str, index: int, task: Task, options: Options) -> Subject:
+    """Return the user's model on the user's graph, run it once at row ``index``, and print its arguments."""
+    module = load_model(model)
+    subject = Subject(module, in_precision_of(module, graph), task, options)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         subject.target(index)
     for warning in caught:
         say(f"note: {warning.message}")
-    given = ["x", "edge_index", *arguments_for(made, graph)]
+    given = ["x", "edge_index", *arguments_for(module, graph)]
     unused = sorted(set(graph.keys()) - {*given, *NAMES})
     size = f"{len(graph.x)} nodes, {graph.edge_index.size(1)} edges, {graph.x.size(1)} features"
     say(f"{label}: {size}; the model is given {', '.join(given)}" + f" (not {', '.join(unused)})" * bool(unused))
     return subject
 
 
-def supported(subject: Subject, methods: Sequence[str]) -> list[str]:
-    """Of all methods those that can explain such a model; says which cannot."""
-    found = []
+def select_supported(subject: Subject, methods: Sequence[str]) -> list[str]:
+    """Return the methods that can explain the model, and print why the others cannot."""
+    supported = []
     for name in methods:
         try:
             subject.explainer(name, "U(A,0.5)")
         except UnsupportedError as error:
             say(f"note: {name} is left out: {error}")
         else:
-            found.append(name)
-    return found
+            supported.append(name)
+    return supported
 
 
 def say(text: str) -> None:
-    """A line for the user that is no result."""
+    """Print a line for the user to standard error, which keeps standard output free for the results."""
     err.print(text, highlight=False, markup=False, soft_wrap=True)

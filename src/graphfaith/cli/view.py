@@ -1,4 +1,4 @@
-"""``graphfaith view``: the live view, served on this machine until the user has seen enough."""
+"""``graphfaith view``: the live view, served to this machine until the user stops it."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from .options import (
 )
 from .source import open_subject
 
-_GRACE = 3.0  # seconds for what is in work when the user ends it
+_GRACE = 3.0  # seconds that running work has to finish after the user has stopped the view
 
 
 def view(
-    node: Annotated[int, typer.Option("--node", "--index", help="Where to begin: a node, or an edge or a graph.")] = 0,
+    node: Annotated[int, typer.Option("--node", "--index", help="The node (or edge, or graph) to start with.")] = 0,
     dataset: AnyDataset = None,
     model: OwnModel = None,
     data: OwnData = None,
     method: FewMethods = ["anchored-kec", "kec", "saliency"],  # noqa: B006
-    neighborhood: Annotated[str, typer.Option(help="Where to begin, e.g. U(A,0.5) or B(A,0.5).")] = "U(A,0.5)",
+    neighborhood: Annotated[str, typer.Option(help="The first neighbourhood, e.g. U(A,0.5) or B(A,0.5).")] = "U(A,0.5)",
     level: Level = "node",
     mode: Mode = Task.mode,
     return_type: ReturnType = Task.return_type,
@@ -54,11 +54,14 @@ def view(
     test_samples: TestSamples = 500,
     seed: Seed = 0,
     model_seed: ModelSeed = 0,
-    host: Annotated[str, typer.Option(help="A loopback address; no other machine can be let in.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Where to listen; any port that is free if 0.")] = 0,
-    browser: Annotated[bool, typer.Option("--open", help="Also open it in the browser.")] = False,
+    host: Annotated[
+        str,
+        typer.Option(help="A loopback address; other machines have no access."),
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 chooses a free one.")] = 0,
+    browser: Annotated[bool, typer.Option("--open", help="Also open the page in the browser.")] = False,
 ) -> None:
-    """Look around: a page on this machine that explains whatever node you pick, until Ctrl-C.
+    """Serve a page on this machine that explains any node you select, until you press Ctrl-C.
 
     \b
     Examples:
@@ -80,7 +83,7 @@ def view(
 
 
 def serve(desk: Desk, first: Question, *, host: str, port: int, browser: bool = False) -> None:
-    """Serve the desk on a loopback address, beginning with a question; Ctrl-C ends it."""
+    """Serve the desk on a loopback address, starting with the question ``first``, until Ctrl-C."""
     with Server(desk, desk.start(first), host, port) as server:
         typer.echo(f"Explaining {desk.label} at {server.url}\nCtrl-C ends it.")
         sys.stdout.flush()
@@ -91,6 +94,6 @@ def serve(desk: Desk, first: Question, *, host: str, port: int, browser: bool = 
         except KeyboardInterrupt:
             typer.echo("\nstopped")
     if not desk.settled(_GRACE):
-        # A thread is deep in the model. Waiting for it could take minutes, and there is nothing to lose.
+        # A thread is still running the model, which could take minutes. It has no results to save, so exit at once.
         sys.stdout.flush()
         os._exit(0)

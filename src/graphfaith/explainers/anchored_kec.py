@@ -1,4 +1,4 @@
-"""AnchoredKEC: a k-hop explanation anchored to F's own gradients, whose fit judges itself."""
+"""AnchoredKEC: a k-hop explanation anchored to the gradients of F, with an estimate of its own error."""
 
 from __future__ import annotations
 
@@ -29,40 +29,42 @@ Block = Literal["khop", "degrees", "saliency", "mean", "energy", "curvature"]
 BLOCKS: tuple[Block, ...] = get_args(Block)
 Chosen = Literal["anchored", "saliency", "zero"]
 
-_EVERY = 12  # of so many samples one is asked for the gradient of F, and has no other part in the fit
-_FEWEST = 100  # samples that "auto" begins with
-_ROUNDING = 1e-11  # the share of a number by which it may differ from an equal one
-_FAINT = 1e-3  # the share of F's change that a forecast has to reach to be taken in its own units
-_FIRM = 100.0  # how much less what gradients foresee is shrunk than the rest
+_EVERY = 12  # one in this many samples is used for the gradient of F, and not for the regression
+_FEWEST = 100  # the number of samples that "auto" starts with
+_ROUNDING = 1e-11  # the largest relative rounding error of a term
+_FAINT = 1e-3  # terms smaller than this share of F's change are not scaled up to the size of the others
+_FIRM = 100.0  # the penalty of all terms except "khop" and "degrees" is smaller by this factor
 
 
 class AnchoredKEC(FittedExplainer):
-    r"""Explain F by a k-hop model, a linear model and a curvature that together follow F's change best.
+    r"""Explain F by the sum of a k-hop model, a linear model and a curvature that approximates F's change best.
 
     .. math:: p(X, A) = \sum_k e^\top N(A)^k X U w_k + \sum_{k, j} v_{kj}\, e^\top N(A)^k c^j
               + (a_0 \nabla F + a_1 E \nabla F) \cdot (X, A) - q(X, A)
 
-    One in twelve samples is asked for F's gradient. From these come the mean gradient :math:`E \nabla F`, the
-    columns U of X that F looks at, and the directions along which F bends
-    (:class:`~graphfaith.surrogate.sensitivity.Sensitivity`). That leaves some thirty unknowns, whatever the graph: w_k,
-    v_kj of the in-weights c = N(A) 1, a_0, a_1 and the scales of the curvature q. They are fitted to F's values at
-    the other samples by ridge regression, whose penalty has the least leave-one-out error
-    (:func:`~graphfaith.surrogate.solve.ridge`). If the gradient alone, or p = 0, has a smaller one, that is the p. The
-    form of p is in :class:`~graphfaith.surrogate.difference.AnchoredModel`.
+    The gradient of F is computed at one in twelve samples. These gradients give the mean gradient
+    :math:`E \nabla F`, the columns U of X that F depends on most, and the directions of the curvature
+    (:class:`~graphfaith.surrogate.sensitivity.Sensitivity`). About thirty unknowns remain, however large the graph is:
+    the w_k, the v_kj of the in-weights c = N(A) 1, a_0, a_1 and the scales of the curvature q. They are fitted to F's
+    values at the other samples by ridge regression, whose penalty is chosen by leave-one-out error
+    (:func:`~graphfaith.surrogate.solve.ridge`). If the gradient alone, or p = 0, has a smaller leave-one-out error, it
+    is used as p instead. :class:`~graphfaith.surrogate.difference.AnchoredModel` has the full equation of p.
 
-    An explanation carries ``estimate``, the leave-one-out estimate of Delta(p) and relative Delta with their errors,
-    ``fit_samples``, how many samples were drawn, and ``chosen``: "anchored", "saliency" or "zero".
+    An explanation has the fields ``estimate``, the leave-one-out estimate of Delta(p) and relative Delta with their
+    standard errors, ``fit_samples``, the number of samples that were drawn, and ``chosen``, the chosen p: "anchored",
+    "saliency" or "zero".
 
     Args:
-        neighborhood: where p has to follow F, e.g. ``UniformEdges(0.5)`` or ``"U(A,0.5)"``.
-        num_samples: how many perturbed graphs to draw. "auto" doubles 100 until the estimate of relative Delta moves
-            by no more than ``tolerance``, and its standard error is no larger, or there are ``max_samples``.
-        seed: names the samples.
-        normalization: what N is: "symmetric", "row", "none", or "auto": "symmetric" for a network of ``GCNConv``, for
-            others whichever of the three has the least leave-one-out error.
-        tolerance: of "auto".
-        max_samples: of "auto".
-        blocks: the terms of p; all of them, unless one wants to see what each of them contributes.
+        neighborhood: where p has to approximate F, e.g. ``UniformEdges(0.5)`` or ``"U(A,0.5)"``.
+        num_samples: how many perturbed graphs to draw. "auto" starts with 100 and doubles them until the estimate of
+            relative Delta changes by at most ``tolerance`` and its standard error is at most ``tolerance``, or until
+            ``max_samples`` are reached.
+        seed: the seed of the samples.
+        normalization: the definition of N: "symmetric", "row", "none" or "auto". "auto" is "symmetric" for a network of
+            ``GCNConv``; for other models it is the one of the three with the least leave-one-out error.
+        tolerance: see ``num_samples="auto"``.
+        max_samples: see ``num_samples="auto"``.
+        blocks: the terms of p. The default is all; fewer blocks show what each of them contributes.
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
     """
 
@@ -115,6 +117,7 @@ class AnchoredKEC(FittedExplainer):
         return p
 
     def _fit(self, target: Target, count: int) -> AnchoredModel:
+        """Return the p that is fitted on ``count`` samples."""
         samples = np.arange(count)
         asked, rest = samples[::_EVERY], np.delete(samples, samples[::_EVERY]) if count > 1 else samples
         graph, near, size = target.computation_graph, self.neighborhood, self._chunk_size(target, count)
@@ -123,32 +126,35 @@ class AnchoredKEC(FittedExplainer):
         with stage("sensitivity"):
             sensitivity = Sensitivity.of(target, gradients_at(target, first), first)
             terms = _Terms(target, sensitivity, self._kinds(target), drops=near.drops_edges)
-            del first  # it is as large as a chunk
+            del first  # This frees as much memory as a chunk needs.
         for chunk in timed(self._chunks_of(target, rest, size), "sampling"):
             terms.add(chunk)
         with stage("solve"):
             return self._solve(terms, count)
 
     def _kinds(self, target: Target) -> tuple[Normalization, ...]:
+        """Return the normalisations to try."""
         if self.normalization != "auto":
             return (self.normalization,)
         return ("symmetric",) if target.call.is_convolutional else get_args(Normalization)
 
     def _chunk_size(self, target: Target, count: int) -> int:
+        """Return how many samples a chunk may have, so that it fits in memory."""
         graph = target.computation_graph
         per_sample = self.neighborhood.sample_bytes(graph, target.unit_width())
         room = target.room(8 * (64 * count + 4 * graph.x.numel()), per_sample, f"{self.method} on {count} samples")
         return max(1, room // per_sample)
 
     def _chunks_of(self, target: Target, samples: np.ndarray, size: int) -> Iterator[Perturbations]:
-        """Yield the samples of these numbers, a chunk at a time."""
+        """Yield the samples with the given numbers, a chunk at a time."""
         for start in range(0, len(samples), size):
             yield self.neighborhood.numbered(target.computation_graph, samples[start : start + size], self.seed)
 
     def _solve(self, terms: _Terms, count: int) -> AnchoredModel:
+        """Return the candidate with the least leave-one-out error: the anchored model, the gradient alone, or 0."""
         change = terms.numbers("change")
         fits = {kind: _Fit(terms.blocks(kind, self.blocks), change) for kind in terms.kinds}
-        kind = min(fits, key=lambda one: fits[one].error)
+        kind = min(fits, key=lambda name: fits[name].error)
         fit = fits[kind]
         left: dict[Chosen, Tensor] = {
             "zero": -change,
@@ -157,8 +163,10 @@ class AnchoredKEC(FittedExplainer):
         }
         errors = {name: float(residual @ residual) / len(change) for name, residual in left.items()}
         noise = (4 * torch.finfo(terms.graph.x.dtype).eps * terms.target.scale) ** 2
-        chosen = min(errors, key=errors.__getitem__)  # the simplest of equally good ones
-        if errors["zero"] <= noise:  # nothing happens to F; its gradient says as much, and what X would do
+        chosen = min(errors, key=errors.__getitem__)  # Of equal errors, min takes the first, which is the simplest p.
+        # If F does not change, the gradient is as good as 0, but it also shows what a change of X would do if only A is
+        # perturbed. Therefore it is preferred.
+        if errors["zero"] <= noise:
             chosen = "saliency" if errors["saliency"] <= noise else "zero"
         p = terms.model(fit, kind) if chosen == "anchored" else terms.simple(chosen, kind)
         p.estimate = estimate_unfaithfulness(left[chosen], change, noise, str(self.neighborhood), self.seed)
@@ -167,13 +175,13 @@ class AnchoredKEC(FittedExplainer):
         return p
 
     def details(self, p: DifferenceModel) -> dict[str, Any]:
-        """Return what the fit says of itself."""
+        """Return the normalisation, the estimate, the number of samples and the chosen candidate of a fit."""
         names = ("normalization", "estimate", "fit_samples", "chosen")
         return {**super().details(p), **{name: getattr(p, name, None) for name in names}}
 
 
 class _Terms:
-    """The terms of p at the samples, for each N that is tried, and F's change there."""
+    """The terms of p and F's change at the samples, for each normalisation N that is tried."""
 
     def __init__(
         self, target: Target, sensitivity: Sensitivity, kinds: Sequence[Normalization], *, drops: bool
@@ -185,27 +193,29 @@ class _Terms:
         self._parts: dict[str, list[Tensor]] = {}  # the terms by name, a part for each chunk
         self._moves = False, False  # X, A
         self._rows: dict[Normalization, Tensor] = {}
-        self._rounding: dict[str, float] = {}  # how far the difference of two equal numbers may be from 0
+        self._rounding: dict[str, float] = {}  # the largest rounding error of a term
 
     def add(self, chunk: Perturbations) -> None:
-        """Compute the terms at a chunk of samples."""
+        """Compute the terms and F's change at a chunk of samples."""
         eps, self._moves = chunk.features, (chunk.features is not None, chunk.edges is not None)
         with stage("features"):
             for kind in self.kinds:
                 self._propagate(kind, chunk.weight_with_own, chunk)
-            foreseen = self.sensitivity.foreseen(chunk)
+            predicted = self.sensitivity.foreseen(chunk)
             energies = [energy(part).unsqueeze(1) for part in (eps, chunk.edges) if part is not None]
-            self._keep("saliency", foreseen[:, :1])
-            self._keep("mean", foreseen[:, 1:2])
-            self._keep("energy", energies[0] if len(energies) == 1 else torch.cat(energies, dim=1))
-            self._keep("curvature", bending(foreseen[:, 2:], self.sensitivity.bend).unsqueeze(1))
+            self._store("saliency", predicted[:, :1])
+            self._store("mean", predicted[:, 1:2])
+            self._store("energy", energies[0] if len(energies) == 1 else torch.cat(energies, dim=1))
+            self._store("curvature", bending(predicted[:, 2:], self.sensitivity.bend).unsqueeze(1))
         with stage("F"):
-            self._keep("change", self.target.changes(chunk))
+            self._store("change", self.target.changes(chunk))
 
-    def _keep(self, name: str, part: Tensor) -> None:
+    def _store(self, name: str, part: Tensor) -> None:
+        """Store the values of a term at a chunk of samples."""
         self._parts.setdefault(name, []).append(part)
 
     def _propagate(self, kind: Normalization, weight: Tensor, chunk: Perturbations) -> None:
+        """Compute the k-hop terms and the degree terms at a chunk; ``weight`` also has the unperturbed graph, first."""
         walks = self._propagation.of(weight.T, kind)
         if kind not in self._rows:
             self._rows[kind] = walks.rows[..., 0].clone()
@@ -215,8 +225,8 @@ class _Terms:
         parts: Tensor | None = None
         if chunk.edges is not None:
             lost = walks.change()
-            self._keep(f"degrees {kind}", lost.moments.flatten(0, 1).T)
-            # The features of a node at the end of a walk, in the columns that matter: [S, M, u].
+            self._store(f"degrees {kind}", lost.moments.flatten(0, 1).T)
+            # These are the changes of e^T N(A)^k X U, [S, M, u], where U are the main columns.
             parts = torch.matmul(lost.rows.transpose(1, 2), self._columns).transpose(0, 1)
         if chunk.features is not None:
             after = walks.rows if chunk.edges is None else walks.rows[..., 1:]
@@ -226,15 +236,15 @@ class _Terms:
                 moved[:, 1:] += parts
             parts = moved
         assert parts is not None
-        self._keep(f"khop {kind}", parts.flatten(1))
+        self._store(f"khop {kind}", parts.flatten(1))
 
     def numbers(self, name: str) -> Tensor:
-        """Return a term, or F's change, at all samples."""
+        """Return the values of a term, or F's change, at all samples."""
         parts = self._parts[name]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def blocks(self, kind: Normalization, wanted: Sequence[Block]) -> dict[Block, tuple[Tensor, float]]:
-        """Return the wanted terms that the neighbourhood moves, [S, .] each, with the size of their rounding."""
+        """Return the values, [S, .], and the rounding error of each wanted term that the neighbourhood changes."""
         terms: dict[Block, tuple[Tensor, float]] = {}
         for name in wanted:
             key = f"{name} {kind}" if name in ("khop", "degrees") else name
@@ -245,7 +255,7 @@ class _Terms:
     def model(self, fit: _Fit, kind: Normalization) -> AnchoredModel:
         """Return the p with the weights of ``fit``."""
         known, hops = self.sensitivity, self.target.num_hops
-        first = 0 if self._moves[0] else 1  # e^T X does not change unless features move
+        first = 0 if self._moves[0] else 1  # e^T X only changes if features are perturbed.
         solved = np.zeros((hops + 1, known.columns.size(1)))
         solved[first:] = fit.weights("khop", (hops + 1 - first, known.columns.size(1)))
         local, mean, curvature = (float(fit.weights(name, (1,))[0]) for name in ("saliency", "mean", "curvature"))
@@ -253,7 +263,8 @@ class _Terms:
         stiffness[[*self._moves]] = fit.weights("energy", (sum(self._moves),))
         phi_x, phi_a = known.gradient(local, mean)
         if self._drops:
-            # An entry is dropped as a whole, so that eps^2 = A eps. The term is linear, and belongs to the scores.
+            # The neighbourhood drops whole entries, eps = A or 0, so that eps^2 = A eps. The energy of A is therefore a
+            # linear term, and belongs to the scores.
             phi_a = phi_a.double() + float(stiffness[1]) * self.graph.weight.double() * self.graph.felt
             stiffness[1] = 0
         p = AnchoredModel(
@@ -271,22 +282,22 @@ class _Terms:
         return p
 
     def simple(self, chosen: Chosen, kind: Normalization) -> AnchoredModel:
-        """Return the p that is the gradient alone, or 0."""
+        """Return the p that consists of the gradient of F alone, or is 0."""
         hops, part = self.target.num_hops, self.graph
         phi = torch.zeros_like(part.x), torch.zeros_like(part.weight)
         if chosen == "saliency":
-            with suppress(ModelError):  # a gradient that is not finite counted as 0 in the fit
+            with suppress(ModelError):  # If the gradient is not finite, the fit has used 0 for it, so p does too.
                 phi = self.target.gradient()
-        nothing = (
+        zeros = (
             torch.zeros(*shape, dtype=torch.float64)
             for shape in ((hops + 1, part.x.size(1)), (hops, len(MOMENTS)), (2,), (0, 0))
         )
-        weights, degrees, stiffness, bend = nothing
+        weights, degrees, stiffness, bend = zeros
         return AnchoredModel(part, weights, degrees, *phi, stiffness, None, None, bend, kind)
 
 
 class _Fit:
-    """A ridge regression on blocks, each scaled so that one penalty serves."""
+    """A ridge regression on blocks of terms, each scaled so that one penalty suits all of them."""
 
     def __init__(self, blocks: dict[Block, tuple[Tensor, float]], change: Tensor) -> None:
         parts = [block.numpy() for block, _ in blocks.values()]
@@ -296,18 +307,18 @@ class _Fit:
         self._places: dict[Block, slice] = {}
         size, stop = squares.copy(), 0
         for name, (block, rounding) in blocks.items():
-            own = slice(stop, stop := stop + block.size(1))
-            # The columns of a k-hop model share one scale, as in its norm. Other terms have a scale each.
+            columns = slice(stop, stop := stop + block.size(1))
+            # The columns of the k-hop model share one scale. Every column of the other terms has its own scale.
             if name == "khop":
-                size[own] = squares[own].sum()
+                size[columns] = squares[columns].sum()
             elif name == "degrees":
-                size[own] *= block.size(1)
+                size[columns] *= block.size(1)
             else:
-                # A forecast that is tiny beside the change must not be scaled up until it is as large.
+                # A prediction that is tiny compared with F's change must not be scaled up to the size of the others.
                 least = 0.0 if name == "energy" else _FAINT**2 * typical
-                size[own] = np.maximum(squares[own], least) / _FIRM
-            size[own][size[own] <= rounding**2] = np.inf  # this term moves by rounding alone
-            self._places[name] = own
+                size[columns] = np.maximum(squares[columns], least) / _FIRM
+            size[columns][size[columns] <= rounding**2] = np.inf  # A term that changes only by rounding is left out.
+            self._places[name] = columns
         self._scale = 1 / np.sqrt(size)
         self.solution = ridge(torch.from_numpy(terms * self._scale), change)
         self.error = self.solution.left_out
@@ -316,6 +327,6 @@ class _Fit:
         """Return the weights of a block, or zeros if the fit does not have it."""
         if name not in self._places:
             return np.zeros(shape)
-        own = self._places[name]
-        weights: Float64 = self.solution.weights.numpy()[own] * self._scale[own]
+        columns = self._places[name]
+        weights: Float64 = self.solution.weights.numpy()[columns] * self._scale[columns]
         return weights.reshape(shape)

@@ -17,14 +17,14 @@ class GNNExplainer(MaskLearner):
     """PyG's GNNExplainer (Definition 2.3).
 
     Args:
-        hard: whether edges with a mask under 0.5 are dropped and the others kept whole; otherwise A_s = A * mask
-            ("soft").
-        epochs: how long to train.
+        hard: if True, edges with a mask below 0.5 are removed and the others keep their full weight; if False
+            ("soft"), A_s = A * mask.
+        epochs: how many epochs to train.
         lr: the learning rate.
-        seed: of PyG's random masks.
+        seed: the seed of PyG's initial masks.
         silent: see :class:`~graphfaith.explainers.subgraph.SubgraphExplainer`.
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
-        coefficients: PyG's, such as ``edge_size``.
+        coefficients: PyG's coefficients of the loss, such as ``edge_size``.
     """
 
     def __init__(
@@ -73,6 +73,6 @@ class GNNExplainer(MaskLearner):
 
     @staticmethod
     def harden(p: SubgraphModel) -> SubgraphModel:
-        """Return the hard explanation of a soft one: edges under 0.5 are dropped, the others are kept whole."""
+        """Return the hard version of a soft explanation: edges below 0.5 are removed, the others keep their weight."""
         assert p.edge_mask is not None
         return SubgraphModel(p.target, p.node_mask, (p.edge_mask >= 0.5).to(p.edge_mask.dtype))

@@ -1,4 +1,4 @@
-"""The integral part of Integrated Gradients, for features and for edges."""
+"""Integrated Gradients for features and edges, without the factor of the input."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ class IntegratedGradients(FaithfulExplainer):
     .. math:: \Phi_X = \int_0^1 \nabla_X F(X_0 + t (X - X_0), A)\,dt, \qquad
               \Phi_A = \int_0^1 \nabla_A F(X, A_0 + t (A - A_0))\,dt
 
-    without the product with the input, by the midpoint rule with ``steps`` points. The ``baseline`` is
+    The integrals are computed by the midpoint rule with ``steps`` points. They are not multiplied by the input, because
+    p is linear with the slope Phi. The ``baseline`` is one of
 
-    - ``"zero"``: X_0 = 0 while A stays, and A_0 = 0 while X stays;
-    - ``"random"``: the same two lines from X_0 uniform between min(X) and max(X) and A_0 uniform between 0 and A;
+    - ``"zero"``: two lines, from (0, A) and from (X, 0) to (X, A);
+    - ``"random"``: two lines, from (X_0, A) and from (X, A_0) to (X, A), with X_0 uniform between min(X) and max(X),
+      and A_0 uniform between 0 and A;
     - ``"full"``: one line, from (0, 0) to (X, A).
 
     Args:
-        steps: how many points of the line are taken.
-        baseline: where the line starts.
-        seed: of the random baseline.
+        steps: how many points on each line are used.
+        baseline: the start of the line, see above.
+        seed: the seed of the random baseline.
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
     """
 
@@ -60,7 +62,7 @@ class IntegratedGradients(FaithfulExplainer):
         return f"IG ({self.baseline})"
 
     def fit(self, target: Target) -> LinearModel:
-        """Return the linear model of the mean gradients on the lines."""
+        """Return the linear model whose slopes are the mean gradients on the lines."""
         graph = target.computation_graph
         x, weight = graph.x, graph.weight.double()
         x0, weight0 = self.baselines(target)
@@ -75,7 +77,7 @@ class IntegratedGradients(FaithfulExplainer):
         graph = target.computation_graph
         weight = graph.weight.double()
         if self.baseline != "random":
-            # F does not read the implied loops of a model that adds none, so they keep their weight.
+            # If a model adds no self-loops, F does not depend on the implied loops, so they keep their weight.
             return torch.zeros_like(graph.x), torch.where(graph.felt, 0.0, weight)
         lowest = float(target.graph.x.detach().min())
         share = torch.from_numpy(uniform(keys(self.seed, "base-a"), edge_keys(graph, self.seed)))[0]
@@ -89,19 +91,21 @@ class IntegratedGradients(FaithfulExplainer):
     def _mean_gradient(
         self, target: Target, xs: tuple[Tensor, Tensor] | None, weights: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, Tensor]:
+        """Return the mean gradients for X and A on a line, given its ends for X and for A; None keeps X or A fixed."""
         graph = target.computation_graph
         times = (torch.arange(self.steps, dtype=torch.float64) + 0.5) / self.steps
         per_step = 8 * (4 * graph.num_edges * target.width() + (4 * graph.x.numel() if xs is not None else 0))
         room = target.room(16 * graph.x.numel(), 2 * per_step, f"{self.method} with {self.steps} steps")
         dx, da = torch.zeros_like(graph.x), torch.zeros_like(graph.weight)
         for part in torch.split(times, max(1, room // per_step)):
-            x = None if xs is None else _between(*xs, part.view(-1, 1, 1).to(graph.x.dtype))
-            weight = None if weights is None else _between(*weights, part.view(-1, 1))
+            x = None if xs is None else _interpolate(*xs, part.view(-1, 1, 1).to(graph.x.dtype))
+            weight = None if weights is None else _interpolate(*weights, part.view(-1, 1))
             mean_x, mean_a = target.gradient(x, weight)
             dx += mean_x * (len(part) / self.steps)
             da += mean_a * (len(part) / self.steps)
         return dx, da
 
 
-def _between(start: Tensor, end: Tensor, time: Tensor) -> Tensor:
+def _interpolate(start: Tensor, end: Tensor, time: Tensor) -> Tensor:
+    """Return the point(s) of the line at ``time``, from 0 at the start to 1 at the end."""
     return start + time * (end - start)

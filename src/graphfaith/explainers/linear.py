@@ -21,18 +21,19 @@ from .base import FittedExplainer
 
 
 class Linear(FittedExplainer):
-    r"""Explain F by the linear function of (X, A) whose change follows F's best in a neighbourhood.
+    r"""Explain F by the linear function of (X, A) whose change approximates F's change best in a neighbourhood.
 
     .. math:: \Phi^* = (E[\epsilon\epsilon^\top])^{-1} E[\epsilon\,(F(X, A) - F(X - \epsilon_X, A - \epsilon_A))]
 
-    over what the neighbourhood perturbs; the rest has no score. It is solved by a truncated SVD, as in the paper. With
-    fewer samples than unknowns it fits its own samples exactly and others badly, so choose ``num_samples`` with care.
+    where :math:`\epsilon` has the features and the entries of A that the neighbourhood perturbs; the others have no
+    score. The solution is computed by a truncated SVD, as in the paper. With fewer samples than unknowns, p fits the
+    samples of the fit exactly and other samples badly, so ``num_samples`` should exceed the number of unknowns.
 
     Args:
-        neighborhood: where p has to follow F, e.g. ``UniformEdges(0.5)`` or ``"U(A,0.5)"``.
+        neighborhood: where p has to approximate F, e.g. ``UniformEdges(0.5)`` or ``"U(A,0.5)"``.
         num_samples: how many perturbed graphs to fit on.
-        seed: names the samples.
-        threshold: singular values below it are left out.
+        seed: the seed of the samples.
+        threshold: singular values of at most this size are left out.
         relative: whether ``threshold`` is a share of the largest singular value.
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
     """
@@ -60,7 +61,7 @@ class Linear(FittedExplainer):
         """Return Definition 2.4's optimum on ``num_samples`` samples."""
         graph, near = target.computation_graph, self.neighborhood
         changes, edges, count = [], [], self.count_samples()
-        # The decomposition makes some copies of eps_A; of eps_X only a block at a time is held.
+        # The decomposition makes some copies of eps_A. Only one block of eps_X at a time is in memory.
         fixed = 8 * count * (5 * graph.num_edges + 3 * count)
         fixed += 2 * CHUNK_BYTES + 16 * graph.x.numel() if near.perturbs_features else 0
         for chunk in self.chunks(target, fixed):
@@ -75,9 +76,10 @@ class Linear(FittedExplainer):
         return LinearModel(graph, None, solution.weights, solution.error)
 
     def _fit_features(self, graph: ComputationGraph, epsilon: Tensor | None, delta: Tensor) -> LinearModel:
-        """Solve for one number a sample, Phi = eps^T alpha, because there are too many features for memory.
+        """Return the optimum Phi = eps^T alpha, solved for one number alpha per sample.
 
-        The draws of a block of nodes can be repeated at any time, so eps is never held whole.
+        eps_X of all samples would not fit in memory. But a block of it can be drawn again at any time, so it is drawn
+        twice: once for the Gram matrix eps eps^T and once for Phi.
         """
         gram = torch.zeros(len(delta), len(delta), dtype=torch.float64)
         if epsilon is not None:

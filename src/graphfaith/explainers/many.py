@@ -1,4 +1,4 @@
-"""One explanation for each of many nodes, where PyG's ``index`` of several would give one for all of them."""
+"""One explanation for each of many nodes; PyG's ``index`` with several nodes gives one explanation for all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .._base.errors import InputError, UnsupportedError
 from .._base.progress import track
 from ..model.task import Task
 from . import FaithfulExplainer
-from .sweep import AT_LEAST, Sweep, why_not
+from .sweep import AT_LEAST, Sweep, reason_against
 
 
 def explain_nodes(
@@ -29,15 +29,16 @@ def explain_nodes(
     together: bool | None = None,
     **kwargs: Any,
 ) -> Iterator[Explanation]:
-    """Explain each of many nodes: an iterator of explanations, made as they are asked for.
+    """Return an iterator over the explanations of many nodes, each of which is computed when it is requested.
 
-    Each is what ``explainer(x, edge_index, index=node, ...)`` gives, but the model predicts on the whole graph only
-    once. At edge or graph level ``nodes`` are rows of the model's output. None is all of them. ``progress`` shows a
-    bar on standard error; None shows it on a terminal.
+    Each explanation is the one that ``explainer(x, edge_index, index=node, ...)`` returns, but the model predicts on
+    the whole graph only once. At edge or graph level, ``nodes`` are rows of the model's output. If ``nodes`` is None,
+    all of them are explained. ``progress`` shows a progress bar on standard error; None shows it only on a terminal.
 
-    Nodes can be explained ``together``, from one set of perturbed graphs (:mod:`graphfaith.explainers.sweep`), which is
-    several times faster, but the first ones wait for others. That needs KEC in a neighbourhood of edges, and a model
-    that does not look at the whole graph. None does so where it is possible, from 16 nodes on.
+    If ``together`` is True, the nodes are explained from one set of perturbed graphs
+    (:mod:`graphfaith.explainers.sweep`). This is several times faster, but the first explanation takes longer. It needs
+    KEC in a neighbourhood of edges, and a model that does not read the whole graph for every node. If ``together`` is
+    None, this is done for 16 nodes or more, if it is possible.
 
     >>> import torch, graphfaith as gf
     >>> from torch_geometric.nn import GCN
@@ -54,11 +55,11 @@ def explain_nodes(
         raise InputError(f"x must be a tensor of shape [nodes, features] (got {type(x).__name__})")
     named = list(nodes) if isinstance(nodes, Iterable) and not isinstance(nodes, Tensor) else nodes
     if task.level == "node":
-        rows = task.rows(named, len(x)).tolist()  # what is wrong with them is said now, not at the first one
+        rows = task.rows(named, len(x)).tolist()  # This raises an error now, and not when the iterator is first used.
     once = copy.copy(explainer)
     if explainer.explanation_type == ExplanationType.model:
         if target is not None:
-            raise InputError('target is for explanation_type="phenomenon": the model gives its own here')
+            raise InputError('target is for explanation_type="phenomenon": leave it out for explanation_type="model"')
         prediction = explainer.get_prediction(x, edge_index, **kwargs)
         predicted = explainer.get_target(prediction)
         once.get_prediction = lambda *_, **__: prediction
@@ -70,34 +71,37 @@ def explain_nodes(
         target_rows = len(target) if target.dim() else 1
     if task.level != "node":
         rows = task.rows(named, target_rows).tolist()
-    reason = why_not(explainer.algorithm, task.level)
+    reason = reason_against(explainer.algorithm, task.level)
     if together and reason is not None:
         raise UnsupportedError(f"these {task.level}s cannot be explained together: {reason}")
     if together or (together is None and reason is None and len(rows) >= AT_LEAST):
-        found = _together(once, x, edge_index, rows, target, kwargs, forced=bool(together))
+        explanations = _explain_together(once, x, edge_index, rows, target, kwargs, forced=bool(together))
     else:
-        found = _one_by_one(once, x, edge_index, rows, target, kwargs)
-    return track(found, "explaining", f"{task.level}s", show=progress, total=len(rows))
+        explanations = _explain_one_by_one(once, x, edge_index, rows, target, kwargs)
+    return track(explanations, "explaining", f"{task.level}s", show=progress, total=len(rows))
 
 
-def _one_by_one(
+def _explain_one_by_one(
     explainer: Explainer, x: Tensor, edge_index: Tensor, rows: list[int], target: Tensor | None, kwargs: dict[str, Any]
 ) -> Iterator[Explanation]:
-    algorithm, alone = explainer.algorithm, None
+    """Yield the explanations of rows, each computed by itself."""
+    algorithm, first = explainer.algorithm, None
+    # The shortcut below repeats what PyG's Explainer does, so it is not used if a subclass does something else.
     usual = isinstance(algorithm, FaithfulExplainer) and type(explainer).__call__ is Explainer.__call__
     for row in rows:
-        if alone is None or not usual:
-            alone = explainer(x, edge_index, target=target, index=row, **kwargs)
-            yield alone
-        else:  # as PyG's Explainer does it
-            own = algorithm(explainer.model, x, edge_index, target=alone.target, index=torch.tensor([row]), **kwargs)
-            yield _completed(own, row, explainer, alone, kwargs)
+        if first is None or not usual:
+            first = explainer(x, edge_index, target=target, index=row, **kwargs)
+            yield first
+        else:
+            index = torch.tensor([row])
+            explanation = algorithm(explainer.model, x, edge_index, target=first.target, index=index, **kwargs)
+            yield _complete(explanation, row, explainer, first, kwargs)
 
 
-def _completed(
+def _complete(
     explanation: Explanation, row: int, explainer: Explainer, like: Explanation, kwargs: dict[str, Any]
 ) -> Explanation:
-    """What PyG adds to an explanation: the model's arguments and its answer, ``like`` in that of another row."""
+    """Add the fields that PyG adds to an explanation, with the values of ``like``, the explanation of another row."""
     explanation._model_config, explanation._model_args = like._model_config, list(kwargs)
     for name in ("prediction", "target", "x", "edge_index", *kwargs):
         value = like.get(name)
@@ -107,7 +111,7 @@ def _completed(
     return explanation.threshold(explainer.threshold_config)
 
 
-def _together(
+def _explain_together(
     explainer: Explainer,
     x: Tensor,
     edge_index: Tensor,
@@ -117,20 +121,22 @@ def _together(
     *,
     forced: bool,
 ) -> Iterator[Explanation]:
+    """Yield the explanations of rows, computed together from one set of perturbed graphs where that is possible."""
     algorithm = explainer.algorithm
-    # The first one is made alone as well: it checks all there is to check, and has what PyG adds to an explanation.
+    # The first row is also explained alone. This checks all arguments, and gives the fields that PyG adds.
     alone = explainer(x, edge_index, target=target, index=rows[0], **kwargs)
     first = algorithm.target(explainer.model, x, edge_index, rows[0], alone.target, kwargs)
     if first.call.degrees is None:
         if forced:
             raise UnsupportedError(
-                f"{type(explainer.model).__name__} looks at the whole graph for every node: together=True is of no use"
+                f"{type(explainer.model).__name__} looks at the whole graph for every node: together=True "
+                "cannot be used"
             )
-        yield from _one_by_one(explainer, x, edge_index, rows, target, kwargs)
+        yield from _explain_one_by_one(explainer, x, edge_index, rows, target, kwargs)
         return
-    found = Sweep(algorithm, first, x, edge_index, alone.target, kwargs).explanations(rows)
-    for row, explanation in zip(rows, found, strict=True):
+    explanations = Sweep(algorithm, first, x, edge_index, alone.target, kwargs).explanations(rows)
+    for row, explanation in zip(rows, explanations, strict=True):
         if explanation is None:
             yield explainer(x, edge_index, target=target, index=row, **kwargs)
         else:
-            yield _completed(explanation, row, explainer, alone, kwargs)
+            yield _complete(explanation, row, explainer, alone, kwargs)

@@ -1,4 +1,4 @@
-"""PGExplainer: a network, trained by PyG's own algorithm, scores every edge, and the best edges are kept."""
+"""PGExplainer: a network, trained by PyG's own algorithm, scores every edge, and the edges with top scores are kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .subgraph import MaskLearner, Silent, leave_untouched
 
 
 class RankedSubgraphModel(SubgraphModel):
-    """The subgraph of the edges that rank highest, with the ``ranking`` itself, [e], from 0 to 1."""
+    """The subgraph of the edges with the highest scores, and the scores of all edges as ``ranking``, [e], in [0, 1]."""
 
     def __init__(self, target: Target, edge_mask: Tensor, ranking: Tensor) -> None:
         super().__init__(target, None, edge_mask)
@@ -30,19 +30,19 @@ class RankedSubgraphModel(SubgraphModel):
 
 
 class PGExplainer(MaskLearner):
-    """PyG's PGExplainer, of whose scores the edges with the largest ones are kept.
+    """PyG's PGExplainer. The subgraph consists of the edges with the largest scores.
 
-    It is trained on the node it explains, unless :meth:`train_on` has trained it on several nodes together. It does
-    not score features: X_s = X.
+    The network is trained on the explained node, unless :meth:`train_on` has trained it on several nodes together.
+    Features are not scored: X_s = X.
 
     Args:
-        epochs: how long to train.
+        epochs: how many epochs to train.
         lr: the learning rate.
-        keep: the share of the edges it weighs that are kept.
-        seed: of PyG's network.
+        keep: the share of the scored edges that is kept.
+        seed: the seed of PyG's network.
         silent: see :class:`~graphfaith.explainers.subgraph.SubgraphExplainer`.
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
-        coefficients: PyG's, such as ``edge_size``.
+        coefficients: PyG's coefficients of the loss, such as ``edge_size``.
     """
 
     method = "PGExplainer"
@@ -78,9 +78,9 @@ class PGExplainer(MaskLearner):
         self._trained_for: torch.nn.Module | None = None
 
     def unsupported(self, model: torch.nn.Module | None = None, x: Any = None, edge_index: Any = None) -> str | None:
-        """Return what PyG's PGExplainer cannot do, beside what no method here can."""
+        """Return why the model cannot be explained, or None; PyG's PGExplainer does not explain pairs of nodes."""
         if self.model_config.task_level == ModelTaskLevel.edge:
-            return "explains nodes and graphs; PyG's PGExplainer has no way to tell it of a pair of nodes"
+            return "explains nodes and graphs, but not edges: PyG's PGExplainer has no argument for a pair of nodes"
         return super().unsupported(model, x, edge_index)
 
     def train_on(
@@ -93,9 +93,9 @@ class PGExplainer(MaskLearner):
         target: Tensor,
         **kwargs: Any,
     ) -> None:
-        """Train one explainer on all of ``nodes`` (graphs of a batch, at graph level).
+        """Train one network on all of ``nodes``; at graph level, these are graphs of a batch.
 
-        ``target`` has the class of every node of the graph, or of every graph.
+        ``target`` has the class of every node of the graph, or of every graph of the batch.
         """
         if not len(nodes):
             raise InputError("train_on needs at least one node")
@@ -104,26 +104,27 @@ class PGExplainer(MaskLearner):
             self._jointly, self._trained_for = self._train(targets), model
 
     def fit(self, target: Target) -> RankedSubgraphModel:
-        """Train if that has not been done, score the edges and keep the best; p also holds the learnt scores."""
+        """Return F on the edges with the largest scores; the network is trained first, if it was not trained before."""
         if self._jointly is not None and self._trained_for is not target.model:
-            raise InputError("this PGExplainer was trained on nodes of another model: make a new one")
+            raise InputError("this PGExplainer was trained on nodes of another model: create a new one for this model")
         with leave_untouched(target.model, self.seed):
             algorithm = self._train([target]) if self._jointly is None else self._jointly
             args, kwargs, places = self._call(target)
-            _see_as_target(algorithm, target)
+            _adapt_to_target(algorithm, target)
             learnt = algorithm(*args, **kwargs).edge_mask
         weighed = self.weighed(target)[places]
         count = math.ceil(int(weighed.sum()) * self.keep)
         ranked = torch.where(weighed, learnt, -1.0).argsort(descending=True, stable=True)
-        kept = torch.zeros_like(learnt)
-        kept[ranked[:count]] = 1
+        selected = torch.zeros_like(learnt)
+        selected[ranked[:count]] = 1
         return RankedSubgraphModel(
-            target, self._edge_mask(target, kept, places), self._edge_mask(target, learnt, places)
+            target, self._edge_mask(target, selected, places), self._edge_mask(target, learnt, places)
         )
 
     def _train(self, targets: list[Target]) -> pyg.PGExplainer:
+        """Return PyG's explainer, trained on all targets."""
         algorithm = pyg.PGExplainer(epochs=self.epochs, lr=self.lr)
-        # PyG keeps the coefficients in one dictionary for all instances; this one gets its own.
+        # All instances of PyG's class share one dictionary of coefficients, so this one gets a copy.
         algorithm.coeffs = {**copy.deepcopy(pyg.PGExplainer.coeffs), **self.coefficients}
         algorithm.connect(ExplainerConfig("phenomenon", None, "object"), self.model_config)
         for target in targets:
@@ -132,22 +133,22 @@ class PGExplainer(MaskLearner):
         calls = [(target, *self._call(target)) for target in targets]
         for epoch in range(self.epochs):
             for target, args, kwargs, _ in calls:
-                _see_as_target(algorithm, target)
+                _adapt_to_target(algorithm, target)
                 algorithm.train(epoch, *args, **kwargs)
         return algorithm
 
 
-def _see_as_target(algorithm: pyg.PGExplainer, target: Target) -> None:
-    """Let PGExplainer see embeddings of the whole graph, and as many hops as the model's messages go.
+def _adapt_to_target(algorithm: pyg.PGExplainer, target: Target) -> None:
+    """Let PyG's PGExplainer use embeddings of the whole graph, and as many hops as the model's messages go.
 
-    Embeddings of the computation graph alone are wrong for every node but the explained one, and PyG would compute
-    them anew in each epoch. PyG would also count one hop for each layer, although some layers have several.
+    Embeddings computed on the computation graph alone are wrong for every node except the explained one, and PyG would
+    compute them again in every epoch. PyG also counts one hop per layer, but the messages of some layers go further.
     """
     args, kwargs = target.whole.arguments()
     facts = target.whole.facts
     if facts.embeddings is None:
         facts.embeddings = get_embeddings(target.model, *args, **kwargs)[-1]
-    part = facts.embeddings[target.computation_graph.nodes].float()  # the precision of PyG's network
+    part = facts.embeddings[target.computation_graph.nodes].float()  # PyG's network is in single precision.
 
     def within_reach(_: torch.nn.Module, index: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[None, Tensor]:
         flow = target.graph.flow

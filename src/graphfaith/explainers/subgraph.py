@@ -1,4 +1,4 @@
-"""What methods that find a subgraph have in common: their masks make the p = F(X_s, A_s) that is scored."""
+"""The base classes of methods that find a subgraph; the p that is scored is F(X_s, A_s) on the masked graph."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Silent = Literal["drop", "keep"]
 
 
 class SubgraphExplainer(FaithfulExplainer):
-    """A method that learns masks on the computation graph; scores are the masks, between 0 and 1.
+    """A method that learns masks on the computation graph. The scores are the masks, which are between 0 and 1.
 
-    PyG's masks multiply messages. They give 0 to an edge along which no message reaches the node, although the edge
-    counts in a degree. ``silent`` says what A_s does with such edges: "drop" keeps the 0, as the paper does, "keep"
-    keeps their weight. Self-loops that a layer adds are not masked.
+    PyG's masks multiply messages. They are 0 at silent edges: edges along which no message reaches the explained node,
+    although they count in a degree. ``silent`` decides about such edges in A_s: "drop" removes them, as the paper does,
+    and "keep" keeps their weight. Self-loops that a layer adds are not masked.
     """
 
     learns_mask = True
@@ -47,20 +47,21 @@ class SubgraphExplainer(FaithfulExplainer):
         self.silent, self.seed = silent, check_seed(seed)
 
     def scores(self, p: DifferenceModel) -> tuple[Tensor | None, Tensor]:
-        """Return the masks. What they do not weigh stays in A_s, but has no score."""
+        """Return the masks. Entries of A that the mask does not decide about stay in A_s, but their score is 0."""
         assert isinstance(p, SubgraphModel)
         assert p.edge_mask is not None
-        # A node mask of one row or column is laid out over the computation graph.
+        # PyG's node mask may have one row or one column, which applies to all nodes or features.
         nodes = None if p.node_mask is None else p.node_mask.expand_as(p.graph.x)
         return nodes, torch.where(self.weighed(p.target), p.edge_mask, 0.0)
 
     def weighed(self, target: Target) -> Tensor:
-        """Return [e] the entries of A that the mask decides; the others keep their weight in A_s."""
+        """Return which entries of A the mask decides about, [e]; the others keep their weight in A_s."""
         graph = target.computation_graph
         weighed = target.weighed_by_masks(int((graph.edge_id[graph.is_loop] >= 0).sum()) == graph.num_nodes)
         return weighed & graph.carries_message if self.silent == "keep" else weighed
 
     def _edge_mask(self, target: Target, learnt: Tensor, places: Tensor) -> Tensor:
+        """Return the mask of all entries of A, [e], from the one learnt for the edges at ``places``."""
         mask = torch.ones_like(target.computation_graph.weight)
         mask[places] = learnt.to(mask.dtype)
         return torch.where(self.weighed(target), mask, 1.0)
@@ -70,8 +71,10 @@ class MaskLearner(SubgraphExplainer):
     """A method whose masks PyG learns by gradient descent.
 
     Args:
-        epochs: how long to train.
+        epochs: how many epochs to train.
         lr: the learning rate.
+        coefficients: PyG's coefficients of the loss that differ from its default values.
+        known: PyG's default coefficients, which give the valid names.
         seed, silent, num_hops, edges, max_memory: see :class:`SubgraphExplainer`.
     """
 
@@ -104,7 +107,7 @@ class MaskLearner(SubgraphExplainer):
         """Return the arguments of PyG's algorithms on the computation graph, and the places of their edges in A."""
         graph = target.computation_graph
         places = ((graph.edge_id >= 0) & graph.felt).nonzero().view(-1)
-        # To learn, torch keeps a few numbers for every edge and unit of a layer.
+        # For the gradients of the training, torch keeps a few numbers for every edge and unit of a layer.
         target.room(0, 8 * 8 * graph.num_edges * target.width(), f"{self.epochs} epochs of {self.method}")
         kwargs, rows = target.call.arguments_at(places)
         if target.graph.edge_weight is not None:
@@ -112,7 +115,7 @@ class MaskLearner(SubgraphExplainer):
         labels = target.call.output
         if target.labels is not None:
             if target.labels.dim() > 1:
-                raise UnsupportedError(f"{self.method} explains outputs of one class a row, not of several")
+                raise UnsupportedError(f"{self.method} explains outputs with one class per row, not several")
             labels = torch.zeros(len(target.call.output), dtype=torch.int64)
             labels[rows] = target.labels
         edges = target.call.edges_at(places)
@@ -121,11 +124,11 @@ class MaskLearner(SubgraphExplainer):
 
 @contextmanager
 def leave_untouched(model: torch.nn.Module, seed: int) -> Iterator[None]:
-    """Run PyG's training with a seed of its own, and restore the model and the random state afterwards.
+    """Run PyG's training with the seed ``seed``, and restore the model and the random state afterwards.
 
-    PyG's explainers add to the gradients of the model's parameters, and register their mask as one of them.
+    Without this, PyG's explainers change the gradients of the model's parameters, and leave a mask among them.
     """
-    wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     with (
         torch.random.fork_rng(devices=[]),
         torch.enable_grad(),
@@ -136,9 +139,9 @@ def leave_untouched(model: torch.nn.Module, seed: int) -> Iterator[None]:
         warnings.filterwarnings("ignore", message="Converting a tensor with requires_grad=True")
         torch.manual_seed(seed)
         try:
-            for parameter in wanted:
+            for parameter in trainable:
                 parameter.requires_grad_(False)
             yield
         finally:
-            for parameter in wanted:
+            for parameter in trainable:
                 parameter.requires_grad_(True)

@@ -1,4 +1,4 @@
-"""What a model is called with: the tensors of a graph that its forward names, in the precision of its parameters."""
+"""The arguments of a model: the tensors of a graph that its forward names, in the precision of its parameters."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from torch_geometric.data import Data
 from .._base.errors import ModelError, UnsupportedError
 from .layers import takes_edge_weight
 
-# Arguments of PyG's Explainer, or of Target, that are not handed on to the model.
+# These names are arguments of PyG's Explainer or of Target, so they are not passed on to the model.
 _TAKEN = ("target", "index", "label", "num_hops", "mode", "return_type", "level", "edges", "max_memory")
 
 
 def in_precision_of(model: torch.nn.Module, data: Data) -> Data:
-    """The graph with its real numbers in the precision of the model's parameters, if they have one.
+    """Return the graph with its real numbers in the precision of the model's parameters, if they share one precision.
 
-    numpy's is double and torch's single, and a model cannot multiply one with the other.
+    This is needed because numpy uses double precision and torch single, and torch cannot multiply one with the other.
     """
-    found = {p.dtype for p in model.parameters() if p.is_floating_point()}
-    if len(found) != 1:
+    dtypes = {p.dtype for p in model.parameters() if p.is_floating_point()}
+    if len(dtypes) != 1:
         return data
-    dtype = found.pop()
-    same = copy.copy(data)
+    dtype = dtypes.pop()
+    converted = copy.copy(data)
     for key, value in data.to_dict().items():
         if isinstance(value, Tensor) and value.is_floating_point() and value.dtype != dtype:
-            same[key] = value.to(dtype)
-    return same
+            converted[key] = value.to(dtype)
+    return converted
 
 
 def arguments_for(model: torch.nn.Module, data: Data) -> dict[str, Tensor]:
-    """What ``model`` is called with beside ``x`` and ``edge_index``: the tensors of ``data`` that its forward names.
+    """Return the arguments of ``model`` other than ``x`` and ``edge_index``: the tensors of ``data`` its forward names.
 
     >>> from torch_geometric.nn import GCN
     >>> ring = torch.tensor([[0, 1], [1, 0]])
@@ -48,11 +48,11 @@ def arguments_for(model: torch.nn.Module, data: Data) -> dict[str, Tensor]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or name in ("x", "edge_index"):
             continue
         if place < 2 and parameter.kind != parameter.KEYWORD_ONLY:
-            continue  # x and edge_index under other names
+            continue  # The first two parameters are x and edge_index, whatever their names are.
         if isinstance(data.get(name), Tensor) and _reads(model, name):
             if name in _TAKEN:
                 raise UnsupportedError(
-                    f"{type(model).__name__}.forward takes '{name}', as PyG's Explainer does: rename it"
+                    f"{type(model).__name__}.forward takes '{name}', which is an argument of PyG's Explainer: rename it"
                 )
             given[name] = data[name]
         elif parameter.default is parameter.empty:
@@ -61,7 +61,7 @@ def arguments_for(model: torch.nn.Module, data: Data) -> dict[str, Tensor]:
 
 
 def _reads(model: torch.nn.Module, name: str) -> bool:
-    """PyG's ready-made models name arguments that not all of them read, and say so."""
+    """Return whether the model reads an argument: PyG's models name some that they do not read, and declare that."""
     if name == "edge_weight":
         return takes_edge_weight(model)
     return name != "edge_attr" or bool(getattr(model, "supports_edge_attr", True))

@@ -1,4 +1,4 @@
-"""What can be told of a model from its message-passing layers, and calling it without leaving a trace on them."""
+"""Properties of a model that its message-passing layers show, and removal of the masks that PyG leaves on them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from torch_geometric.nn import MessagePassing
 
 from .._base.errors import ModelError
 
-# Layers that look at the in-edges of the node they write to and at no other degree. Any other layer is taken to
-# normalise by the in-degrees of both ends, which is the safe assumption: one ring of edges more, never one less.
+# These layers may use the in-degree of a message's receiver, but not the degree of its sender. Every other layer is
+# assumed to normalise by the in-degrees of both ends. If that is wrong, the computation graph has one ring of edges
+# more than needed, but never one less.
 _NO_SOURCE_DEGREE = (
     nn.CGConv,
     nn.GATConv,
@@ -41,12 +42,12 @@ Degrees = Literal["none", "in", "out"]
 
 
 def message_passing_layers(model: torch.nn.Module) -> list[MessagePassing]:
-    """The layers of ``model`` that pass messages, in the order in which they are registered."""
+    """Return the layers of ``model`` that pass messages, in the order in which they are registered."""
     return [module for module in model.modules() if isinstance(module, MessagePassing)]
 
 
 def counted_hops(model: torch.nn.Module) -> int:
-    """How far messages go if every layer is used once and they follow each other.
+    """Return how many hops messages go if the layers are applied one after the other, each once.
 
     A layer with K rounds counts K times.
 
@@ -58,6 +59,7 @@ def counted_hops(model: torch.nn.Module) -> int:
 
 
 def _rounds(layer: MessagePassing) -> int:
+    """Return how many hops messages go within one layer."""
     if isinstance(layer, nn.ChebConv):
         return len(layer.lins) - 1
     if isinstance(layer, (nn.ARMAConv, nn.GatedGraphConv)):
@@ -70,7 +72,7 @@ def _rounds(layer: MessagePassing) -> int:
 
 
 def degrees_read(model: torch.nn.Module) -> Degrees:
-    """Which degrees of the sender some layer divides a message by, or may well do."""
+    """Return which degree of the sender at least one layer divides messages by, or is assumed to divide them by."""
     layers = message_passing_layers(model)
     if any(isinstance(layer, _OUT_DEGREE) for layer in layers):
         return "out"
@@ -81,7 +83,7 @@ def degrees_read(model: torch.nn.Module) -> Degrees:
 
 
 def heterogeneous_part(model: torch.nn.Module) -> str | None:
-    """The part of ``model`` that makes it a model of several node or edge types; None if it has none.
+    """Return the part of ``model`` that makes it heterogeneous (several node or edge types); None if there is none.
 
     >>> from torch_geometric.nn import GCN, SAGEConv, to_hetero
     >>> heterogeneous_part(GCN(2, 4, num_layers=2)) is None
@@ -90,26 +92,31 @@ def heterogeneous_part(model: torch.nn.Module) -> str | None:
     for module in model.modules():
         if isinstance(module, _HETEROGENEOUS):
             return type(module).__name__
-        # to_hetero keeps a layer for each edge type in a dictionary whose keys are the types.
+        # PyG's to_hetero replaces a layer by a dictionary with a layer for each edge type "source__relation__sink".
         if isinstance(module, torch.nn.ModuleDict) and any(key.count("__") >= 2 for key in module):
             return "to_hetero"
     return None
 
 
 def takes_edge_weight(model: torch.nn.Module) -> bool:
-    """Whether ``model.forward`` has a parameter called ``edge_weight``, or takes any, and the model says it uses it."""
+    """Return whether ``model.forward`` takes ``edge_weight``, by name or as **kwargs, and the model does not deny it.
+
+    PyG's models deny it by ``supports_edge_weight = False``.
+    """
     inner: Any = model
     while hasattr(inner, "_orig_mod") or isinstance(inner, _WRAPPERS):
-        inner = inner._orig_mod if hasattr(inner, "_orig_mod") else inner.module  # compiled, or for several devices
+        # A compiled model has _orig_mod; a model for several devices has module.
+        inner = inner._orig_mod if hasattr(inner, "_orig_mod") else inner.module
     parameters = inspect.signature(inner.forward).parameters.values()
     named = any(p.name == "edge_weight" or p.kind == inspect.Parameter.VAR_KEYWORD for p in parameters)
     return named and bool(getattr(inner, "supports_edge_weight", True))
 
 
 def widest_layer(model: torch.nn.Module) -> int:
-    """A guess at the widest layer, from the shapes of parameters; at least 16.
+    """Return a guess at the width of the widest layer, from the shapes of parameters; at least 16.
 
-    A linear layer is as wide as its output: of its input there is one copy, not one for every edge.
+    The width of a linear layer is that of its output. Its input is not counted, because it is stored once and not once
+    for every edge.
     """
     width = 16
     for module in model.modules():
@@ -124,7 +131,7 @@ def widest_layer(model: torch.nn.Module) -> int:
 
 @contextmanager
 def unmasked_afterwards(model: torch.nn.Module) -> Iterator[None]:
-    """Leave no explain mask on ``model``, nor anything else that PyG puts on its layers to apply one."""
+    """Remove the explain masks and all other attributes that PyG has added to the layers of ``model`` in the block."""
     layers = message_passing_layers(model)
     names = [set(vars(layer)) for layer in layers]
     try:
@@ -139,16 +146,16 @@ def unmasked_afterwards(model: torch.nn.Module) -> Iterator[None]:
 
 
 def checked_layers(model: torch.nn.Module, num_hops: int | None) -> list[Any]:
-    """The message-passing layers of a model, if they look at the edges they are given, and can be counted."""
+    """Return the message-passing layers of a model, after a check that none is cached and that the hops are known."""
     layers = message_passing_layers(model)
     for layer in layers:
         if getattr(layer, "cached", False):
             raise ModelError(
                 f"{layer} was made with cached=True, so it ignores the edges it is given: set its `cached` to "
-                "False (the weights stay as they are)"
+                "False (this does not change the weights)"
             )
     if not layers and num_hops is None:
         raise ModelError(
-            f"{type(model).__name__} has no MessagePassing layer to count: pass num_hops=, how far its messages go"
+            f"{type(model).__name__} has no MessagePassing layer, so its hops cannot be counted: pass num_hops="
         )
     return layers

@@ -1,7 +1,7 @@
-"""Which nodes an output of a model is read from, and the model's arguments on a part of the graph.
+"""The nodes that a model's output is read from, and the model's arguments on a part of the graph.
 
-At node level row v of the output stands for node v. At edge level it stands for a pair of nodes, column v of
-``edge_label_index``, or edge v of the graph. At graph level it stands for all nodes of graph v of a ``batch``.
+At node level, row v of the output belongs to node v. At edge level, it belongs to a pair of nodes, which is column v of
+``edge_label_index``, or to edge v of the graph. At graph level, it belongs to all nodes of graph v of a ``batch``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Kind = Literal["node", "pair", "edge", "graph", "other"]
 
 
 class Readout:
-    """The explained rows of a model's output: where on the graph they are read, and where they are on a part of it."""
+    """The explained rows of a model's output: the nodes they are read from, and their places on a part of it."""
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Readout:
         self.seeds: Int64 = self._seeds()
 
     def _kind(self, level: str, count: int) -> tuple[Kind, str]:
+        """Return what a row of the output belongs to, and for pairs of nodes the name of the argument that has them."""
         if level == "node" and count == self.graph.num_nodes:
             return "node", ""
         if level == "edge":
@@ -61,40 +62,42 @@ class Readout:
         return "other", ""
 
     def _num_graphs(self) -> int:
+        """Return how many graphs ``batch`` has; 1 if there is no batch."""
         batch = self.kwargs.get("batch")
         if batch is None:
             return 1
         if not isinstance(batch, Tensor) or batch.shape != (self.graph.num_nodes,) or batch.dtype != torch.int64:
-            raise InputError(f"batch must hold the graph of each of the {self.graph.num_nodes} nodes, as int64")
+            raise InputError(f"batch must be an int64 tensor with the graph of each of {self.graph.num_nodes} nodes")
         return int(batch.max()) + 1
 
     def _seeds(self) -> Int64:
+        """Return the nodes that the explained rows are read from."""
         if self.kind == "node":
-            found = self.rows
+            seeds = self.rows
         elif self.kind == "pair":
-            found = self.kwargs[self.pairs][:, self.rows].reshape(-1)
-            if not 0 <= int(found.min()) <= int(found.max()) < self.graph.num_nodes:
-                raise InputError(f"{self.pairs} names a node that the graph has not")
+            seeds = self.kwargs[self.pairs][:, self.rows].reshape(-1)
+            if not 0 <= int(seeds.min()) <= int(seeds.max()) < self.graph.num_nodes:
+                raise InputError(f"{self.pairs} must name nodes 0 to {self.graph.num_nodes - 1} of the graph")
         elif self.kind == "edge":
-            found = self.graph.edge_index[:, self.rows].reshape(-1)
+            seeds = self.graph.edge_index[:, self.rows].reshape(-1)
         elif self.kind == "graph" and self.kwargs.get("batch") is not None:
             batch = self.kwargs["batch"]
             members = [(batch == row).nonzero().view(-1) for row in self.rows.tolist()]
             for row, nodes in zip(self.rows.tolist(), members, strict=True):
                 if not len(nodes):
                     raise InputError(f"graph {row} of the batch has no nodes")
-            found = torch.cat(members)
+            seeds = torch.cat(members)
         else:
-            found = torch.arange(self.graph.num_nodes)
-        return found.detach().cpu().numpy().astype(np.int64)
+            seeds = torch.arange(self.graph.num_nodes)
+        return seeds.detach().cpu().numpy().astype(np.int64)
 
     @property
     def reads_whole_graph(self) -> bool:
-        """Whether the rows cannot be told apart by nodes, so that nothing can be left out."""
+        """Whether the nodes that a row is read from are unknown, so that no part of the graph can be left out."""
         return self.kind == "other"
 
     def rows_on(self, part: ComputationGraph, places: Tensor) -> Tensor:
-        """Places of the explained rows in the model's output on ``part`` with the edges at ``places``."""
+        """Return the places of the explained rows in the model's output on ``part`` with the edges at ``places``."""
         if self.kind == "node":
             return _places_of(self.rows, part.nodes)
         if self.kind == "pair":
@@ -106,10 +109,11 @@ class Readout:
         return self.rows
 
     def arguments(self, part: ComputationGraph, places: Tensor, loop_weight: float | None) -> dict[str, Any]:
-        """The model's keyword arguments on ``part``, if it is given the edges at ``places``."""
+        """Return the model's keyword arguments for a call on ``part`` with the edges at ``places``."""
         return {name: self._part_of(name, value, part, places, loop_weight) for name, value in self.kwargs.items()}
 
     def _part_of(self, name: str, value: Any, part: ComputationGraph, places: Tensor, loop_weight: float | None) -> Any:
+        """Return the rows of a keyword argument that belong to ``part``, if it has a row for every node or edge."""
         if not isinstance(value, Tensor) or value.dim() == 0:
             return value
         if self.kind == "pair" and name == self.pairs:
@@ -119,28 +123,28 @@ class Readout:
         nodes, edges = part.size
         if value.size(0) == edges and (name.startswith("edge") or edges != nodes):
             ids = part.edge_id[places]
-            found = value[ids.clamp(min=0)] if edges else value.new_zeros(len(ids), *value.shape[1:])
-            # One number an edge may be its weight, whatever it is called. What is written for the attributes of loops
-            # is not read: layers that add loops bring their own.
-            one = found.dim() == 1 and found.is_floating_point()
-            found[ids < 0] = (1.0 if loop_weight is None else loop_weight) if one else 0
-            return found
+            rows = value[ids.clamp(min=0)] if edges else value.new_zeros(len(ids), *value.shape[1:])
+            # One number per edge may be the edge weight, whatever its name is, so a loop gets the weight of loops.
+            # Attributes of loops can be 0, because layers that add loops use their own attributes for them.
+            may_be_weight = rows.dim() == 1 and rows.is_floating_point()
+            rows[ids < 0] = (1.0 if loop_weight is None else loop_weight) if may_be_weight else 0
+            return rows
         if value.size(0) == nodes:
-            found = value[part.nodes]
-            return torch.unique(found, return_inverse=True)[1] if name == "batch" else found
+            rows = value[part.nodes]
+            return torch.unique(rows, return_inverse=True)[1] if name == "batch" else rows
         return value
 
 
 def is_pairs(value: Any) -> bool:
-    """Whether a value can be a list of pairs of nodes."""
+    """Return whether a value can be a list of pairs of nodes: an int64 tensor of shape [2, any]."""
     return isinstance(value, Tensor) and value.dim() == 2 and value.size(0) == 2 and value.dtype == torch.int64
 
 
 def _places_of(ids: Tensor, among: Tensor) -> Tensor:
-    """Places of ``ids`` in ``among``, which has each of them once or more."""
-    if len(ids) == 1:  # one node, mostly: nothing to be sorted for
-        found = (among == ids.to(among.device)).nonzero().view(-1)[:1]
-        if len(found):
-            return found
+    """Return the first place of each of ``ids`` in ``among``, which must contain all of them."""
+    if len(ids) == 1:  # This is the usual case, in which no sorting is needed.
+        place = (among == ids.to(among.device)).nonzero().view(-1)[:1]
+        if len(place):
+            return place
     order = among.argsort(stable=True)
     return order[torch.searchsorted(among[order].contiguous(), ids.to(among.device).contiguous())]

@@ -1,4 +1,4 @@
-"""What a model's output means, and which number of it is explained: F as a function of the model's output."""
+"""The meaning of a model's output, and F, the explained number, as a function of that output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Index = int | Sequence[int] | np.ndarray | Tensor | None
 
 @dataclass(frozen=True)
 class Task:
-    """A model's task in PyG's terms: what a row of its output stands for, and what the numbers in it are.
+    """A model's task in PyG's terms: the meaning of a row of its output (level) and of the numbers in it.
 
     >>> task = Task("multiclass_classification", "log_probs", "graph")
     >>> out = torch.tensor([[-0.1, -2.3], [-0.7, -0.69]])     # two graphs, two classes
@@ -38,7 +38,7 @@ class Task:
     level: str = "node"
 
     def __post_init__(self) -> None:
-        """Check the three words."""
+        """Check that mode, return type and level are known and go together."""
         if self.mode not in RETURN_TYPES:
             raise InputError(f"mode must be one of {', '.join(RETURN_TYPES)} (got {self.mode!r})")
         if self.return_type not in RETURN_TYPES[self.mode]:
@@ -53,7 +53,7 @@ class Task:
         return {"mode": self.mode, "task_level": self.level, "return_type": self.return_type}
 
     def rows(self, index: Index, count: int) -> Tensor:
-        """Rows of the model's output that PyG's ``index`` names, [r], of ``count`` that there are; None is all."""
+        """Return the rows that PyG's ``index`` selects in an output of ``count`` rows, [r]; None selects all."""
         if index is None:
             return torch.arange(count)
         if type(index) is int and 0 <= index < count:
@@ -72,7 +72,7 @@ class Task:
         if not isinstance(named, Sequence) or isinstance(named, str) or not all(map(is_whole, named)):
             raise InputError(f"index must be None, a whole number, or a list or tensor of them (got {index!r})")
         if not len(named):
-            raise InputError("index is empty: name at least one row of the model's output")
+            raise InputError("index is empty: select at least one row of the model's output")
         for row in named:
             if not 0 <= int(row) < count:
                 holder = "the graph" if self.level == "node" else "the model's output"
@@ -80,12 +80,12 @@ class Task:
         return torch.tensor([int(row) for row in named])
 
     def labels(self, out: Tensor, label: int | Tensor | None) -> Tensor | None:
-        """The class of each of the rows ``out`` [r, ...]: the one given, or the one the model predicts."""
+        """Return the class of each row of ``out`` [r, ...]: ``label``, or the predicted class if that is None."""
         if self.mode == "regression":
             return None
         if isinstance(label, Tensor) and label.dtype == torch.int64 and label.shape == out.shape[:-1] == (1,):
             classes = out.size(-1) if self.mode == "multiclass_classification" else 0
-            if 0 <= int(label) < classes:  # as nearly always; what follows takes ten times as long
+            if 0 <= int(label) < classes:  # This is the usual case; the general code below takes ten times as long.
                 return label
         if self.mode == "binary_classification":
             if out.numel() != len(out):
@@ -104,17 +104,17 @@ class Task:
         if given.numel() == predicted.numel():
             given = given.reshape(shape)
         elif given.dim():
-            raise InputError(f"there must be one class for each of {list(shape)} rows (got {list(given.shape)})")
+            raise InputError(f"the classes must have shape {list(shape)}, one for each row (got {list(given.shape)})")
         wrong = given[(given < 0) | (given >= classes) | (given != given.round())]
         if wrong.numel():
             raise InputError(f"class {wrong.reshape(-1)[0]:g} is out of range: there are classes 0 to {classes - 1}")
         return given.long().expand(shape)
 
     def value(self, out: Tensor, labels: Tensor | None) -> Tensor:
-        r"""F, given the rows of the output that are explained: :math:`\sum_r \{f(X, A)_r\}_{y_r}`.
+        r"""Return F, given the explained rows of the output: :math:`\sum_r \{f(X, A)_r\}_{y_r}`.
 
-        For regression it is the sum of the rows. For a binary model, the number is that of class 1; for class 0 it
-        is 1 minus it (probability) or minus it (logit).
+        For regression, F is the sum of the rows. A binary model returns a number for class 1; the number for class 0
+        is 1 minus it if it is a probability, and the negative of it if it is a logit.
         """
         if labels is None:
             return out.sum()
@@ -125,17 +125,17 @@ class Task:
         return total + (labels == 0).sum() if self.return_type == "probs" else total
 
     def value_of_each(self, outs: Tensor, labels: Tensor | None) -> Tensor:
-        """Return :meth:`value` for each of S outputs ``outs`` [S, r, ...], [S]."""
+        """Return :meth:`value` of each of S outputs ``outs`` [S, r, ...], as a tensor [S]."""
         if labels is None or self.mode != "multiclass_classification":
             return torch.stack([self.value(out, labels) for out in outs])
         labels = labels.expand(len(outs), *labels.shape)
         return outs.gather(-1, labels.unsqueeze(-1)).flatten(1).sum(dim=1)
 
     def values(self, out: Tensor, labels: Tensor | None) -> Tensor:
-        """:meth:`value` of each of the rows by itself, [r]."""
+        """Return :meth:`value` of each row by itself, [r]."""
         if labels is None:
             return out.reshape(len(out), -1).sum(dim=1)
         if self.mode == "multiclass_classification":
             return out.gather(-1, labels.unsqueeze(-1)).reshape(len(out), -1).sum(dim=1)
-        own = out.reshape(-1) * (2 * labels - 1)
-        return own + (labels == 0) if self.return_type == "probs" else own
+        values = out.reshape(-1) * (2 * labels - 1)
+        return values + (labels == 0) if self.return_type == "probs" else values

@@ -1,8 +1,8 @@
-"""Local difference models p: functions of (X, A) whose *change* is meant to follow the change of F.
+"""Local difference models p: functions of (X, A) whose *change* approximates the change of F.
 
-A difference model answers two questions. ``change(perturbations)`` is p(X, A) - p(X - eps_X, A - eps_A), [S]; the
-metric compares it with the same difference of F. ``gradient()`` is the explanation: the derivatives of p with respect
-to X [n, d] and to A [e], nodes and edges ordered as in the computation graph.
+A difference model has two methods. ``change(perturbations)`` returns p(X, A) - p(X - eps_X, A - eps_A), [S]; the
+metric compares it with the same difference of F. ``gradient()`` returns the explanation: the derivatives of p with
+respect to X [n, d] and to A [e]. Nodes and edges have the order of the computation graph.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from .walks import Normalization, Walks, khop_rows
 
 @runtime_checkable
 class DifferenceModel(Protocol):
-    """Anything with a change and a gradient can be scored; write your own and pass it as ``difference_model=``."""
+    """The interface of p: any object with these two methods can be scored, if it is passed as ``difference_model=``."""
 
     def change(self, perturbations: Perturbations) -> Tensor:
-        """p(X, A) - p(X - eps_X, A - eps_A) for each sample, [S]."""
+        """Return p(X, A) - p(X - eps_X, A - eps_A) for each sample, [S]."""
         ...
 
     def gradient(self) -> tuple[Tensor, Tensor]:
-        """The derivatives of p at (X, A) with respect to X, [n, d], and A, [e]."""
+        """Return the derivatives of p at (X, A) with respect to X, [n, d], and A, [e]."""
         ...
 
 
 class LinearModel:
     r"""Case I of the paper: :math:`p(X, A) = \Phi_X^\top V(X) + \Phi_A^\top V(A)`, so p's change is linear in eps.
 
-    Saliency, Integrated Gradients and the Linear optimum are of this kind. None stands for zeros.
+    Saliency, Integrated Gradients and the Linear optimum are of this kind. If ``phi_x`` or ``phi_a`` is None, it is 0.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class LinearModel:
         self.phi_a = torch.zeros_like(graph.weight) if phi_a is None else phi_a
 
     def change(self, perturbations: Perturbations) -> Tensor:
-        """Phi_X . eps_X + Phi_A . eps_A."""
+        """Return Phi_X . eps_X + Phi_A . eps_A for each sample, [S]."""
         change = torch.zeros(len(perturbations), dtype=torch.float64)
         if perturbations.edges is not None:
             change += perturbations.edges @ self.phi_a.double()
@@ -62,15 +62,15 @@ class LinearModel:
         return change
 
     def gradient(self) -> tuple[Tensor, Tensor]:
-        """(Phi_X, Phi_A)."""
+        """Return (Phi_X, Phi_A), which do not depend on the point."""
         return self.phi_x, self.phi_a
 
 
 class SubgraphModel:
     """Case II of the paper: p(X, A) = F(X_s, A_s), with X_s = X * node_mask and A_s = A * edge_mask.
 
-    A perturbation is applied to the subgraph, F(X_s - eps_X, A_s - eps_A), and weights are clipped at 0. Masks are
-    [n, d] (or what broadcasts to it) and [e]; None keeps everything.
+    A perturbation is applied to the subgraph, F(X_s - eps_X, A_s - eps_A), and weights are clipped at 0. The node mask
+    has shape [n, d], or one that broadcasts to it, and the edge mask [e]. If a mask is None, nothing is removed.
     """
 
     def __init__(self, target: Target, node_mask: Tensor | None = None, edge_mask: Tensor | None = None) -> None:
@@ -81,16 +81,16 @@ class SubgraphModel:
         self.weight = weight if edge_mask is None else weight * edge_mask.to(weight.dtype)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The masks alone: the model is not kept with an explanation, but taken from its explainer again."""
+        """Return the state without the target: a stored explanation holds the masks, but not the model."""
         return {**vars(self), "target": None}
 
     @property
     def value(self) -> float:
-        """F(X_s, A_s), by the model as it is now."""
+        """F(X_s, A_s), by the model in its present state."""
         return float(self.target.evaluate(self.x, self.weight))
 
     def outputs(self, perturbations: Perturbations) -> Tensor:
-        """F(X_s - eps_X, A_s - eps_A), [S]."""
+        """Return F(X_s - eps_X, A_s - eps_A) for each sample, [S]."""
         x = self.x if perturbations.features is None else self.x - perturbations.features
         weight = self.weight
         if perturbations.edges is not None:
@@ -98,11 +98,11 @@ class SubgraphModel:
         return self.target.evaluate(x, weight).double()
 
     def change(self, perturbations: Perturbations) -> Tensor:
-        """F(X_s, A_s) - F(X_s - eps_X, A_s - eps_A)."""
+        """Return F(X_s, A_s) - F(X_s - eps_X, A_s - eps_A) for each sample, [S]."""
         return self.value - self.outputs(perturbations)
 
     def gradient(self) -> tuple[Tensor, Tensor]:
-        """The gradient of F at (X_s, A_s)."""
+        """Return the gradient of F at (X_s, A_s)."""
         return self.target.gradient(self.x, self.weight)
 
 
@@ -110,9 +110,9 @@ class KHopModel:
     r"""The k-hop model with a convolutional core, Definition 4.1:
     :math:`p(X, A) = \sum_{k=1}^{M} e^\top N(A^k) X w_k`, with ``weights`` the w_k, [M, d].
 
-    A holds the self-loops, and :math:`D_k = \mathrm{diag}(A^k 1)`. The paper's ``normalization`` is "symmetric",
-    :math:`N(A^k) = D_k^{-1/2} A^k D_k^{-1/2}`; "row" is :math:`D_k^{-1} A^k`, for models that take means, and "none"
-    is A^k, for models that take sums.
+    A includes the self-loops, and :math:`D_k = \mathrm{diag}(A^k 1)`. The ``normalization`` of the paper is
+    "symmetric", :math:`N(A^k) = D_k^{-1/2} A^k D_k^{-1/2}`. The others are "row", :math:`D_k^{-1} A^k`, which suits
+    models that take means, and "none", :math:`A^k`, which suits models that take sums.
     """
 
     def __init__(
@@ -127,20 +127,20 @@ class KHopModel:
 
     @cached_property
     def rows(self) -> Tensor:
-        """e^T N(A^k), [M, 1, n]."""
+        """The rows e^T N(A^k) of the unperturbed graph, [M, 1, n]."""
         return khop_rows(self.graph, self.graph.weight.double().unsqueeze(0), len(self.weights), self.normalization)
 
     @cached_property
     def products(self) -> Tensor:
-        """X w_k, [n, M]."""
+        """The products X w_k, [n, M]."""
         return self.graph.x.double() @ self.weights.T
 
     def remember(self, rows: Tensor, products: Tensor) -> None:
-        """Take over what the fit has computed already: e^T N(A^k), [M, 1, n], and X w_k, [n, M]."""
+        """Store e^T N(A^k), [M, 1, n], and X w_k, [n, M], if the fit has computed them already."""
         self.rows, self.products = rows, products
 
     def change(self, perturbations: Perturbations) -> Tensor:
-        """The sum over k of tau_k . w_k, tau_k = e^T [N(A^k) X - N((A - eps_A)^k)(X - eps_X)]."""
+        """Return sum_k tau_k . w_k, [S], where tau_k = e^T [N(A^k) X - N((A - eps_A)^k)(X - eps_X)]."""
         weight, x = perturbations.weight, perturbations.x
         rows = self.rows
         if weight is not None:
@@ -152,7 +152,10 @@ class KHopModel:
         return before - torch.einsum("ksn,snk->s", rows.expand(-1, len(x), -1), moved)
 
     def gradient(self) -> tuple[Tensor, Tensor]:
-        """The derivatives of p: sum_k N(A^k)^T e w_k^T for X, and for A the chain rule through A^k and D_k."""
+        """Return the derivatives of p at the unperturbed graph.
+
+        For X it is sum_k N(A^k)^T e w_k^T. For A it is the chain rule through A^k and D_k.
+        """
         weight = self.graph.weight.double().numpy()
         da = torch.from_numpy(Walks.on(self.graph).gradient(weight, self.products.numpy(), self.normalization))
         da[~self.graph.felt] = 0
@@ -160,15 +163,15 @@ class KHopModel:
 
 
 class AnchoredModel:
-    r"""The k-hop model anchored to F's own gradients, of :class:`~graphfaith.explainers.AnchoredKEC`.
+    r"""The k-hop model anchored to the gradients of F, which :class:`~graphfaith.explainers.AnchoredKEC` fits.
 
     .. math:: p(X, A) = \sum_{k=0}^{M} e^\top N(A)^k X w_k + \sum_{k=0}^{M-1} \sum_{j=2}^{3} v_{kj}\, e^\top N(A)^k c^j
               + \Phi_X \cdot X + \Phi_A \cdot A - q(X_0 - X, A_0 - A)
 
-    with :math:`c = N(A) 1` and the curvature
-    :math:`q(\epsilon) = \kappa_X |\epsilon_X|^2 + \kappa_A |\epsilon_A|^2 + \frac12 z^\top B z`, z the products of
-    :math:`\epsilon` with ``along_x`` and ``along_a``, around the graph :math:`(X_0, A_0)` as it is. There the
-    curvature is flat, so that the gradient is that of the other terms.
+    where :math:`c = N(A) 1` and :math:`(X_0, A_0)` is the unperturbed graph. The curvature is
+    :math:`q(\epsilon) = \kappa_X |\epsilon_X|^2 + \kappa_A |\epsilon_A|^2 + \frac12 z^\top B z`, where z has the
+    products of :math:`\epsilon` with ``along_x`` and ``along_a``. Its derivative is 0 at :math:`(X_0, A_0)`, so the
+    gradient of p there is that of the other terms.
 
     Args:
         graph: the computation graph.
@@ -177,14 +180,14 @@ class AnchoredModel:
         phi_x: Phi_X, [n, d].
         phi_a: Phi_A, [e].
         stiffness: kappa_X and kappa_A, [2].
-        along_x: directions of X, [r, n, d]; None where the curvature does not depend on X.
-        along_a: directions of A, [r, e]; None where it does not depend on A.
+        along_x: directions of X, [r, n, d]; None if the curvature does not depend on X.
+        along_a: directions of A, [r, e]; None if the curvature does not depend on A.
         bend: B, [r, r].
-        normalization: what N is, as in :class:`KHopModel`.
-        in_sample_error: Delta on the samples of the fit.
+        normalization: the definition of N, as in :class:`KHopModel`, for k = 1.
+        in_sample_error: Delta(p) on the samples of the fit.
         estimate: the leave-one-out estimate of Delta(p), if p was fitted.
-        fit_samples: how many samples were drawn for that.
-        chosen: which of the candidates p is.
+        fit_samples: how many samples were drawn for the fit.
+        chosen: which candidate the fit has chosen: "anchored", "saliency" or "zero".
     """
 
     def __init__(
@@ -213,56 +216,60 @@ class AnchoredModel:
 
     @property
     def num_hops(self) -> int:
-        """M."""
+        """M, the largest number of hops."""
         return len(self.weights) - 1
 
     @cached_property
     def propagation(self) -> Propagation:
-        """Of the computation graph."""
+        """The propagation on the computation graph."""
         return Propagation(self.graph, self.num_hops)
 
     @cached_property
     def rows(self) -> Tensor:
-        """e^T N(A)^k for k = 1 .. M, [M, n]."""
+        """The rows e^T N(A)^k of the unperturbed graph for k = 1 .. M, [M, n]."""
         return self.propagation.of(self.graph.weight.double().unsqueeze(1), self.normalization).rows[..., 0]
 
     def remember(self, propagation: Propagation, rows: Tensor) -> None:
-        """Take these from who has fitted the model."""
+        """Store the propagation and the rows, if the fit has computed them already."""
         self.propagation, self.rows = propagation, rows
 
     def change(self, perturbations: Perturbations) -> Tensor:
-        """The change of each term, added up."""
+        """Return the change of p, the sum of the changes of its terms, for each sample, [S]."""
         eps, moved = perturbations.features, perturbations.weight
-        own = self.graph.weight.double().unsqueeze(0)
-        values = own if moved is None else torch.cat([own, moved])
-        found = self.propagation.of(values.T.contiguous(), self.normalization)
-        change = LinearModel(self.graph, self.phi_x, self.phi_a).change(perturbations) + self._bent(perturbations)
-        lost = found.change()
+        unperturbed = self.graph.weight.double().unsqueeze(0)
+        values = unperturbed if moved is None else torch.cat([unperturbed, moved])
+        propagated = self.propagation.of(values.T.contiguous(), self.normalization)
+        change = LinearModel(self.graph, self.phi_x, self.phi_a).change(perturbations) + self._curvature(perturbations)
+        lost = propagated.change()
         if moved is not None:
             y = self.graph.x.double() @ self.weights[1:].T  # [n, M]
             change += torch.einsum("kns,nk->s", lost.rows, y)
             change += torch.einsum("kjs,kj->s", lost.moments, self.degree_weights)
         if eps is not None:
-            after = found.rows[..., :1] if moved is None else found.rows[..., 1:]
+            after = propagated.rows[..., :1] if moved is None else propagated.rows[..., 1:]
             change += torch.einsum(
                 "sku,ku->s", carry(self.propagation, after, eps), self.weights.to(eps.dtype)
             ).double()
         return change
 
-    def _bent(self, perturbations: Perturbations) -> Tensor:
-        bent = torch.zeros(len(perturbations), dtype=torch.float64)
+    def _curvature(self, perturbations: Perturbations) -> Tensor:
+        """Return q(eps) = kappa_X |eps_X|^2 + kappa_A |eps_A|^2 + z^T B z / 2 for each sample, [S]."""
+        curvature = torch.zeros(len(perturbations), dtype=torch.float64)
         z = torch.zeros(len(perturbations), len(self.bend), dtype=torch.float64)
         parts = ((perturbations.features, self.along_x), (perturbations.edges, self.along_a))
         for kappa, (eps, along) in zip(self.stiffness.tolist(), parts, strict=True):
             if eps is not None:
                 flat = eps.flatten(1)
-                bent += kappa * energy(eps)
+                curvature += kappa * energy(eps)
                 if along is not None:
                     z += (flat @ along.flatten(1).T.to(flat.dtype)).double()
-        return bent + bending(z, self.bend)
+        return curvature + bending(z, self.bend)
 
     def gradient(self) -> tuple[Tensor, Tensor]:
-        """The derivatives of p: N(A)^k^T e w_k^T for X, and for A the chain rule through N; Phi added to both."""
+        """Return the derivatives of p at the unperturbed graph.
+
+        For X it is sum_k (N(A)^k)^T e w_k^T + Phi_X. For A it is the chain rule through N, plus Phi_A.
+        """
         y = self.graph.x.double() @ self.weights[1:].T
         da = torch.from_numpy(
             self.propagation.gradient(
@@ -276,20 +283,20 @@ class AnchoredModel:
 
 
 def carry(propagation: Propagation, rows: Tensor, eps: Tensor) -> Tensor:
-    """e^T N(A)^k eps_X for k = 0 .. M, [S, M + 1, d], given the rows [M, n, S] (or [M, n, 1] for all samples)."""
+    """Return e^T N(A)^k eps_X for k = 0 .. M, [S, M + 1, d], from the rows [M, n, S], or [M, n, 1] if all are equal."""
     first = propagation.e.T.expand(rows.size(2), 1, -1)
     stacked = torch.cat([first, rows.permute(2, 0, 1)], dim=1).to(eps.dtype)  # [S, M + 1, n]
     return torch.matmul(stacked, eps)
 
 
 def energy(eps: Tensor) -> Tensor:
-    """|eps|^2 of each sample, [S]."""
-    if eps.dim() == 2:  # laid out entry after entry, more often than not
+    """Return |eps|^2 of each sample, [S]."""
+    if eps.dim() == 2:  # Edge perturbations are often stored transposed, where a plain sum is faster than a norm.
         return eps.square().sum(dim=1)
     length: Tensor = torch.linalg.vector_norm(eps.flatten(1), dim=1)
     return length.double().square()
 
 
 def bending(z: Tensor, bend: Tensor) -> Tensor:
-    """z^T B z / 2 of each sample, [S]."""
+    """Return z^T B z / 2 of each sample, [S]."""
     return (z @ bend).mul_(z).sum(dim=1).mul_(0.5)

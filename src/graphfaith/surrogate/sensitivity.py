@@ -1,7 +1,7 @@
-"""What F's gradients at some perturbed graphs say: how steep it is on average, and along which directions it bends.
+"""The mean gradient of F and its main directions of curvature, from F's gradients at some perturbed graphs.
 
-A gradient has a number for every feature and every entry of A, where a value of F is one. So a few of them tell a model
-p what hundreds of values would not.
+A gradient has a number for every feature and every entry of A, but a value of F is one number. A few gradients
+therefore tell more about F than hundreds of values.
 """
 
 from __future__ import annotations
@@ -18,35 +18,36 @@ from ..model.target import Target
 from ..sampling.perturbations import Perturbations
 from .walks import Float64
 
-RANK = 8  # directions, of X's columns and of curvature
-_ROWS = 32  # nodes among which directions of columns are looked for: the most sensitive ones
-_RIDGE = 0.1  # of the curvature, as a share of each direction's own spread
-_CUT = 1e-6  # squared singular values below this share of the largest are rounding
+RANK = 8  # the largest number of directions, both of the columns of X and of the curvature
+_ROWS = 32  # the directions of the columns are computed from the gradients at this many most sensitive nodes
+_RIDGE = 0.1  # the ridge penalty of the curvature, as a share of the spread of each direction
+_CUT = 1e-6  # squared singular values below this share of the largest one are rounding errors
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    r"""F's gradient at (X, A) and its mean over samples, and the curvature that the samples' gradients show.
+    r"""F's gradient at (X, A), the mean gradient over samples, and the curvature that the samples' gradients show.
 
-    With :math:`z = V^\top \epsilon` in the r ``directions`` in which gradients vary most,
-    :math:`\nabla F(\cdot - \epsilon) \approx b + V B z`, so F's change bends by :math:`\frac12 z^\top B z`. Of what
-    the neighbourhood leaves still, both gradients are the mean over the samples and (X, A).
+    Let V be the r ``directions`` in which the gradients vary most, and :math:`z = V^\top \epsilon`. Then
+    :math:`\nabla F(\cdot - \epsilon) \approx b + V B z`, so the curvature contributes :math:`\frac12 z^\top B z` to F's
+    change. If the neighbourhood does not perturb X (or A), both gradients for X (or A) are the same: the mean over the
+    samples and the unperturbed graph.
     """
 
-    along_x: Tensor  # [2 + r, n, d] the gradient for X, its mean, and the directions; [1, n, d] if X is still
+    along_x: Tensor  # [2 + r, n, d] the gradient for X, its mean, and V; [1, n, d] if X is not perturbed
     along_a: Tensor  # [2 + r, e] the same for A
     bend: Tensor  # [r, r] B
     columns: Tensor  # [d, u] orthonormal: the directions of a node's features that F looks at
 
     @classmethod
     def of(cls, target: Target, gradients: tuple[Tensor, Tensor], chunk: Perturbations) -> Sensitivity:
-        """From F's gradients for X and A, those of :func:`gradients_at`, and the samples they were taken at.
+        """Return the sensitivity, given the gradients of :func:`gradients_at` and the samples they were taken at.
 
-        A sample at which the gradient is not finite is left out. If it is not so at (X, A), it counts as 0 there.
+        A sample with a gradient that is not finite is left out. If the gradient at (X, A) is not finite, 0 is used.
         """
-        found, chunk = _finite(target, gradients, chunk)
+        slopes, chunk = _select_finite(target, gradients, chunk)
         count, moves = len(chunk), (chunk.features, chunk.edges)
-        mix, bend = _curvature([(g[1:], eps) for g, eps in zip(found, moves, strict=True) if eps is not None])
+        mix, bend = _fit_curvature([(g[1:], eps) for g, eps in zip(slopes, moves, strict=True) if eps is not None])
         rows = np.zeros((2 + len(mix), 1 + count))
         rows[:2, 0] = 1
         if count:
@@ -54,44 +55,45 @@ class Sensitivity:
         mixed = torch.from_numpy(rows)
         along_x, along_a = (
             g.unsqueeze(0) if eps is None else (mixed.to(g.dtype) @ g.flatten(1)).view(-1, *g.shape[1:])
-            for g, eps in zip(found, moves, strict=True)
+            for g, eps in zip(slopes, moves, strict=True)
         )
-        columns = _columns(along_x[1 if len(along_x) > 1 else 0, : chunk.graph.num_visible])
+        columns = _main_columns(along_x[1 if len(along_x) > 1 else 0, : chunk.graph.num_visible])
         return cls(along_x, along_a, torch.from_numpy(bend), columns)
 
     def foreseen(self, chunk: Perturbations) -> Tensor:
-        """The changes that the gradient and the mean gradient foresee, and z: [S, 2 + r]."""
-        found = None
+        """Return the changes that the gradient and the mean gradient predict, and z, for each sample: [S, 2 + r]."""
+        products = None
         for eps, along in ((chunk.features, self.along_x), (chunk.edges, self.along_a)):
             if eps is not None:
                 part = (eps.flatten(1) @ along.flatten(1).T.to(eps.dtype)).double()
-                found = part if found is None else found + part
-        assert found is not None
-        return found
+                products = part if products is None else products + part
+        assert products is not None
+        return products
 
     def gradient(self, local: float, mean: float) -> tuple[Tensor, Tensor]:
-        """So much of the gradient and so much of its mean, for X and for A."""
+        """Return ``local`` times the gradient at (X, A) plus ``mean`` times the mean gradient, for X and for A."""
         both = torch.tensor([local, mean])
-        found = (
+        combined = (
             (local + mean) * along[0]
             if len(along) == 1
             else (both.to(along.dtype) @ along[:2].flatten(1)).view(along.shape[1:])
             for along in (self.along_x, self.along_a)
         )
-        x, a = found
+        x, a = combined
         return x, a
 
     @property
     def directions(self) -> tuple[Tensor | None, Tensor | None]:
-        """V, [r, n, d] and [r, e]; None of what does not move."""
+        """V for X, [r, n, d], and for A, [r, e]; None if X or A is not perturbed."""
         x, a = (None if len(along) == 1 else along[2:] for along in (self.along_x, self.along_a))
         return x, a
 
 
 def gradients_at(target: Target, chunk: Perturbations) -> tuple[Tensor, Tensor]:
-    """Return F's gradients for X and A at the unperturbed graph and at S samples.
+    """Return F's gradients with respect to X and A at the unperturbed graph and at S samples.
 
-    They are [1 + S, ...] for what the samples move, and the sum over all points for the rest.
+    They are [1 + S, ...] for X if the samples perturb X, and for A if they perturb A. Otherwise the gradient is the sum
+    over all 1 + S points.
     """
     part, count = target.computation_graph, len(chunk) + 1
     held = part.num_edges + (0 if chunk.features is None else part.x.numel())
@@ -100,17 +102,21 @@ def gradients_at(target: Target, chunk: Perturbations) -> tuple[Tensor, Tensor]:
     x, weight = chunk.x_with_own, None if chunk.edges is None else chunk.weight_with_own
     parts = []
     for start in range(0, count, size):
-        some = slice(start, start + size)
-        parts.append(target.gradients(None if x is None else x[some], None if weight is None else weight[some]))
+        points = slice(start, start + size)
+        parts.append(target.gradients(None if x is None else x[points], None if weight is None else weight[points]))
     _, dxs, das = zip(*parts, strict=True)
     dx = torch.stack(dxs).sum(dim=0) if x is None else torch.cat(dxs)
     return dx, torch.stack(das).sum(dim=0) if weight is None else torch.cat(das)
 
 
-def _finite(
+def _select_finite(
     target: Target, gradients: tuple[Tensor, Tensor], chunk: Perturbations
 ) -> tuple[tuple[Tensor, Tensor], Perturbations]:
-    """Gradients without those that are not finite, of what moves; of the rest the mean over the points."""
+    """Return the gradients and the samples, without the samples at which a gradient is not finite.
+
+    If X (or A) is not perturbed, its gradient is the mean over all points, or the gradient at (X, A) if any gradient
+    is not finite.
+    """
     (dx, da), points = gradients, len(chunk) + 1
     if math.isfinite(float(dx.sum())) and math.isfinite(float(da.sum())):
         return (dx / points if chunk.features is None else dx, da / points if chunk.edges is None else da), chunk
@@ -119,26 +125,27 @@ def _finite(
         if eps is not None:
             good &= torch.isfinite(g[1:].flatten(1)).all(dim=1)
     try:
-        own_x, own_a = target.gradient()
+        centre_x, centre_a = target.gradient()
     except ModelError:
-        own_x, own_a = torch.zeros_like(chunk.graph.x), torch.zeros_like(chunk.graph.weight)
-    dx = own_x if chunk.features is None else torch.cat([own_x.unsqueeze(0), dx[1:][good]])
-    return (dx, own_a if chunk.edges is None else torch.cat([own_a.unsqueeze(0), da[1:][good]])), chunk[good]
+        centre_x, centre_a = torch.zeros_like(chunk.graph.x), torch.zeros_like(chunk.graph.weight)
+    dx = centre_x if chunk.features is None else torch.cat([centre_x.unsqueeze(0), dx[1:][good]])
+    da = centre_a if chunk.edges is None else torch.cat([centre_a.unsqueeze(0), da[1:][good]])
+    return (dx, da), chunk[good]
 
 
-# Matrices are small from here on, and numpy is quicker at those.
+# The functions below use numpy, because it is faster than torch for small matrices.
 
 
-def _curvature(parts: list[tuple[Tensor, Tensor]]) -> tuple[Float64, Float64]:
-    """How to mix the gradients of S samples to get the directions, [r, S], and B.
+def _fit_curvature(parts: list[tuple[Tensor, Tensor]]) -> tuple[Float64, Float64]:
+    """Return the weights with which the gradients of S samples add up to the directions V, [r, S], and B, [r, r].
 
-    ``parts`` has gradients and perturbations, [S, ...], of X and of A, which are measured in units of how far they
-    move.
+    ``parts`` has the gradients and the perturbations, [S, ...], for X and for A. The gradients of X and of A are
+    comparable because each is scaled by the mean square of its perturbations.
     """
     count = len(parts[0][0])
     if not count:
         return np.zeros((0, 0)), np.zeros((0, 0))
-    gram, meet = np.zeros((count, count)), np.zeros((count, count))  # meet is of perturbations (rows) with gradients
+    gram, meet = np.zeros((count, count)), np.zeros((count, count))  # meet: perturbations times gradients
     for gradients, epsilon in parts:
         g, eps = gradients.flatten(1).numpy(), epsilon.flatten(1).numpy()
         spread = (
@@ -148,7 +155,7 @@ def _curvature(parts: list[tuple[Tensor, Tensor]]) -> tuple[Float64, Float64]:
         )
         gram += spread * _products(g, g)
         meet += _products(eps.astype(g.dtype, copy=False), g)
-    values, vectors = _largest(gram)
+    values, vectors = _largest_eigenpairs(gram)
     root = np.sqrt(values)
     mix = vectors / root
     z, along = meet @ mix, vectors * root
@@ -160,29 +167,29 @@ def _curvature(parts: list[tuple[Tensor, Tensor]]) -> tuple[Float64, Float64]:
     return mix.T, bend
 
 
-def _columns(gradient: Tensor) -> Tensor:
-    """The directions of columns in which a gradient [n, d] is largest, [d, u]; all of them if there are few."""
+def _main_columns(gradient: Tensor) -> Tensor:
+    """Return the directions of the columns in which a gradient [n, d] is largest, [d, u]; all of them if d is small."""
     if gradient.size(1) <= RANK:
         return torch.eye(gradient.size(1), dtype=torch.float64)
     rows = gradient.numpy()
     if len(rows) > _ROWS:
         rows = rows[np.argsort(-np.square(rows).sum(axis=1), kind="stable")[:_ROWS]]
-    values, vectors = _largest(_products(rows, rows))
+    values, vectors = _largest_eigenpairs(_products(rows, rows))
     return torch.from_numpy(rows.T.astype(np.float64) @ (vectors / np.sqrt(values)))
 
 
 def _products(a: np.ndarray, b: np.ndarray) -> Float64:
-    """a b^T; in the precision of a and b, if that has room for it."""
+    """Return a b^T, computed in the precision of a and b unless it overflows there."""
     with np.errstate(over="ignore", invalid="ignore"):
-        found: Float64 = (a @ b.T).astype(np.float64)
-        enough = a.dtype == np.float64 or (a.dtype == np.float32 and math.isfinite(found.sum()))
+        products: Float64 = (a @ b.T).astype(np.float64)
+        enough = a.dtype == np.float64 or (a.dtype == np.float32 and math.isfinite(products.sum()))
     if enough:
-        return found
+        return products
     return np.asarray(a.astype(np.float64) @ b.astype(np.float64).T)
 
 
-def _largest(gram: Float64) -> tuple[Float64, Float64]:
-    """The largest eigenvalues of a matrix of products, largest first, and their vectors."""
+def _largest_eigenpairs(gram: Float64) -> tuple[Float64, Float64]:
+    """Return up to ``RANK`` largest eigenvalues of a Gram matrix, in falling order, and their eigenvectors."""
     values, vectors = np.linalg.eigh(gram)
     rank = min(RANK, int((values > _CUT * values[-1]).sum())) if len(values) and values[-1] > 0 else 0
     return values[::-1][:rank], vectors[:, ::-1][:, :rank]

@@ -1,4 +1,4 @@
-"""Least squares in double precision: the optimal parameters of a difference model (Propositions 3 and Def. 2.4)."""
+"""Least squares in double precision: the optimal parameters of a difference model (Proposition 3, Definition 2.4)."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _EPS = torch.finfo(torch.float64).eps
 
 @dataclass(frozen=True)
 class Solution:
-    """Parameters W that minimise ``mean((features @ W - change)^2)``, and how well they do."""
+    """Parameters W that minimise ``mean((features @ W - change)^2)``, and the errors they leave."""
 
     weights: Tensor  # [P]
-    rank: int  # singular values that were kept
-    residual: Tensor  # [S] what is left of the change, with the opposite sign
-    _directions: Callable[[], Tensor]  # the kept left singular vectors, [S, rank]; not everyone asks for them
+    rank: int  # how many singular values were kept
+    residual: Tensor  # [S] features @ W - change
+    _directions: Callable[[], Tensor]  # returns the kept left singular vectors, [S, rank]; called only if needed
 
     @cached_property
     def error(self) -> float:
-        """The mean of squares that is left."""
+        """The mean square of the residual."""
         return float(self.residual.square().mean())
 
     @cached_property
     def left_out(self) -> float:
-        """The leave-one-out error, mean_s (r_s / (1 - h_s))^2 with h_s = |u_s|^2 the leverage of a sample.
+        """The leave-one-out error, mean_s (r_s / (1 - h_s))^2, where h_s = |u_s|^2 is the leverage of sample s.
 
-        It holds for the kept singular vectors as they are. A fit that passes through a sample whatever its value has
-        learnt nothing about it, which is an error without bound.
+        The formula assumes that the same singular vectors are kept when a sample is left out. If h_s = 1, the fit
+        passes through sample s whatever its value is. Nothing is then known about its error, so the result is infinite.
         """
         free = 1 - self._directions().square().sum(dim=1)
         if bool((free < len(free) * _EPS).any()):
@@ -51,33 +51,34 @@ def truncated_svd(features: Tensor, change: Tensor, threshold: float = 1e-4, *, 
               \qquad [\phi_1 \dots \phi_S]^\top = U \Sigma V^\top
 
     where singular values of at most ``threshold`` (times the largest one, if ``relative``) are left out, as in
-    the paper. Of all W with that error it is the one of the smallest norm. ``features`` is [S, P], ``change`` [S].
+    the paper. Among all W with the same error, it has the smallest norm. ``features`` is [S, P], ``change`` is [S].
 
     >>> phi = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
     >>> truncated_svd(phi, phi @ torch.tensor([3.0, -1.0])).weights.round(decimals=9).tolist()
     [3.0, -1.0]
     """
-    phi, delta = _checked(features, change, threshold)
-    found = _by_cholesky(phi, delta, threshold, relative)
-    if found is None and len(phi) > phi.size(1) > 0:
-        found = _by_reflections(phi, delta, threshold, relative)
-    if found is not None:
-        return found
+    phi, delta = _check(features, change, threshold)
+    solution = _by_cholesky(phi, delta, threshold, relative)
+    if solution is None and len(phi) > phi.size(1) > 0:
+        solution = _by_reflections(phi, delta, threshold, relative)
+    if solution is not None:
+        return solution
     u, sigma, vt = _svd(phi)
     rank = _rank(sigma, threshold, relative, len(sigma) * _EPS)
     weights = vt[:rank].T @ ((u[:, :rank].T @ delta) / sigma[:rank])
     return Solution(weights, rank, phi @ weights - delta, lambda: u[:, :rank])
 
 
-# A triangular factor R or L of phi has its singular values. Of those the smallest is at least 1 / |R^-1| in Frobenius'
-# norm and the largest at most |R|. If that says that none is to be left out, a triangular system has the solution of
-# the decomposition, several times sooner.
+# A triangular factor R of phi has the same singular values as phi. In the Frobenius norm, the smallest of them is at
+# least 1 / |R^-1| and the largest is at most |R|. If these bounds show that no singular value is left out, a triangular
+# system has the same solution as the singular value decomposition, and it is several times faster to solve.
 
 
 def _by_cholesky(phi: Tensor, delta: Tensor, threshold: float, relative: bool) -> Solution | None:
-    """W = (phi^T phi)^-1 phi^T delta or phi^T (phi phi^T)^-1 delta, whichever is smaller, if phi is far from singular.
+    """Return the solution by Cholesky's decomposition; None if phi is not far enough from singular.
 
-    To multiply phi with itself squares how far it is: of 16 digits at most 6 are lost.
+    W = (phi^T phi)^-1 phi^T delta or phi^T (phi phi^T)^-1 delta, whichever inverts the smaller matrix. The product of
+    phi with itself squares its condition number. Because of the limit ``_FAR``, at most 6 of 16 digits are lost.
     """
     tall = len(phi) > phi.size(1)
     factor, info = torch.linalg.cholesky_ex(phi.T @ phi if tall else _products(phi))
@@ -94,12 +95,12 @@ def _by_cholesky(phi: Tensor, delta: Tensor, threshold: float, relative: bool) -
     return Solution(weights, len(factor), phi @ weights - delta, lambda: identity)
 
 
-_FAR = 1e-3
-_ROWS = 64
+_FAR = 1e-3  # the least ratio of the smallest to the largest singular value for which Cholesky is used
+_ROWS = 64  # rows of phi phi^T that are computed at once
 
 
 def _products(phi: Tensor) -> Tensor:
-    """phi phi^T, or the half of it below and on the diagonal, which is all that Cholesky looks at."""
+    """Return phi phi^T on and below the diagonal; other entries may be 0, because Cholesky does not read them."""
     gram = phi.new_zeros(len(phi), len(phi))
     for start in range(0, len(phi), _ROWS):
         stop = start + _ROWS
@@ -108,9 +109,9 @@ def _products(phi: Tensor) -> Tensor:
 
 
 def _by_reflections(phi: Tensor, delta: Tensor, threshold: float, relative: bool) -> Solution:
-    """More samples than parameters: phi = Q R, where R is small."""
+    """Return the solution by phi = Q R, where R is small if there are more samples than parameters."""
     width = phi.size(1)
-    # The last column of the factor of [phi delta] holds Q^T delta.
+    # The last column of the triangular factor of [phi delta] is Q^T delta, so Q is not needed.
     r = torch.geqrf(torch.cat([phi, delta.unsqueeze(1)], dim=1))[0][:width].triu()
     r, projected = r[:, :width], r[:, width:]
     identity = torch.eye(width, dtype=r.dtype)
@@ -126,7 +127,7 @@ def _by_reflections(phi: Tensor, delta: Tensor, threshold: float, relative: bool
 
 
 def _keeps_all(factor: Tensor, inverse: Tensor, threshold: float, relative: bool, rounding: float) -> bool:
-    """Whether no singular value of a triangular factor is to be left out, nor below ``rounding`` times the largest."""
+    """Return whether all singular values of a factor exceed the threshold and ``rounding`` times the largest one."""
     largest = float(torch.linalg.vector_norm(factor))
     smallest = max(threshold * largest if relative else threshold, rounding * largest)
     return float(torch.linalg.vector_norm(inverse)) * smallest < 1
@@ -134,16 +135,16 @@ def _keeps_all(factor: Tensor, inverse: Tensor, threshold: float, relative: bool
 
 @dataclass(frozen=True)
 class Ridge:
-    """Parameters W that leave-one-out error has chosen the ridge of, and what they leave."""
+    """Parameters W of a ridge regression whose penalty was chosen by leave-one-out error, and the errors they leave."""
 
     weights: Tensor  # [P]
-    penalty: float  # the ridge, in units of S
-    residual: Tensor  # [S] what is left of the change, with the opposite sign
-    left_out_residual: Tensor  # [S] the same, each sample left to a fit of the others
+    penalty: float  # lambda, where S lambda |W|^2 was added to the sum of squares
+    residual: Tensor  # [S] features @ W - change
+    left_out_residual: Tensor  # [S] the residual of each sample in a fit to all other samples
 
     @property
     def error(self) -> float:
-        """The mean of squares that is left."""
+        """The mean square of the residual."""
         return float(self.residual.square().mean())
 
     @property
@@ -153,27 +154,30 @@ class Ridge:
 
 
 PENALTIES = tuple(10 ** (half / 2) for half in range(-16, 5))  # 1e-8 .. 100
-_NEARLY = 1.1  # as good as the best: its error is not known any better, and larger penalties leave smaller weights
+# An error of up to this multiple of the least error counts as equally good, because the errors are not known more
+# precisely. Among equally good penalties the largest is taken, because it gives the smallest weights.
+_NEARLY = 1.1
 
 
 def ridge(features: Tensor, change: Tensor) -> Ridge:
     r"""Minimise :math:`\sum_s (\phi_s \cdot W - \delta_s)^2 + S \lambda |W|^2`, lambda chosen by leave-one-out error.
 
-    Of ``PENALTIES`` it is the largest one whose error is within a tenth of the least. The error at a sample is
-    :math:`r_s / (1 - h_s)` in closed form, :math:`h_s = \phi_s^\top (\phi^\top \phi + S \lambda I)^{-1} \phi_s`: a fit
-    that follows a sample whatever its value has h near 1, and is not taken for a good one. ``features`` is [S, P], of
-    a mean square of about 1 a sample.
+    Lambda is the largest of ``PENALTIES`` whose error is at most 1.1 times the least error. The leave-one-out residual
+    of a sample has a closed form, :math:`r_s / (1 - h_s)` with the leverage
+    :math:`h_s = \phi_s^\top (\phi^\top \phi + S \lambda I)^{-1} \phi_s`. If a fit would pass through a sample whatever
+    its value is, then h is near 1 and the error is large, so such a fit is not chosen. ``features`` is [S, P]. Because
+    ``PENALTIES`` are absolute numbers, the mean over samples of :math:`|\phi_s|^2` should be about 1.
 
     >>> phi = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [2.0, 1.0]])
-    >>> found = ridge(phi, phi @ torch.tensor([3.0, -1.0]))
-    >>> found.weights.round(decimals=4).tolist(), found.penalty
+    >>> solution = ridge(phi, phi @ torch.tensor([3.0, -1.0]))
+    >>> solution.weights.round(decimals=4).tolist(), solution.penalty
     ([3.0, -1.0], 1e-08)
     """
-    phi, delta = (part.numpy() for part in _checked(features, change, 0.0))
-    if phi.shape[1] > len(phi):  # the same fit in as many coordinates as there are samples
+    phi, delta = (part.numpy() for part in _check(features, change, 0.0))
+    if phi.shape[1] > len(phi):  # The solution lies in the span of the samples, so solve in S coordinates.
         left, spread, right = np.linalg.svd(phi, full_matrices=False)
-        found = ridge(torch.from_numpy(left * spread), change)
-        return replace(found, weights=torch.from_numpy(right.T @ found.weights.numpy()))
+        solution = ridge(torch.from_numpy(left * spread), change)
+        return replace(solution, weights=torch.from_numpy(right.T @ solution.weights.numpy()))
     count, penalties = len(phi), np.array(PENALTIES)
     values, vectors = np.linalg.eigh(phi.T @ phi)
     turned = phi @ vectors  # [S, P]
@@ -189,35 +193,39 @@ def ridge(features: Tensor, change: Tensor) -> Ridge:
 
 
 def truncated_svd_dual(gram: Tensor, change: Tensor, threshold: float = 1e-4, *, relative: bool = False) -> Solution:
-    r"""The same optimum from the Gram matrix ``phi phi^T`` [S, S]: alpha [S] with :math:`W^* = \phi^\top \alpha`.
+    r"""Return alpha [S], with :math:`W^* = \phi^\top \alpha` the optimum of :func:`truncated_svd`, as the weights.
 
-    For more parameters than samples, where phi itself need not be held. Singular values of phi are the square
-    roots of the Gram matrix's eigenvalues; the rule for leaving them out is the same.
+    It needs only the Gram matrix :math:`\phi \phi^\top`, [S, S]. That saves memory if there are many more parameters
+    than samples. The singular values of phi are the square roots of the Gram matrix's eigenvalues, and small ones are
+    left out by the same rule.
 
     >>> phi = torch.tensor([[1.0, 0.0, 1.0], [0.0, 2.0, 1.0]], dtype=torch.float64)
     >>> alpha = truncated_svd_dual(phi @ phi.T, torch.tensor([1.0, 2.0])).weights
     >>> torch.allclose(phi.T @ alpha, truncated_svd(phi, torch.tensor([1.0, 2.0])).weights)
     True
     """
-    matrix, delta = _checked(gram, change, threshold)
+    matrix, delta = _check(gram, change, threshold)
     if matrix.size(0) != matrix.size(1):
-        raise InputError(f"a Gram matrix is square (got {list(matrix.shape)})")
+        raise InputError(f"the Gram matrix must be square (got {list(matrix.shape)})")
     values, vectors = torch.linalg.eigh(matrix)
     sigma, u = values.clamp(min=0).sqrt().flip(0), vectors.flip(1)
-    rank = _rank(sigma, threshold, relative, (len(sigma) * _EPS) ** 0.5)  # a square root of rounding
+    # The singular values are square roots of eigenvalues, so their rounding error is a square root too.
+    rank = _rank(sigma, threshold, relative, (len(sigma) * _EPS) ** 0.5)
     alpha = u[:, :rank] @ ((u[:, :rank].T @ delta) / sigma[:rank].square())
     return Solution(alpha, rank, matrix @ alpha - delta, lambda: u[:, :rank])
 
 
-def _checked(matrix: Tensor, change: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
+def _check(matrix: Tensor, change: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
+    """Check the arguments of a fit, and return the features and the change in double precision."""
     phi, delta = matrix.to(torch.float64), change.to(torch.float64)
     if phi.dim() != 2 or delta.shape != phi.shape[:1]:
         raise InputError(f"features must be [S, P] and change [S] (got {list(phi.shape)}, {list(delta.shape)})")
     if not len(delta):
-        raise InputError("nothing to fit: there are no samples")
+        raise InputError("there are no samples to fit: at least one is needed")
     if not threshold >= 0:
         raise InputError(f"threshold must be 0 or more (got {threshold!r})")
-    # LAPACK answers a matrix that holds an infinity with finite numbers that mean nothing. A sum has all of them.
+    # LAPACK returns meaningless finite numbers for a matrix that contains an infinity. The sum, which is not finite if
+    # any entry is not, is a fast first check.
     for name, tensor in (("features", phi), ("change", delta)):
         if not math.isfinite(float(tensor.sum())) and not torch.isfinite(tensor).all():
             where = int((~torch.isfinite(tensor)).nonzero()[0, 0])
@@ -226,16 +234,17 @@ def _checked(matrix: Tensor, change: Tensor, threshold: float) -> tuple[Tensor, 
 
 
 def _rank(sigma: Tensor, threshold: float, relative: bool, rounding: float) -> int:
-    """How many singular values to keep; what rounding has left of a zero is never one of them."""
+    """Return how many singular values to keep; a value that differs from 0 only by rounding is never kept."""
     largest = float(sigma[0]) if len(sigma) else 0.0
     return int((sigma > max(threshold * largest if relative else threshold, rounding * largest)).sum())
 
 
 def _svd(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return U, the singular values and V^T."""
     try:
         u, sigma, vt = torch.linalg.svd(matrix, full_matrices=False)
         return u, sigma, vt
-    except RuntimeError:  # the divide-and-conquer driver gave up; the older one does not
+    except RuntimeError:  # The divide-and-conquer driver may fail to converge; the older driver gesvd is more robust.
         parts = scipy.linalg.svd(matrix.numpy(), full_matrices=False, lapack_driver="gesvd")
         u, sigma, vt = (torch.from_numpy(part) for part in parts)
         return u, sigma, vt

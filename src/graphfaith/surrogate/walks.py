@@ -1,7 +1,8 @@
-"""Sums over walks: the rows e^T N(A^k), which are all that a k-hop model needs of A, and their derivatives.
+"""Sums over walks: the rows e^T N(A^k), through which a k-hop model depends on A, and their derivatives.
 
-N(A^k) = L A^k R with diagonal L and R made of A^k 1. Only the row e^T L A^k and the vector A^k 1 are needed; A^k itself
-never is. Each is a chain of k sparse products, with one pattern and as many values as there are perturbed graphs.
+N(A^k) = L A^k R, where the diagonal matrices L and R are functions of A^k 1. The row e^T L A^k and the vector A^k 1 are
+each a chain of k sparse products, so the matrix A^k is never computed. All perturbed graphs share one sparsity pattern,
+and each has its own values.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Normalization = Literal["symmetric", "row", "none"]
 
 
 class Walks:
-    """Where A has entries, and where walks start: on one computation graph, or on several side by side.
+    """Walks on one computation graph, or on several side by side: the places of the entries of A, and the start nodes.
 
     >>> from graphfaith.graph.graph import Graph
     >>> x, path = torch.eye(3), torch.tensor([[2, 1], [1, 0]])                            # 2 -> 1 -> 0, and the loops
@@ -37,32 +38,33 @@ class Walks:
     ) -> None:
         self.source, self.sink = ends
         self.num_nodes, self.seeds, self.e = num_nodes, seeds, e
-        self.owner = owner  # [n] which seed's graph a node belongs to, if there are several graphs of one seed each
+        self.owner = owner  # [n] the graph of each node, if there are several graphs with one seed each; otherwise None
         self._depth = hop[self.sink]
 
     @classmethod
     def on(cls, graph: ComputationGraph) -> Walks:
-        """Walks on one computation graph."""
+        """Return the walks on one computation graph."""
         ends, hop = graph.edge_index.numpy(), graph.hop.numpy()
         return cls(ends, graph.num_nodes, hop, graph.seeds.numpy(), graph.e.numpy())
 
     @classmethod
     def beside(cls, graphs: Sequence[ComputationGraph]) -> Walks:
-        """Walks on several computation graphs of one seed each, nodes and entries of A one after the other."""
+        """Return the walks on several computation graphs with one seed each, with concatenated nodes and entries."""
         sizes = [graph.num_nodes for graph in graphs]
         first = np.cumsum([0, *sizes[:-1]])
-        ends = np.concatenate([graph.edge_index.numpy() + at for graph, at in zip(graphs, first, strict=True)], axis=1)
+        shifted = [graph.edge_index.numpy() + start for graph, start in zip(graphs, first, strict=True)]
+        ends = np.concatenate(shifted, axis=1)
         hop = np.concatenate([graph.hop.numpy() for graph in graphs])
         seeds = np.concatenate([graph.seeds.numpy() for graph in graphs]) + first
         e = np.concatenate([graph.e.numpy() for graph in graphs])
         return cls(ends, sum(sizes), hop, seeds, e, np.repeat(np.arange(len(sizes)), sizes))
 
     def rows(self, values: Tensor, num_hops: int, normalization: Normalization) -> Tensor:
-        """e^T N(A^k) for k = 1 .. ``num_hops`` and each of S sets of values of the entries of A, [e, S]: [M, n, S].
+        """Return e^T N(A^k), [M, n, S], for k = 1 .. M = ``num_hops`` and S sets of values of the entries of A, [e, S].
 
-        From one node L is a number, and a row follows from the last by one sparse product. A node from which no walk
-        of length k starts has a zero row and column. A walk of k steps has come no further than k - 1 hops before its
-        last, so that entries of A further out are left alone until then.
+        With one seed L is a number, and each row is one sparse product with the previous row. A node without walks of
+        length k has a zero row and column in N(A^k). Before its last step, a walk of k steps is at most k - 1 hops away
+        from the seed. Step k therefore needs only the entries of A whose sink is within k - 1 hops.
         """
         shape = (self.num_nodes, values.size(1))
         sides = self._sides(values, shape, num_hops, normalization)
@@ -79,7 +81,7 @@ class Walks:
             if one_chain:
                 row = walks = _product(walks, steps[k], shape)
                 if left is not None:
-                    row = torch.mul(walks, self._begins(left), out=rows[k])
+                    row = torch.mul(walks, self._start_scale(left), out=rows[k])
             else:
                 assert left is not None
                 (sink, source, first), *others = steps[: k + 1]
@@ -92,48 +94,49 @@ class Walks:
                 rows[k] = row
         return rows
 
-    def _begins(self, left: Tensor) -> Tensor:
-        """The entries of the diagonal L that a row starts with, for each node or one for all of them."""
+    def _start_scale(self, left: Tensor) -> Tensor:
+        """Return the entry of the diagonal L at the seed: a row for each node, or one row if there is one graph."""
         if self.owner is not None:
             return left.index_select(0, torch.from_numpy(self.seeds[self.owner]))
         seed = int(self.seeds[0])
         return left[seed : seed + 1]
 
     def _step(self, values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The entries of A that the step after k steps may take, as (sink, source, values)."""
+        """Return the entries of A that a walk can take after k steps, as (sink, source, values)."""
         taken = np.flatnonzero(self._depth <= k)
-        own = values.index_select(0, torch.from_numpy(taken))
-        return torch.from_numpy(self.sink[taken]), torch.from_numpy(self.source[taken]), own
+        entries = values.index_select(0, torch.from_numpy(taken))
+        return torch.from_numpy(self.sink[taken]), torch.from_numpy(self.source[taken]), entries
 
     def _sides(
         self, values: Tensor, shape: tuple[int, int], num_hops: int, normalization: Normalization
     ) -> list[tuple[Tensor, Tensor | None]]:
+        """Return the diagonals of L and R for k = 1 .. ``num_hops``; an empty list if nothing is normalised."""
         source, sink = torch.from_numpy(self.source), torch.from_numpy(self.sink)
-        found, total = [], None
+        sides, total = [], None
         for _ in range(num_hops if normalization != "none" else 0):
             terms = values if total is None else total.index_select(0, source).mul_(values)
             total = torch.zeros(shape, dtype=values.dtype).index_add_(0, sink, terms)
-            found.append(_sides(total, normalization))
-        return found
+            sides.append(_sides(total, normalization))
+        return sides
 
     def gradient(self, weight: Float64, y: Float64, normalization: Normalization) -> Float64:
-        """The derivative of sum_k e^T N(A^k) y_k with respect to the entries of A, [e], at ``weight``; ``y`` is [n, M].
+        """Return the derivative of sum_k e^T N(A^k) y_k with respect to the entries of A, [e], at ``weight``.
 
-        A^k and D_k = A^k 1, of which L_k and R_k are made, are chains of k products, so each entry of A collects one
-        term for each place it has in a chain. For D the derivatives of D^-1/2 and D^-1 are -D^-3/2 / 2 and -D^-2.
-        Vectors are short here, and numpy is quicker at those.
+        ``y`` is [n, M]. L_k and R_k are functions of D_k = A^k 1. Both A^k and D_k are chains of k products, so an
+        entry of A contributes one term for each position in a chain. The derivatives of D^-1/2 and D^-1 with respect to
+        D are -D^-3/2 / 2 and -D^-2. The vectors are short, and numpy is faster than torch for short vectors.
         """
         source, sink, size, hops = self.source, self.sink, self.num_nodes, y.shape[1]
 
-        def forth(vector: Float64) -> Float64:  # A vector
+        def multiply(vector: Float64) -> Float64:  # A vector
             return np.bincount(sink, weights=vector[source] * weight, minlength=size).astype(np.float64, copy=False)
 
-        def back(vector: Float64) -> Float64:  # A^T vector
+        def multiply_transposed(vector: Float64) -> Float64:  # A^T vector
             return np.bincount(source, weights=vector[sink] * weight, minlength=size).astype(np.float64, copy=False)
 
         totals = [np.ones(size)]
         for _ in range(hops):
-            totals.append(forth(totals[-1]))
+            totals.append(multiply(totals[-1]))
         e = np.zeros(size)
         e[self.seeds] = self.e
         gradient = np.zeros(len(weight))
@@ -144,8 +147,8 @@ class Walks:
                 left, right = sides[0].numpy(), right if sides[1] is None else sides[1].numpy()
             walks, ends = [e * left], [right * y[:, k - 1]]
             for _ in range(k):
-                walks.append(back(walks[-1]))
-                ends.append(forth(ends[-1]))
+                walks.append(multiply_transposed(walks[-1]))
+                ends.append(multiply(ends[-1]))
             d_total = np.zeros(size)
             if normalization == "symmetric":
                 d_total = -0.5 * left**3 * (e * ends[k] + walks[k] * y[:, k - 1])
@@ -154,29 +157,29 @@ class Walks:
             for step in range(k, 0, -1):
                 gradient += walks[step - 1][sink] * ends[k - step][source] + d_total[sink] * totals[step - 1][source]
                 if step > 1:
-                    d_total = back(d_total)
+                    d_total = multiply_transposed(d_total)
         return gradient
 
 
 def khop_rows(
     graph: ComputationGraph, weight: Tensor, num_hops: int, normalization: Normalization = "symmetric"
 ) -> Tensor:
-    """e^T N(A^k) for k = 1 .. ``num_hops`` and each of S sets of weights [S, e]: [num_hops, S, n]."""
-    values = weight.T.contiguous()  # [e, S]: rows of edges make gathers contiguous
+    """Return e^T N(A^k) for k = 1 .. ``num_hops``, [num_hops, S, n], and S sets of values of A's entries, [S, e]."""
+    values = weight.T.contiguous()  # [e, S], so that the values of one entry are contiguous
     return Walks.on(graph).rows(values, num_hops, normalization).transpose(1, 2)
 
 
 def _product(vectors: Tensor | None, step: tuple[Tensor, Tensor, Tensor], shape: tuple[int, int]) -> Tensor:
-    """A^T v for vectors v [n, S]: one step of every walk; None for the first one, which starts at the seeds."""
+    """Return A^T v, one step of every walk, for vectors v [n, S]; None if the walks are still at the seeds."""
     sink, source, values = step
     terms = values if vectors is None else vectors.index_select(0, sink).mul_(values)
     return torch.zeros(shape, dtype=values.dtype).index_add_(0, source, terms)
 
 
 def _sides(total: Tensor, normalization: Normalization) -> tuple[Tensor, Tensor | None]:
-    """The diagonals of L and R in N(A^k) = L A^k R, given A^k 1; None is the identity."""
-    some = torch.where(total > 0, total, math.inf)
+    """Return the diagonals of L and R in N(A^k) = L A^k R, given A^k 1; None stands for the identity."""
+    positive = torch.where(total > 0, total, math.inf)
     if normalization == "row":
-        return some.reciprocal_(), None
-    inverse = some.rsqrt_()
+        return positive.reciprocal_(), None
+    inverse = positive.rsqrt_()
     return inverse, inverse
