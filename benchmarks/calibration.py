@@ -18,7 +18,7 @@ from scipy.stats import spearmanr
 import graphfaith as gf
 from graphfaith._base.files import check_output, write_file
 from graphfaith._base.progress import track
-from graphfaith.data.models import trained
+from graphfaith.data.models import load_trained
 from graphfaith.metric import unfaithfulness_of
 from graphfaith.view.report import write_json
 
@@ -31,7 +31,7 @@ QUICK = 4  # nodes
 
 def measure(columns, count=None, held_out=HELD_OUT):
     """Both numbers for each node of each column, fitted on 200 samples and on as many as "auto" takes."""
-    made = {dataset: trained(dataset) for dataset, _ in columns}
+    made = {dataset: load_trained(dataset) for dataset, _ in columns}
     work = [(dataset, near, node) for dataset, near in columns for node in spread_over(NODES[dataset], count)]
     results = []
     for dataset, near, node in track(work, "calibrating", "nodes"):

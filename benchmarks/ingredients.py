@@ -15,11 +15,11 @@ import graphfaith as gf
 from graphfaith._base.files import check_output
 from graphfaith._base.memory import CHUNK_BYTES
 from graphfaith._base.progress import track
-from graphfaith.data.models import trained
+from graphfaith.data.models import load_trained
 from graphfaith.explainers import anchored_kec
 from graphfaith.explainers.anchored_kec import BLOCKS
 from graphfaith.sampling.neighborhood import Perturbations, UniformEdges, as_neighborhood
-from graphfaith.surrogate.difference import bending, carried, energy
+from graphfaith.surrogate.difference import carried, curvature_of, energy
 from graphfaith.surrogate.propagation import Propagation
 from graphfaith.surrogate.sensitivity import Sensitivity
 from graphfaith.surrogate.solve import ridge
@@ -163,7 +163,7 @@ def own_terms(known, chunk, shared):
         "power": (shared["power"] @ columns).flatten(1),
         "saliency": foreseen[:, :1],
         "mean": foreseen[:, 1:2],
-        "curvature": bending(foreseen[:, 2:], known.bend).unsqueeze(1),
+        "curvature": curvature_of(foreseen[:, 2:], known.bend).unsqueeze(1),
     }
 
 
@@ -272,7 +272,7 @@ def columns_of(named):
 def measure(columns, count=None, *, forced=False):
     """A result for each cell of the table."""
     work = [(dataset, near, node) for dataset, near in columns for node in spread_over(NODES[dataset], count)]
-    made, found = {dataset: trained(dataset) for dataset, _ in columns}, {column: [] for column in columns}
+    made, found = {dataset: load_trained(dataset) for dataset, _ in columns}, {column: [] for column in columns}
     for dataset, near, node in track(work, "ingredients", "nodes"):
         model, data = made[dataset].model, made[dataset].data
         target = gf.Target(model, data.x, data.edge_index, node)

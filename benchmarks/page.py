@@ -21,7 +21,7 @@ from torch_geometric.explain import Explanation
 from torch_geometric.nn import GCN
 
 import graphfaith as gf
-from graphfaith.data.models import trained
+from graphfaith.data.models import load_trained
 from graphfaith.facade import Subject
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -44,7 +44,7 @@ DRAG = """async () => {
 
 
 def of_dataset(name: str, node: int) -> list[Explanation]:
-    fit = trained(name)
+    fit = load_trained(name)
     subject = Subject(fit.model, fit.data)
     return [subject.explain(node, method, "B(A,0.5)") for method in METHODS]
 

@@ -26,8 +26,8 @@ from torch_geometric.explain import Explainer
 from torch_geometric.nn import GAT
 
 import graphfaith as gf
-from graphfaith.data.models import train, trained
-from graphfaith_studies.showcase import trained_link_predictor, trained_motif_classifier
+from graphfaith.data.models import load_trained, train
+from graphfaith_studies.showcase import train_link_predictor, train_motif_classifier
 
 COUNT, SAMPLES, SCORED = 40, 60, 100
 EDGES = ("U(A,0.5)", "B(A,0.5)", "U(A,0.2)", "B(A,0.2)")
@@ -64,7 +64,7 @@ class Subject(NamedTuple):
 
 
 def subjects() -> Iterator[tuple[str, Subject]]:
-    shapes, cora = trained("ba-shapes"), trained("cora")
+    shapes, cora = load_trained("ba-shapes"), load_trained("cora")
     yield "ba-shapes", Subject(shapes.model, shapes.data.x, shapes.data.edge_index, _spread(range(300, 700)), EDGES)
     rows = _spread(range(2708))
     yield "cora", Subject(cora.model, cora.data.x, cora.data.edge_index, rows, BOTH)
@@ -73,7 +73,7 @@ def subjects() -> Iterator[tuple[str, Subject]]:
         attention = GAT(cora.data.num_features, 8, num_layers=2, out_channels=7, heads=2)
     train(attention, cora.data, epochs=20)
     yield "gat", Subject(attention, cora.data.x, cora.data.edge_index, rows, BOTH)
-    motifs = trained_motif_classifier(epochs=10)
+    motifs = train_motif_classifier(epochs=10)
     batch = Batch.from_data_list(motifs.graphs.test[:COUNT])
     yield (
         "graphs",
@@ -87,7 +87,7 @@ def subjects() -> Iterator[tuple[str, Subject]]:
             kwargs={"batch": batch.batch},
         ),
     )
-    links = trained_link_predictor(epochs=30)
+    links = train_link_predictor(epochs=30)
     test = links.links.test
     chosen = _spread(range(test.edge_label_index.size(1)))
     yield (

@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 import graphfaith as gf
 from graphfaith._base.files import check_output
 from graphfaith._base.progress import track
-from graphfaith.data.models import BAShapesGCN, CitationGCN, trained
+from graphfaith.data.models import BAShapesGCN, CitationGCN, load_trained
 from graphfaith.explainers.methods import method_named
 from graphfaith.facade import Subject
 from graphfaith.metric import unfaithfulness_of
@@ -73,7 +73,7 @@ def motifs(count=None, seeds=MODEL_SEEDS):
     nodes, results = spread_over(MOTIF_NODES, count), []
     work = [(seed, near, method) for seed in seeds for near in NEAR for method in COMPARED]
     for seed, near, method in track(work, "finding motifs", "explainers"):
-        made = trained("ba-shapes", seed=seed)
+        made = load_trained("ba-shapes", seed=seed)
         data, labels = made.data, predicted(made.model, made.data)
         house = torch.where(data.edge_label == 1, (data.edge_index[0] - FIRST_HOUSE) // HOUSE, -1).numpy()
         own, every, right = [], [], []
@@ -122,7 +122,7 @@ def motif_table(results):
 # Weights ------------------------------------------------------------------------------------------------------------
 
 
-def untrained(dataset, data, seed):
+def make_untrained(dataset, data, seed):
     """The data set's model as it is before training."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -153,7 +153,7 @@ def correlation(scores, others):
 
 def weights(count=None, datasets=("ba-shapes", "cora"), seeds=RANDOM_SEEDS):
     """Rank correlations of the scores with those of the trained model, at each node."""
-    made = {dataset: trained(dataset) for dataset in datasets}
+    made = {dataset: load_trained(dataset) for dataset in datasets}
     work = [(dataset, near, method) for dataset in datasets for near in NEAR for method in COMPARED]
     results = []
     for dataset, near, method in track(work, "randomising", "explainers"):
@@ -161,7 +161,7 @@ def weights(count=None, datasets=("ba-shapes", "cora"), seeds=RANDOM_SEEDS):
         nodes, labels = spread_over(NODES[dataset], count), predicted(model, data)
         before = list(edge_scores(model, data, nodes, method, near, labels))
         for seed in seeds:
-            for way, layer, other in randomised(model, untrained(dataset, data, seed)):
+            for way, layer, other in randomised(model, make_untrained(dataset, data, seed)):
                 after = edge_scores(other, data, nodes, method, near, labels)
                 pairs = [(old, new) for (_, old), (_, new) in zip(before, after, strict=True)]
                 results.append(
@@ -208,7 +208,7 @@ def weight_table(results):
 
 def scores(count=None, datasets=("ba-shapes", "cora")):
     """Relative Delta of each p, and of the linear function that has its scores as coefficients, at each node."""
-    made = {dataset: trained(dataset) for dataset in datasets}
+    made = {dataset: load_trained(dataset) for dataset in datasets}
     work = [(dataset, near) for dataset in datasets for near in (*NEAR, *MIXED) if (dataset, near) != UNMOVED]
     results = []
     for dataset, near in track(work, "comparing scores", "columns"):

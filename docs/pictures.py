@@ -16,7 +16,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
-from graphfaith.data.models import trained
+from graphfaith.data.models import load_trained
 from graphfaith.facade import Subject
 from graphfaith.view.live.desk import Desk, Question
 from graphfaith.view.live.server import Server
@@ -46,7 +46,7 @@ def main() -> None:
         shutil.copy(Path(folder) / "explanations.png", DOCS / "demo.png")
         with opened(browser, (Path(folder) / "explanations.html").as_uri(), "light", (1280, 980)) as page:
             page.screenshot(path=DOCS / "page.png")
-        fit = trained("cora")
+        fit = load_trained("cora")
         desk = Desk(Subject(fit.model, fit.data), "cora")
         first = Question(LIVE_NODE, ("anchored-kec", "kec", "saliency"), "B(A,0.5)")
         with Server(desk, desk.start(first)) as server:

@@ -11,7 +11,7 @@ from torch_geometric.explain import Explainer
 
 import graphfaith as gf
 from graphfaith.data.advection import advection, expected
-from graphfaith_studies.showcase import trained_forecaster
+from graphfaith_studies.showcase import train_forecaster
 
 NEAR = "U(X,0.2r)xU(A,0.2)"
 CONFIG = {"mode": "regression", "task_level": "node", "return_type": "raw"}
@@ -40,7 +40,7 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)
     count = 4 if args.quick else args.predictions
-    trained = trained_forecaster(advection(num_steps=200 if args.quick else 1000), epochs=20 if args.quick else 40)
+    trained = train_forecaster(advection(num_steps=200 if args.quick else 1000), epochs=20 if args.quick else 40)
     process, model = trained.process, trained.model
     # Only nodes with two or more causes are explained. The steps are spread evenly over the test part.
     nodes = [v for v in range(len(process.pos)) if int(process.causes(v).sum()) >= 2]

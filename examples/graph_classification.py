@@ -13,7 +13,7 @@ from torch_geometric.explain import Explainer
 
 import graphfaith as gf
 from graphfaith.data.ba_2motifs import ba_2motifs
-from graphfaith_studies.showcase import trained_motif_classifier
+from graphfaith_studies.showcase import train_motif_classifier
 
 NEAR = "B(A,0.2)"
 CONFIG = {"mode": "multiclass_classification", "task_level": "graph", "return_type": "raw"}
@@ -45,7 +45,7 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)
     count, available, epochs = (3, 200, 30) if args.quick else (args.graphs, 1000, 60)
-    trained = trained_motif_classifier(ba_2motifs(available), pooling=args.pooling, epochs=epochs)
+    trained = train_motif_classifier(ba_2motifs(available), pooling=args.pooling, epochs=epochs)
     model, batch = trained.model, Batch.from_data_list(trained.graphs.test)
     with torch.no_grad():
         prediction = model(batch.x, batch.edge_index, batch=batch.batch).argmax(dim=1)

@@ -12,7 +12,7 @@ from torch_geometric.utils import degree
 
 import graphfaith as gf
 from graphfaith.metric import unfaithfulness_of
-from graphfaith_studies.showcase import trained_link_predictor
+from graphfaith_studies.showcase import train_link_predictor
 
 NEAR = ("U(A,0.5)", "B(A,0.5)")
 CONFIG = {"mode": "binary_classification", "task_level": "edge", "return_type": "raw"}
@@ -44,7 +44,7 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)
     count = 2 if args.quick else args.links
-    trained = trained_link_predictor(epochs=10 if args.quick else 150)
+    trained = train_link_predictor(epochs=10 if args.quick else 150)
     model, test = trained.model, trained.links.test
     pairs = {"edge_label_index": test.edge_label_index}
     with torch.no_grad():

@@ -10,10 +10,10 @@ from torch_geometric.explain import Explainer
 
 import graphfaith as gf
 from graphfaith.cli.arguments import parse_nodes
-from graphfaith.data.models import trained
+from graphfaith.data.models import load_trained
 
 torch.set_num_threads(1)
-cora = trained("cora")
+cora = load_trained("cora")
 nodes = parse_nodes(sys.argv[1] if len(sys.argv) > 1 else "0:1000:5")
 for near in ("U(A,0.5)", "B(A,0.5)"):
     for hard in (True, False):

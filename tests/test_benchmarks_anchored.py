@@ -47,7 +47,7 @@ def script(monkeypatch):
 
     def load(name):
         module = importlib.import_module(name)
-        monkeypatch.setattr(module, "trained", made)
+        monkeypatch.setattr(module, "load_trained", made)
         return module
 
     return load
@@ -164,7 +164,7 @@ def test_agreement_of_equal_numbers_is_perfect(script):
 def test_sanity(script, capsys, tmp_path, monkeypatch):
     module, path = script("sanity"), tmp_path / "found.json"
     monkeypatch.setattr(module, "SAMPLES", 40)
-    monkeypatch.setattr(module, "untrained", lambda name, data, seed: made(name, seed).model)
+    monkeypatch.setattr(module, "make_untrained", lambda name, data, seed: made(name, seed).model)
     module.main(["--nodes", "2", "--quick", "--json", str(path)])
     motifs, weights, scores = tables(capsys.readouterr().out)
     assert [row[:2] for row in motifs[2:]] == [[near, method] for near in module.NEAR for method in module.COMPARED]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conftest import needs_data
-from graphfaith.data.models import trained
+from graphfaith.data.models import load_trained
 from graphfaith.explainers.methods import method_names
 from graphfaith.facade import compare
 from graphfaith.sampling.neighborhood import BernoulliEdges, UniformEdges
@@ -17,7 +17,7 @@ pytestmark = needs_data
 
 @pytest.fixture(scope="module")
 def rows():
-    cora = trained("cora", cache=False)
+    cora = load_trained("cora", cache=False)
     near = [UniformEdges(0.5), BernoulliEdges(0.5)]
     found = compare(
         cora.model, cora.data, range(0, 1000, 50), methods=ALL_METHODS, neighborhoods=near, test_samples=300

@@ -10,7 +10,7 @@ from torch_geometric.explain import Explainer
 
 import graphfaith as gf
 from graphfaith._base import stages
-from graphfaith._base.stages import STAGES, measured, stage, timed
+from graphfaith._base.stages import STAGES, measure_stages, stage, time_items
 from reference import make_case
 
 
@@ -35,7 +35,7 @@ def none_but(**seconds):
 
 def test_what_runs_inside_is_counted(clock):
     clock.now += 1
-    with measured() as seconds:
+    with measure_stages() as seconds:
         clock.now += 2
         with stage("solve"):
             clock.now += 4
@@ -50,7 +50,7 @@ def test_what_runs_inside_is_counted(clock):
 def test_nothing_outside_is_counted(clock):
     with stage("solve"):
         clock.now += 1
-    with measured() as seconds:
+    with measure_stages() as seconds:
         pass
     with stage("solve"):
         clock.now += 2
@@ -59,10 +59,10 @@ def test_nothing_outside_is_counted(clock):
 
 
 def test_a_measurement_inside_another_takes_its_own_and_gives_back(clock):
-    with measured() as outer:
+    with measure_stages() as outer:
         with stage("F"):
             clock.now += 1
-        with measured() as inner, stage("F"):
+        with measure_stages() as inner, stage("F"):
             clock.now += 2
         with stage("F"):
             clock.now += 4
@@ -75,8 +75,8 @@ def test_an_error_is_counted_and_ends_the_measurement(clock):
         clock.now += 3
         raise ValueError("no")
 
-    with measured() as outer:
-        with pytest.raises(ValueError, match="no"), measured() as inner, stage("gradient"):
+    with measure_stages() as outer:
+        with pytest.raises(ValueError, match="no"), measure_stages() as inner, stage("gradient"):
             fail()
         with stage("F"):
             clock.now += 1
@@ -91,14 +91,14 @@ def test_items_are_counted_while_they_are_made(clock):
             yield item
         clock.now += 5
 
-    with measured() as seconds:
+    with measure_stages() as seconds:
         received = []
-        for item in timed(items(), "sampling"):
+        for item in time_items(items(), "sampling"):
             clock.now += 100
             received.append(item)
     assert received == ["a", "b", "c"]
     assert seconds == none_but(sampling=8.0)
-    assert list(timed([0, "", ()], "sampling")) == [0, "", ()]
+    assert list(time_items([0, "", ()], "sampling")) == [0, "", ()]
 
 
 def test_other_threads_are_counted(clock):
@@ -106,7 +106,7 @@ def test_other_threads_are_counted(clock):
         with stage("layout"):
             clock.now += 1
 
-    with measured() as seconds:
+    with measure_stages() as seconds:
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
@@ -125,7 +125,7 @@ def test_an_explanation_spends_time_in_every_stage(text, method):
         edge_mask_type="object",
         model_config={"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"},
     )
-    with measured() as seconds:
+    with measure_stages() as seconds:
         explainer(case.x, case.edge_index, index=case.node, **case.kwargs)
     assert set(seconds) == set(STAGES)
     # KEC needs no gradients of F, so only its stage "sensitivity" takes no time.

@@ -200,7 +200,7 @@ def test_explain_takes_the_most_faithful_method_and_says_what_it_knows(monkeypat
 
 def test_an_unwritable_file_is_refused_before_any_work(monkeypatch, capsys, tmp_path):
     (tmp_path / "rows.json").mkdir()
-    monkeypatch.setattr(source, "trained", lambda *_, **__: pytest.fail("work began"))
+    monkeypatch.setattr(source, "load_trained", lambda *_, **__: pytest.fail("work began"))
     code, _, err = run(monkeypatch, capsys, "score", "--json", tmp_path / "rows.json")
     assert code == 2
     assert "it is a folder" in err

@@ -289,7 +289,7 @@ class TestCommand:
             calls.append((data, nodes, options))
             return []
 
-        monkeypatch.setattr(source, "trained", untrained)
+        monkeypatch.setattr(source, "load_trained", untrained)
         monkeypatch.setattr(sys.modules["graphfaith.cli.score"], "compare", compare)
         result = CliRunner().invoke(application.app, ["score", "--dataset", name])
         assert result.exit_code == 0

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 import graphfaith.data.models
 from graphfaith._base.errors import InputError
 from graphfaith.data import MOTIF_DATASETS, ba_shapes
-from graphfaith.data.models import BAShapesGCN, CitationGCN, train, trained
+from graphfaith.data.models import BAShapesGCN, CitationGCN, load_trained, train
 
 needs_data = pytest.mark.skipif(
     not os.environ.get("GRAPHFAITH_DATA"), reason="needs the Cora and CiteSeer files; set GRAPHFAITH_DATA"
@@ -175,12 +175,12 @@ class TestAccuracy:
     """The accuracy is at least the one that the paper reports, for the data sets where it reports one."""
 
     def test_ba_shapes(self):
-        assert trained("ba-shapes", cache=False).test_accuracy >= 0.94
+        assert load_trained("ba-shapes", cache=False).test_accuracy >= 0.94
 
     # The paper reports no accuracy for these. Seeds 0 to 2 reach 0.88 to 0.90, and 0.88 to 0.93.
     @pytest.mark.parametrize("name", ["tree-cycles", "tree-grid"])
     def test_trees(self, name):
-        result = trained(name, cache=False)
+        result = load_trained(name, cache=False)
         assert result.test_accuracy >= 0.85
         # About 60 % of the nodes are in motifs, so this accuracy needs both classes to be recognised.
         logits = result.model(result.data.x, result.data.edge_index)
@@ -191,7 +191,7 @@ class TestAccuracy:
     @needs_data
     @pytest.mark.parametrize(("name", "paper"), [("cora", 0.804), ("citeseer", 0.641)])
     def test_citations(self, name, paper):
-        result = trained(name, cache=False)
+        result = load_trained(name, cache=False)
         assert result.test_accuracy >= paper
         # Training uses sparse features, but the returned features must be dense.
         assert not result.data.x.is_sparse
@@ -221,7 +221,7 @@ def cached_files(tmp_path):
 
 class TestCache:
     def test_round_trip(self, runs, tmp_path):
-        first, second = trained("ba-shapes", seed=4), trained("ba-shapes", seed=4)
+        first, second = load_trained("ba-shapes", seed=4), load_trained("ba-shapes", seed=4)
         assert runs == [4]
         assert same_weights(first.model, second.model)
         assert first.test_accuracy == second.test_accuracy
@@ -233,45 +233,45 @@ class TestCache:
 
     @pytest.mark.parametrize("other", [{"seed": 3}, {"data_seed": 3}])
     def test_other_seeds_are_other_files(self, runs, tmp_path, other):
-        trained("ba-shapes")
-        trained("ba-shapes", **other)
+        load_trained("ba-shapes")
+        load_trained("ba-shapes", **other)
         assert len(runs) == 2
         assert len(cached_files(tmp_path)) == 2
 
     def test_other_hyper_parameters_are_other_files(self, runs, tmp_path, monkeypatch):
-        trained("ba-shapes")
+        load_trained("ba-shapes")
         monkeypatch.setattr(graphfaith.data.models, "CACHE_FORMAT", -1)
-        trained("ba-shapes")
+        load_trained("ba-shapes")
         assert len(cached_files(tmp_path)) == 2
 
     @pytest.mark.parametrize(("name", "make"), MOTIF_DATASETS.items())
     def test_data_seed_is_the_graph(self, runs, name, make):
-        result = trained(name, seed=1, data_seed=2)
+        result = load_trained(name, seed=1, data_seed=2)
         assert torch.equal(result.data.edge_index, make(2).edge_index)
-        assert torch.equal(trained(name, seed=1).data.edge_index, make(0).edge_index)
+        assert torch.equal(load_trained(name, seed=1).data.edge_index, make(0).edge_index)
 
     def test_data_sets_do_not_share_a_file(self, runs, tmp_path):
         # Their models have the same shapes, so loading the wrong file would raise no error.
-        cycles, grid = trained("tree-cycles"), trained("tree-grid")
+        cycles, grid = load_trained("tree-cycles"), load_trained("tree-grid")
         assert not same_weights(cycles.model, grid.model)
         assert [path.name.split("-seed0-")[0] for path in cached_files(tmp_path)] == ["tree-cycles", "tree-grid"]
 
     @needs_data
     def test_normalize_is_passed_on(self, runs, tmp_path):
-        assert trained("cora").data.x.sum(dim=1).max() < 1.001
-        assert trained("cora", normalize=False).data.x.sum(dim=1).max() > 2
+        assert load_trained("cora").data.x.sum(dim=1).max() < 1.001
+        assert load_trained("cora", normalize=False).data.x.sum(dim=1).max() > 2
         assert len(cached_files(tmp_path)) == 2
 
     @needs_data
     def test_sparse_training_is_deterministic(self, runs):
-        first, again = (trained("cora", cache=False) for _ in range(2))
+        first, again = (load_trained("cora", cache=False) for _ in range(2))
         assert same_weights(first.model, again.model)
 
     def test_off_neither_reads_nor_writes(self, runs, tmp_path):
-        trained("ba-shapes", cache=False)
+        load_trained("ba-shapes", cache=False)
         assert cached_files(tmp_path) == []
-        trained("ba-shapes")
-        trained("ba-shapes", cache=False)
+        load_trained("ba-shapes")
+        load_trained("ba-shapes", cache=False)
         assert len(runs) == 3
 
     @pytest.mark.parametrize(
@@ -289,39 +289,39 @@ class TestCache:
         ids=["empty", "garbage", "half", "short", "bit", "accuracy", "name", "pickle"],
     )
     def test_damaged_file_is_made_again(self, runs, tmp_path, caplog, damage):
-        first = trained("ba-shapes")
+        first = load_trained("ba-shapes")
         (path,) = cached_files(tmp_path)
         good = path.read_bytes()
         assert damage(good) != good
         path.write_bytes(damage(good))
         with caplog.at_level(logging.WARNING):
-            second = trained("ba-shapes")
+            second = load_trained("ba-shapes")
         assert len(runs) == 2
         assert "training again" in caplog.text
         assert same_weights(first.model, second.model)
         assert cached_files(tmp_path) == [path]
-        assert same_weights(first.model, trained("ba-shapes").model)
+        assert same_weights(first.model, load_trained("ba-shapes").model)
         assert len(runs) == 2, "the weights were not stored after the second training"
 
     def test_unwritable_cache_does_not_stop_the_work(self, runs, tmp_path, monkeypatch, caplog):
         (tmp_path / "file").write_text("in the way")
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
         with caplog.at_level(logging.WARNING):
-            result = trained("ba-shapes")
+            result = load_trained("ba-shapes")
         assert 0 <= result.test_accuracy <= 1
         assert "the next run will train the model again" in caplog.text
 
     def test_global_random_state_is_neither_read_nor_changed(self, runs):
         torch.manual_seed(1)
         before = torch.get_rng_state()
-        first = trained("ba-shapes", cache=False)
+        first = load_trained("ba-shapes", cache=False)
         assert torch.equal(torch.get_rng_state(), before)
         torch.manual_seed(2)
-        assert same_weights(first.model, trained("ba-shapes", cache=False).model)
+        assert same_weights(first.model, load_trained("ba-shapes", cache=False).model)
 
     def test_bad_names_and_seeds_are_refused_before_any_work(self, runs):
         with pytest.raises(InputError, match="'ba_shapes'"):
-            trained("ba_shapes")
+            load_trained("ba_shapes")
         with pytest.raises(InputError, match="seed is -1"):
-            trained("ba-shapes", seed=-1)
+            load_trained("ba-shapes", seed=-1)
         assert runs == []

@@ -23,7 +23,7 @@ from graphfaith.cli import application, source
 from graphfaith.data.own_model import load_model
 from graphfaith.explainers.methods import method_names
 from graphfaith.explanation import archive
-from graphfaith.model.arguments import arguments_for, in_precision_of
+from graphfaith.model.arguments import arguments_for, convert_precision
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_model.py"
 
@@ -250,7 +250,7 @@ def test_an_argument_that_pyg_has_for_itself_is_refused():
 
 def test_real_numbers_come_in_the_precision_of_the_model():
     data = Data(**make_graph(), node_names=NAMES)
-    same = in_precision_of(GCN(4, 8, 2).double(), data)
+    same = convert_precision(GCN(4, 8, 2).double(), data)
     assert {key for key, value in same.to_dict().items() if getattr(value, "dtype", None) == torch.float64} == {
         "x",
         "edge_weight",
@@ -259,7 +259,7 @@ def test_real_numbers_come_in_the_precision_of_the_model():
     assert torch.equal(same.x.float(), data.x)
     assert same.node_names == NAMES
     assert data.x.dtype == torch.float32
-    assert in_precision_of(torch.nn.Identity(), data).x is data.x
+    assert convert_precision(torch.nn.Identity(), data).x is data.x
 
 
 @pytest.mark.parametrize("model", ["mine:node", "mine:double"])

@@ -17,7 +17,7 @@ import graphfaith as gf
 from conftest import needs_data
 from explaining import explain, explainer_of
 from graphfaith._base import memory
-from graphfaith.data.models import trained
+from graphfaith.data.models import load_trained
 from graphfaith.explainers import anchored_kec
 from graphfaith.facade import compare
 from graphfaith.metric.unfaithfulness import unfaithfulness_of
@@ -319,7 +319,7 @@ def test_curvature_of_a_quadratic_function_is_found(text):
     tested = near.sample(part, 20, seed=5)
     z = found.foreseen(tested)[:, 2:]
     assert z.size(1) == 3
-    bent = anchored_kec.bending(z, found.bend)
+    bent = anchored_kec.curvature_of(z, found.bend)
     dx, da = gradients(tested)
     expected = torch.zeros(20, dtype=torch.float64)
     for eps, g in ((tested.features, dx), (tested.edges, da)):
@@ -661,7 +661,7 @@ def test_every_block_can_stand_alone(block, caplog):
 
 @needs_data
 def test_it_is_the_lowest_in_every_column_on_cora():
-    fit = trained("cora", seed=0)
+    fit = load_trained("cora", seed=0)
     near = [gf.parse_neighborhood(text) for text in ("U(A,0.5)", "B(A,0.5)", "U(X,0.2r)xU(A,0.2)")]
     methods = ["anchored-kec", "kec", "linear", "saliency", "gnnexplainer-soft"]
     rows = compare(fit.model, fit.data, range(0, 1000, 125), methods=methods, neighborhoods=near, test_samples=200)

@@ -13,7 +13,7 @@ from torch_geometric.nn import GAT, GCN, GIN
 import graphfaith as gf
 from conftest import needs_data
 from explaining import CONFIG, explain, explainer_of
-from graphfaith.data.models import trained
+from graphfaith.data.models import load_trained
 from graphfaith.explainers.methods import expand_methods, method_names
 from graphfaith.explainers.subgraphx import Game, Search
 from graphfaith.model.target import Target
@@ -340,7 +340,7 @@ def test_all_methods_are_all_but_this():
 
 @needs_data
 def test_the_house_is_found_on_ba_shapes():
-    fit = trained("ba-shapes")
+    fit = load_trained("ba-shapes")
     for node in (475, 588):
         target = Target(fit.model, fit.data.x, fit.data.edge_index, node)
         p = gf.SubgraphX().fit(target)

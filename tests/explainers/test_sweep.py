@@ -16,7 +16,7 @@ from torch_geometric.utils import to_undirected
 
 import graphfaith as gf
 from conftest import needs_data
-from graphfaith.data.models import trained
+from graphfaith.data.models import load_trained
 from graphfaith.explainers import many, sweep
 from graphfaith.explanation.digest import scores_digest
 from reference import TwoLayerGCN, cases
@@ -672,7 +672,7 @@ def test_iterators_side_by_side_do_not_mix():
 
 @needs_data
 def test_nodes_of_cora_together_and_alone():
-    cora = trained("cora", cache=False)
+    cora = load_trained("cora", cache=False)
     x, edges = cora.data.x, cora.data.edge_index
     explainer = explainer_of(cora.model, gf.KEC("U(A,0.5)"))
     nodes = list(range(0, 2700, 90))

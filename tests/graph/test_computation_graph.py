@@ -23,7 +23,7 @@ from torch_geometric.nn import (
 from graphfaith import InputError, ModelError, Target
 from graphfaith.graph import ComputationGraph
 from graphfaith.graph.graph import Graph
-from graphfaith.model.layers import degrees_read, message_passing_layers
+from graphfaith.model.layers import find_sender_degrees, message_passing_layers
 
 FEATURES, HIDDEN = 3, 4
 
@@ -422,11 +422,11 @@ def test_everything_inside_matters_to_gin(case):
     ids=lambda value: type(value).__name__ if isinstance(value, torch.nn.Module) else str(value),
 )
 def test_degrees_read(layer, expected):
-    assert degrees_read(torch.nn.Sequential(torch.nn.Linear(2, 2), layer)) == expected
+    assert find_sender_degrees(torch.nn.Sequential(torch.nn.Linear(2, 2), layer)) == expected
 
 
 def test_one_normalising_layer_is_enough():
-    assert degrees_read(torch.nn.ModuleList([SAGEConv(2, 2), GCNConv(2, 2)])) == "in"
+    assert find_sender_degrees(torch.nn.ModuleList([SAGEConv(2, 2), GCNConv(2, 2)])) == "in"
 
 
 def test_layers_are_found_in_order():

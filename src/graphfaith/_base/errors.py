@@ -39,10 +39,10 @@ class ReachWarning(UserWarning):
     """The messages of the model travel another number of hops than the user stated or the library counted."""
 
 
-def said(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return the type and the message of an error raised by foreign code, as one line of text.
 
-    >>> said(ValueError("two\\n   lines"))
+    >>> describe_error(ValueError("two\\n   lines"))
     'ValueError: two lines'
     """
     text = " ".join(str(error).split())

@@ -49,7 +49,7 @@ class stage:
             self.counted[self.name] += time.perf_counter() - self.started
 
 
-def timed(items: Iterable[Item], name: Stage) -> Iterator[Item]:
+def time_items(items: Iterable[Item], name: Stage) -> Iterator[Item]:
     """Yield the same items; the time that producing each of them takes is added to the clock of a stage."""
     source = iter(items)
     while True:
@@ -61,10 +61,10 @@ def timed(items: Iterable[Item], name: Stage) -> Iterator[Item]:
 
 
 @contextmanager
-def measured() -> Iterator[dict[Stage, float]]:
+def measure_stages() -> Iterator[dict[Stage, float]]:
     """Measure the seconds that all threads together spend in each stage inside this block.
 
-    >>> with measured() as seconds, stage("solve"):
+    >>> with measure_stages() as seconds, stage("solve"):
     ...     pass
     >>> 0 <= seconds["solve"] < 1, seconds["F"]
     (True, 0.0)

@@ -15,7 +15,7 @@ import torch
 
 
 @contextmanager
-def pool_of(workers: int) -> Iterator[ProcessPoolExecutor]:
+def open_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """Yield a pool of ``workers`` processes with one thread each.
 
     Any exception inside the block, including a keyboard interrupt, terminates the processes immediately.

@@ -10,10 +10,10 @@ from torch_geometric.data import Data
 
 from .._base.errors import UnsupportedError
 from ..data.graph_file import NAMES
-from ..data.models import Trained, trained
+from ..data.models import Trained, load_trained
 from ..data.own_model import load_model
 from ..facade import Options, Subject
-from ..model.arguments import arguments_for, in_precision_of
+from ..model.arguments import arguments_for, convert_precision
 from ..model.task import Task
 from .arguments import check_nodes
 
@@ -36,7 +36,7 @@ def open_subject(
 
 def train(dataset: str, seed: int) -> Trained:
     """Return the model of a data set, trained now or earlier, and print its test accuracy."""
-    fit = trained(dataset, seed=seed, progress=True)
+    fit = load_trained(dataset, seed=seed, progress=True)
     say(f"{dataset}: test accuracy {100 * fit.test_accuracy:.1f} %")
     return fit
 
@@ -44,7 +44,7 @@ def train(dataset: str, seed: int) -> Trained:
 def _open_user_model(model: str, graph: Data, label: str, index: int, task: Task, options: Options) -> Subject:
     """Return the user's model on the user's graph, run it once at row ``index``, and print its arguments."""
     module = load_model(model)
-    subject = Subject(module, in_precision_of(module, graph), task, options)
+    subject = Subject(module, convert_precision(module, graph), task, options)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         subject.target(index)

@@ -161,7 +161,7 @@ def schedule_for(name: str) -> Schedule:
     return Schedule(1000, 0.01, 0.0) if name in MOTIF_DATASETS else Schedule(200, 0.01, 5e-4)
 
 
-def untrained(name: str, data: Data, seed: int = 0) -> nn.Module:
+def make_untrained(name: str, data: Data, seed: int = 0) -> nn.Module:
     """Return the paper's model for a data set with the initial weights of the training with this seed."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -203,7 +203,7 @@ class _Recipe:
         return f"{self.dataset}-seed{self.seed}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.safetensors"
 
 
-def trained(
+def load_trained(
     name: str,
     *,
     seed: int = 0,
@@ -222,7 +222,7 @@ def trained(
     data = load_dataset(name, seed=data_seed, normalize=normalize)
     recipe = _Recipe(dataset=name, seed=seed, data_seed=data_seed, normalize=normalize, **schedule_for(name)._asdict())
     _check(data, recipe.epochs, seed)
-    model = untrained(name, data, seed)
+    model = make_untrained(name, data, seed)
 
     accuracy = _load(model, recipe) if cache else None
     if accuracy is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .._base.errors import InputError, ModelError, said
+from .._base.errors import InputError, ModelError, describe_error
 
 # Files with these suffixes are never opened: most are pickles, which can run code, and the others hold weights without
 # the code of the model.
@@ -46,7 +46,7 @@ def load_model(name: str) -> torch.nn.Module:
     try:
         model = function()
     except (Exception, SystemExit) as error:
-        raise ModelError(f"{name}() raised {said(error)}") from error
+        raise ModelError(f"{name}() raised {describe_error(error)}") from error
     if not isinstance(model, torch.nn.Module):
         raise ModelError(f"{name}() must return a torch.nn.Module (got {type(model).__name__})")
     return model
@@ -63,4 +63,4 @@ def _import(name: str) -> Any:
         missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
         if missing and (name == missing or name.startswith(f"{missing}.")):
             raise InputError(f"there is no module '{missing}' in this folder, and none is installed") from error
-        raise ModelError(f"importing '{name}' failed: {said(error)}") from error
+        raise ModelError(f"importing '{name}' failed: {describe_error(error)}") from error

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from .._base.checks import check_count, check_real
 from .._base.errors import InputError, ModelError
-from .._base.stages import stage, timed
+from .._base.stages import stage, time_items
 from ..model.call import Edges
 from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood
 from ..sampling.perturbations import Perturbations
-from ..surrogate.difference import AnchoredModel, DifferenceModel, bending, carry, energy
+from ..surrogate.difference import AnchoredModel, DifferenceModel, carry, curvature_of, energy
 from ..surrogate.estimate import estimate_unfaithfulness
 from ..surrogate.propagation import MOMENTS, Propagation
 from ..surrogate.sensitivity import Sensitivity, gradients_at
@@ -127,7 +127,7 @@ class AnchoredKEC(FittedExplainer):
             sensitivity = Sensitivity.of(target, gradients_at(target, first), first)
             terms = _Terms(target, sensitivity, self._kinds(target), drops=near.drops_edges)
             del first  # This frees as much memory as a chunk needs.
-        for chunk in timed(self._chunks_of(target, rest, size), "sampling"):
+        for chunk in time_items(self._chunks_of(target, rest, size), "sampling"):
             terms.add(chunk)
         with stage("solve"):
             return self._solve(terms, count)
@@ -206,7 +206,7 @@ class _Terms:
             self._store("saliency", predicted[:, :1])
             self._store("mean", predicted[:, 1:2])
             self._store("energy", energies[0] if len(energies) == 1 else torch.cat(energies, dim=1))
-            self._store("curvature", bending(predicted[:, 2:], self.sensitivity.bend).unsqueeze(1))
+            self._store("curvature", curvature_of(predicted[:, 2:], self.sensitivity.bend).unsqueeze(1))
         with stage("F"):
             self._store("change", self.target.changes(chunk))
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .._base.checks import check_real
 from .._base.errors import InputError
-from .._base.stages import stage, timed
+from .._base.stages import stage, time_items
 from ..model.call import Edges
 from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood
@@ -80,7 +80,7 @@ class KEC(FittedExplainer):
         features: dict[Normalization, list[Tensor]] = {kind: [] for kind in self.kinds}
         changes: list[Tensor] = []
         fixed = 8 * (3 * len(self.kinds) * count * coordinates.size + 3 * graph.x.numel())
-        for chunk in timed(self.chunks(target, fixed), "sampling"):
+        for chunk in time_items(self.chunks(target, fixed), "sampling"):
             with stage("features"):
                 for kind in self.kinds:
                     before, after = rows.get(kind), None

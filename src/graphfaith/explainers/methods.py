@@ -10,7 +10,7 @@ from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import Any
 
-from .._base.errors import InputError, said
+from .._base.errors import InputError, describe_error
 from ..sampling.neighborhood import Neighborhood, as_neighborhood
 from .anchored_kec import AnchoredKEC
 from .base import FaithfulExplainer, FittedExplainer, Samples
@@ -97,7 +97,9 @@ def _load_others() -> None:
         try:
             register_method(entry.name, entry.load())
         except Exception as error:  # a distribution that is broken must not take the methods here with it
-            warnings.warn(f"the method {entry.name!r} ({entry.value}) is left out: {said(error)}", stacklevel=3)
+            warnings.warn(
+                f"the method {entry.name!r} ({entry.value}) is left out: {describe_error(error)}", stacklevel=3
+            )
 
 
 def method_named(name: str) -> Method:

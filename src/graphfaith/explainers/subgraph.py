@@ -13,7 +13,7 @@ from torch import Tensor
 from .._base.checks import check_count, check_real, check_seed
 from .._base.errors import InputError, UnsupportedError
 from ..model.call import Edges
-from ..model.layers import unmasked_afterwards
+from ..model.layers import remove_masks_afterwards
 from ..model.record import evaluating
 from ..model.target import Target
 from ..surrogate.difference import DifferenceModel, SubgraphModel
@@ -133,7 +133,7 @@ def leave_untouched(model: torch.nn.Module, seed: int) -> Iterator[None]:
         torch.random.fork_rng(devices=[]),
         torch.enable_grad(),
         evaluating(model),
-        unmasked_afterwards(model),
+        remove_masks_afterwards(model),
         warnings.catch_warnings(),
     ):
         warnings.filterwarnings("ignore", message="Converting a tensor with requires_grad=True")

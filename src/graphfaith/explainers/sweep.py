@@ -22,7 +22,7 @@ from torch_geometric.explain import Explanation
 
 from .._base.errors import MemoryLimitError
 from .._base.memory import CHUNK_BYTES
-from .._base.stages import stage, timed
+from .._base.stages import stage, time_items
 from .._base.threads import one_thread
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Int64
@@ -208,7 +208,9 @@ class Block:
         self.values = torch.ones(part.num_edges + 1, count + 1, dtype=torch.float64)
         self.values[:-1, 0] = part.weight.double()
         changes, stop = [], 1
-        for chunk in timed(near.chunks(part, count, algorithm.seed, width=joint.unit_width(), room=room), "sampling"):
+        for chunk in time_items(
+            near.chunks(part, count, algorithm.seed, width=joint.unit_width(), room=room), "sampling"
+        ):
             weight = chunk.weight
             assert weight is not None
             start, stop = stop, stop + len(chunk)

@@ -16,7 +16,7 @@ from .layers import takes_edge_weight
 _TAKEN = ("target", "index", "label", "num_hops", "mode", "return_type", "level", "edges", "max_memory")
 
 
-def in_precision_of(model: torch.nn.Module, data: Data) -> Data:
+def convert_precision(model: torch.nn.Module, data: Data) -> Data:
     """Return the graph with its real numbers in the precision of the model's parameters, if they share one precision.
 
     This is needed because numpy uses double precision and torch single, and torch cannot multiply one with the other.

@@ -15,7 +15,7 @@ from torch_geometric.explain.algorithm.utils import set_masks
 from .._base.errors import InputError, ModelError, UnsupportedError
 from .._base.threads import SMALL, one_thread
 from ..graph.computation_graph import ComputationGraph
-from .layers import Degrees, message_passing_layers, takes_edge_weight, unmasked_afterwards
+from .layers import Degrees, message_passing_layers, remove_masks_afterwards, takes_edge_weight
 from .products import Products, convolutions
 from .readout import Readout
 from .record import Record, Route
@@ -136,7 +136,7 @@ class Call:
                 return as_rows(self.model(x, self._edge_index, edge_weight=weight, **self._kwargs), self.task)
         if self.route == "weight":
             return as_rows(self.model(x, self._edge_index, edge_weight=weight, **self._kwargs), self.task)
-        with unmasked_afterwards(self.model):
+        with remove_masks_afterwards(self.model):
             set_masks(self.model, weight, self._edge_index, apply_sigmoid=False)
             try:
                 return as_rows(self.model(x, self._edge_index, **self._kwargs), self.task)

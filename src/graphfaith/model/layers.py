@@ -46,13 +46,13 @@ def message_passing_layers(model: torch.nn.Module) -> list[MessagePassing]:
     return [module for module in model.modules() if isinstance(module, MessagePassing)]
 
 
-def counted_hops(model: torch.nn.Module) -> int:
+def count_hops(model: torch.nn.Module) -> int:
     """Return how many hops messages go if the layers are applied one after the other, each once.
 
     A layer with K rounds counts K times.
 
     >>> from torch_geometric.nn import APPNP, GCN
-    >>> counted_hops(GCN(2, 4, num_layers=3)), counted_hops(APPNP(K=10, alpha=0.1))
+    >>> count_hops(GCN(2, 4, num_layers=3)), count_hops(APPNP(K=10, alpha=0.1))
     (3, 10)
     """
     return sum(_rounds(layer) for layer in message_passing_layers(model))
@@ -71,7 +71,7 @@ def _rounds(layer: MessagePassing) -> int:
     return 1
 
 
-def degrees_read(model: torch.nn.Module) -> Degrees:
+def find_sender_degrees(model: torch.nn.Module) -> Degrees:
     """Return which degree of the sender at least one layer divides messages by, or is assumed to divide them by."""
     layers = message_passing_layers(model)
     if any(isinstance(layer, _OUT_DEGREE) for layer in layers):
@@ -130,7 +130,7 @@ def widest_layer(model: torch.nn.Module) -> int:
 
 
 @contextmanager
-def unmasked_afterwards(model: torch.nn.Module) -> Iterator[None]:
+def remove_masks_afterwards(model: torch.nn.Module) -> Iterator[None]:
     """Remove the explain masks and all other attributes that PyG has added to the layers of ``model`` in the block."""
     layers = message_passing_layers(model)
     names = [set(vars(layer)) for layer in layers]
@@ -145,7 +145,7 @@ def unmasked_afterwards(model: torch.nn.Module) -> Iterator[None]:
                 delattr(layer, name)
 
 
-def checked_layers(model: torch.nn.Module, num_hops: int | None) -> list[Any]:
+def check_layers(model: torch.nn.Module, num_hops: int | None) -> list[Any]:
     """Return the message-passing layers of a model, after a check that none is cached and that the hops are known."""
     layers = message_passing_layers(model)
     for layer in layers:

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._base.errors import GraphfaithError, ModelError, ReachWarning, said
+from .._base.errors import GraphfaithError, ModelError, ReachWarning, describe_error
 from ..graph.computation_graph import ComputationGraph
 from .call import Call, Edges
-from .layers import Degrees, degrees_read, message_passing_layers
+from .layers import Degrees, find_sender_degrees, message_passing_layers
 from .readout import Readout, is_pairs
 from .whole import Whole, largest
 
@@ -74,7 +74,9 @@ class Placement:
             self.edges = "mask"
             return self.find()
         if self._failure is not None:
-            raise ModelError(f"the model cannot be run with all edges given one by one: {said(self._failure)}")
+            raise ModelError(
+                f"the model cannot be run with all edges given one by one: {describe_error(self._failure)}"
+            )
         raise ModelError(
             f"the model's output at {self.name} changes from one call to the next, or depends on the order of edges: "
             "it cannot be explained"
@@ -151,7 +153,7 @@ class Placement:
 
     def _calls(self, num_hops: int) -> Iterator[Call]:
         """Yield the model's calls on computation graphs of so many hops, the most likely one first."""
-        own = degrees_read(self.model)
+        own = find_sender_degrees(self.model)
         options: tuple[Degrees, ...] = (own,) if own == "out" else (own, "out")
         for degrees in options:
             for loop_weight in self._loop_weights():
@@ -255,7 +257,7 @@ class Placement:
         # A layer may divide what a node sends by its in-degree, and so by zero if no edge leads to the node.
         heard = torch.zeros(part.num_nodes, dtype=torch.bool)
         heard[part.edge_index[1][part.felt]] = True
-        outermost = (ring == self.num_hops) & (heard[: part.num_visible] | (degrees_read(model) == "none"))
+        outermost = (ring == self.num_hops) & (heard[: part.num_visible] | (find_sender_degrees(model) == "none"))
         smooth = all(getattr(layer, "aggr", "") in _SMOOTH for layer in message_passing_layers(model))
         if not smooth or not bool(outermost.any()):
             return

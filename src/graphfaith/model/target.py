@@ -19,7 +19,7 @@ from ..graph.graph import Graph
 from ..sampling.perturbations import Perturbations
 from .batching import distrust, find_batching, vmap
 from .call import Call, Edges, check_edges
-from .layers import checked_layers, counted_hops, widest_layer
+from .layers import check_layers, count_hops, widest_layer
 from .placement import Placement, is_close
 from .readout import Readout
 from .record import Batching, Record, Route, evaluating
@@ -77,8 +77,8 @@ class Target:
         self.model, self.task = model, Task(mode, return_type, level)
         self.max_memory = parse_memory(max_memory)
         self._width: int | None = None
-        layers = checked_layers(model, num_hops)
-        self.num_hops = max(1, counted_hops(model)) if num_hops is None else check_count(num_hops, "num_hops")
+        layers = check_layers(model, num_hops)
+        self.num_hops = max(1, count_hops(model)) if num_hops is None else check_count(num_hops, "num_hops")
         arguments = {**(inputs or {}), **kwargs}
         weight = arguments.pop("edge_weight", None) if edge_weight is None else edge_weight
         if check_edges(edges) == "mask" and weight is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._base.errors import ModelError, UnsupportedError, said
+from .._base.errors import ModelError, UnsupportedError, describe_error
 from ..graph.graph import Graph
 from .call import as_rows
 from .layers import takes_edge_weight
@@ -51,7 +51,7 @@ class Whole:
         try:
             out = self.model(x, edge_index, **kwargs)
         except Exception as error:  # the user's own forward may raise anything
-            raise ModelError(f"the model cannot be run on this graph: {said(error)}") from error
+            raise ModelError(f"the model cannot be run on this graph: {describe_error(error)}") from error
         if not isinstance(out, Tensor):
             raise UnsupportedError(f"the model must return one tensor (got {type(out).__name__})")
         return as_rows(out, self.task)

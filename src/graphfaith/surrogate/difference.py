@@ -263,7 +263,7 @@ class AnchoredModel:
                 curvature += kappa * energy(eps)
                 if along is not None:
                     z += (flat @ along.flatten(1).T.to(flat.dtype)).double()
-        return curvature + bending(z, self.bend)
+        return curvature + curvature_of(z, self.bend)
 
     def gradient(self) -> tuple[Tensor, Tensor]:
         """Return the derivatives of p at the unperturbed graph.
@@ -297,6 +297,6 @@ def energy(eps: Tensor) -> Tensor:
     return length.double().square()
 
 
-def bending(z: Tensor, bend: Tensor) -> Tensor:
+def curvature_of(z: Tensor, bend: Tensor) -> Tensor:
     """Return z^T B z / 2 of each sample, [S]."""
     return (z @ bend).mul_(z).sum(dim=1).mul_(0.5)

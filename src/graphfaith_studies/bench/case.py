@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.explain import Explanation
 
-from graphfaith.data.models import CitationGCN, train, trained
+from graphfaith.data.models import CitationGCN, load_trained, train
 from graphfaith.explainers import explain_nodes
 from graphfaith.facade import Subject
 
@@ -51,7 +51,7 @@ class Case(Subject):
 
 def load_case(name: str, count: int) -> Case:
     """Return the paper's model and data set of that name, with ``count`` of its nodes."""
-    fit = trained(name)
+    fit = load_trained(name)
     return Case(fit.model, fit.data, name=name, nodes=spread(_NODES[name], count))
 
 

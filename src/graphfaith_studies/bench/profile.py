@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphfaith._base.stages import measured
+from graphfaith._base.stages import measure_stages
 from graphfaith.explainers import KEC
 from graphfaith.sampling.neighborhood import Neighborhood
 
@@ -53,7 +53,7 @@ def _measure_stages(
     total, stages = 0.0, dict[str, float]()
     for _ in range(repetitions):
         explanations = case.explanations(algorithm, nodes, together=together)
-        with measured() as seconds:
+        with measure_stages() as seconds:
             started = time.perf_counter()
             for _explanation in explanations:
                 pass

@@ -10,7 +10,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 from graphfaith.data import load_dataset
-from graphfaith.data.models import accuracy_on_test, schedule_for, train, training_view, untrained
+from graphfaith.data.models import accuracy_on_test, make_untrained, schedule_for, train, training_view
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def make_checkpoints(dataset: str, epochs: tuple[int, ...], seed: int = 0) -> di
             snapshot.zero_grad(set_to_none=True)
             checkpoints[epoch] = Checkpoint(epoch, snapshot, data, accuracy_on_test(snapshot, data))
 
-    model = untrained(dataset, data, seed)
+    model = make_untrained(dataset, data, seed)
     keep(0, model)
     if max(epochs) > 0:
         schedule = schedule_for(dataset)._replace(epochs=max(epochs))

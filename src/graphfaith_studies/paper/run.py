@@ -20,7 +20,7 @@ from graphfaith import __version__
 from graphfaith._base.errors import GraphfaithError, InputError, RunError
 from graphfaith._base.files import write_file
 from graphfaith._base.threads import one_thread
-from graphfaith._base.workers import pool_of
+from graphfaith._base.workers import open_pool
 from graphfaith.view.figure import render
 
 from ..bench.machine import machine
@@ -198,7 +198,7 @@ def _measure_all(
                     fatal = failure
         ended.put((job, seconds, error, fatal))
 
-    with pool_of(min(workers, len(jobs))) as pool:
+    with open_pool(min(workers, len(jobs))) as pool:
         waiting, running = iter(jobs), 0
 
         def start() -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from graphfaith.data import MOTIF_DATASETS
-from graphfaith.data.models import trained
+from graphfaith.data.models import load_trained
 from graphfaith.facade import Subject
 
 
@@ -26,6 +26,6 @@ def setting(
 
     ``together`` are the nodes of the experiment; on motifs the paper trains PGExplainer on all of them.
     """
-    fit = trained(dataset, seed=model_seed, normalize=normalize)
+    fit = load_trained(dataset, seed=model_seed, normalize=normalize)
     joint = together if dataset in MOTIF_DATASETS else None
     return Setting(fit.model, fit.data, together=joint, test_accuracy=fit.test_accuracy)

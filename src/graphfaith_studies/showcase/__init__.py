@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .forecast import Forecaster, TrainedForecaster, trained_forecaster
-from .links import LinkPredictor, LinkSplits, TrainedLinkPredictor, split_links, trained_link_predictor
-from .motifs import MotifClassifier, TrainedMotifClassifier, trained_motif_classifier
+from .forecast import Forecaster, TrainedForecaster, train_forecaster
+from .links import LinkPredictor, LinkSplits, TrainedLinkPredictor, split_links, train_link_predictor
+from .motifs import MotifClassifier, TrainedMotifClassifier, train_motif_classifier
 
 __all__ = [
     "Forecaster",
@@ -15,7 +15,7 @@ __all__ = [
     "TrainedLinkPredictor",
     "TrainedMotifClassifier",
     "split_links",
-    "trained_forecaster",
-    "trained_link_predictor",
-    "trained_motif_classifier",
+    "train_forecaster",
+    "train_link_predictor",
+    "train_motif_classifier",
 ]

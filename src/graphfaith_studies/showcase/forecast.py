@@ -63,7 +63,7 @@ class TrainedForecaster:
     seed: int
 
 
-def trained_forecaster(process: Advection | None = None, *, epochs: int = 40, seed: int = 0) -> TrainedForecaster:
+def train_forecaster(process: Advection | None = None, *, epochs: int = 40, seed: int = 0) -> TrainedForecaster:
     """Train a forecaster on the first 70 % of the steps of `process`, by default `advection()`.
 
     The model gets the weights of the epoch with the lowest error on the next 15 % of the steps. The last 15 % give

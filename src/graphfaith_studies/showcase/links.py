@@ -96,7 +96,7 @@ class TrainedLinkPredictor:
     seed: int
 
 
-def trained_link_predictor(data: Data | None = None, *, epochs: int = 150, seed: int = 0) -> TrainedLinkPredictor:
+def train_link_predictor(data: Data | None = None, *, epochs: int = 150, seed: int = 0) -> TrainedLinkPredictor:
     """Train a predictor on 85 % of the edges of `data`, by default Cora.
 
     Every epoch also draws about as many new unlinked pairs as there are training edges. The model gets the weights of

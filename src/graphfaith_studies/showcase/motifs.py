@@ -88,7 +88,7 @@ class TrainedMotifClassifier:
     seed: int
 
 
-def trained_motif_classifier(
+def train_motif_classifier(
     graphs: Sequence[Data] | None = None, *, pooling: str = "attention", epochs: int = 60, seed: int = 0
 ) -> TrainedMotifClassifier:
     """Train a classifier on 80 % of `graphs`, by default those of `ba_2motifs()`.

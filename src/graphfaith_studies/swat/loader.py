@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from graphfaith._base.checks import is_whole
-from graphfaith._base.errors import DataError, InputError, said
+from graphfaith._base.errors import DataError, InputError, describe_error
 from graphfaith._base.progress import track
 
 from .files import ATTACK, LABEL_COLUMN, NORMAL, TIME_COLUMN
@@ -99,7 +99,8 @@ def _read_csv(path: Path) -> Rows:
     except (UnicodeDecodeError, csv.Error) as error:
         after = f" after row {reader.line_num}" if reader is not None else ""
         raise DataError(
-            f"cannot load '{path}': it is not a CSV file in UTF-8, or it is damaged{after} ({said(error)[:160]})"
+            f"cannot load '{path}': it is not a CSV file in UTF-8, or it is damaged{after} "
+            f"({describe_error(error)[:160]})"
         ) from error
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from graphfaith._base.checks import check_count, check_seed
 from graphfaith._base.errors import DataError, InputError, OutputError, RunError
 from graphfaith._base.files import write_file
-from graphfaith._base.workers import pool_of
+from graphfaith._base.workers import open_pool
 
 from .causes import What
 from .loader import MAX_GAP, load
@@ -153,7 +153,7 @@ def _run_studies(
             studies.append(_run_seed(folder, seed, case, size, what, compare, lambda text, h=heading: say(h + text)))  # type: ignore[misc]
         return studies
     results: dict[int, dict[str, Any]] = {}
-    with pool_of(min(workers, len(seeds))) as pool:
+    with open_pool(min(workers, len(seeds))) as pool:
         waiting = {pool.submit(_run_seed, folder, seed, case, size, what, compare): seed for seed in seeds}
         for done in as_completed(waiting):
             try:

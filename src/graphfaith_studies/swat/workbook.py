@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from graphfaith._base.errors import DataError, UnsupportedError, said
+from graphfaith._base.errors import DataError, UnsupportedError, describe_error
 
 
 def read_workbook(path: Path) -> tuple[int | None, Iterator[Sequence[Any]]]:
@@ -52,4 +52,4 @@ def _read_rows(path: Path, book: Any, sheet: Any) -> Iterator[Sequence[Any]]:
 
 
 def _damage_error(path: Path, error: Exception) -> DataError:
-    return DataError(f"cannot load '{path}': it is not an xlsx file, or it is damaged ({said(error)[:160]})")
+    return DataError(f"cannot load '{path}': it is not an xlsx file, or it is damaged ({describe_error(error)[:160]})")

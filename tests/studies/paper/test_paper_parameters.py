@@ -11,7 +11,7 @@ import torch
 
 from conftest import needs_data
 from graphfaith.data import load_dataset
-from graphfaith.data.models import accuracy_on_test, schedule_for, train, training_view, untrained
+from graphfaith.data.models import accuracy_on_test, make_untrained, schedule_for, train, training_view
 from graphfaith.surrogate.difference import SubgraphModel
 from graphfaith_studies.paper import parameters
 from graphfaith_studies.paper.checkpoints import make_checkpoints
@@ -180,7 +180,7 @@ def test_a_checkpoint_equals_a_training_up_to_its_epoch():
     made = make_checkpoints("ba-shapes", (5, 20))
     data, seen = load_dataset("ba-shapes"), {}
     for epochs in (5, 20):
-        model = untrained("ba-shapes", data)
+        model = make_untrained("ba-shapes", data)
         schedule = schedule_for("ba-shapes")._replace(epochs=epochs)
         train(
             model,
@@ -198,7 +198,7 @@ def test_a_checkpoint_equals_a_training_up_to_its_epoch():
 
 def test_watching_a_training_changes_nothing():
     data = load_dataset("ba-shapes")
-    watched, alone = untrained("ba-shapes", data), untrained("ba-shapes", data)
+    watched, alone = make_untrained("ba-shapes", data), make_untrained("ba-shapes", data)
     train(watched, data, epochs=4, each=lambda _, model: torch.rand(3))
     train(alone, data, epochs=4)
     assert all(torch.equal(a, b) for a, b in zip(watched.parameters(), alone.parameters(), strict=True))
@@ -206,7 +206,7 @@ def test_watching_a_training_changes_nothing():
 
 def test_epoch_0_alone_trains_nothing():
     made = make_checkpoints.__wrapped__("ba-shapes", (0,))
-    start = untrained("ba-shapes", load_dataset("ba-shapes"))
+    start = make_untrained("ba-shapes", load_dataset("ba-shapes"))
     assert torch.equal(made[0].model.conv1.lin.weight, start.conv1.lin.weight)
 
 

@@ -20,9 +20,9 @@ from graphfaith_studies.showcase import (
     LinkPredictor,
     MotifClassifier,
     split_links,
-    trained_forecaster,
-    trained_link_predictor,
-    trained_motif_classifier,
+    train_forecaster,
+    train_link_predictor,
+    train_motif_classifier,
 )
 from graphfaith_studies.showcase.links import _draw_unlinked_pairs
 from graphfaith_studies.showcase.motifs import POOLINGS
@@ -65,17 +65,17 @@ def communities() -> Data:
 
 @pytest.fixture(scope="module")
 def classifier():
-    return trained_motif_classifier(ba_2motifs(400), epochs=50)
+    return train_motif_classifier(ba_2motifs(400), epochs=50)
 
 
 @pytest.fixture(scope="module")
 def forecaster():
-    return trained_forecaster(advection(num_steps=500), epochs=30)
+    return train_forecaster(advection(num_steps=500), epochs=30)
 
 
 @pytest.fixture(scope="module")
 def predictor(communities):
-    return trained_link_predictor(communities, epochs=40)
+    return train_link_predictor(communities, epochs=40)
 
 
 class TestMotifClassifier:
@@ -116,7 +116,7 @@ class TestMotifClassifier:
 
     @pytest.mark.parametrize("pooling", ["mean", "max"])
     def test_other_poolings_learn(self, pooling):
-        assert trained_motif_classifier(ba_2motifs(400), pooling=pooling, epochs=50).test_accuracy > 0.95
+        assert train_motif_classifier(ba_2motifs(400), pooling=pooling, epochs=50).test_accuracy > 0.95
 
     def test_looks_at_the_motif(self, classifier):
         ranks = []
@@ -129,7 +129,7 @@ class TestMotifClassifier:
 
     def test_too_few_graphs_are_refused(self):
         with pytest.raises(InputError, match="4 graphs"):
-            trained_motif_classifier(ba_2motifs(4))
+            train_motif_classifier(ba_2motifs(4))
 
 
 class TestAdvection:
@@ -264,7 +264,7 @@ class TestForecaster:
 
     def test_too_few_steps_are_refused(self):
         with pytest.raises(InputError, match="2 steps"):
-            trained_forecaster(advection(num_steps=2))
+            train_forecaster(advection(num_steps=2))
 
 
 class TestLinkPredictor:
@@ -333,7 +333,7 @@ class TestLinkPredictor:
 
     @needs_data
     def test_learns_cora(self):
-        trained = trained_link_predictor()
+        trained = train_link_predictor()
         assert trained.test_auc > 0.9
         assert trained.links.train.edge_index.size(1) == pytest.approx(0.85 * 10556, abs=4)
 
@@ -341,7 +341,7 @@ class TestLinkPredictor:
         with pytest.raises(InputError, match="directed"):
             split_links(Data(x=communities.x, edge_index=torch.tensor([[0], [1]])))
         with pytest.raises(InputError, match="1 links"):
-            trained_link_predictor(Data(x=communities.x, edge_index=torch.tensor([[0, 1], [1, 0]])))
+            train_link_predictor(Data(x=communities.x, edge_index=torch.tensor([[0, 1], [1, 0]])))
 
 
 class TestTraining:
@@ -354,9 +354,9 @@ class TestTraining:
     @pytest.mark.parametrize(
         "run",
         [
-            lambda _, seed: trained_motif_classifier(ba_2motifs(40), epochs=2, seed=seed),
-            lambda _, seed: trained_forecaster(advection(num_steps=60), epochs=2, seed=seed),
-            lambda graph, seed: trained_link_predictor(graph, epochs=2, seed=seed),
+            lambda _, seed: train_motif_classifier(ba_2motifs(40), epochs=2, seed=seed),
+            lambda _, seed: train_forecaster(advection(num_steps=60), epochs=2, seed=seed),
+            lambda graph, seed: train_link_predictor(graph, epochs=2, seed=seed),
         ],
         ids=["motifs", "forecast", "links"],
     )
@@ -377,10 +377,10 @@ class TestTraining:
     def test_global_state_is_unchanged_when_training_fails(self, communities):
         before = random_state()
         with pytest.raises(InputError, match="epochs is 0"):
-            trained_link_predictor(communities, epochs=0)
+            train_link_predictor(communities, epochs=0)
         assert random_state() == before
         with pytest.raises(InputError, match="seed is -1"):
-            trained_forecaster(advection(num_steps=60), seed=-1)
+            train_forecaster(advection(num_steps=60), seed=-1)
 
     def test_the_model_gets_the_best_weights_and_not_the_last(self):
         model = torch.nn.Linear(1, 1, bias=False)
