@@ -136,7 +136,7 @@ def explainer(algorithm):
 def run():
     features, results, counts = x.clone(), {}, []
     for name, algorithm in {"kec": gf.KEC("U(A,0.5)", num_samples=100), "features": gf.KEC("U(X,0.2r)", num_samples=20),
-                            "linear": gf.Linear("B(A,0.5)", 100), "saliency": gf.Saliency()}.items():
+                            "linear": gf.Linear("B(A,0.5)", num_samples=100), "saliency": gf.Saliency()}.items():
         asked = explainer(algorithm)
         for way in ([False, True] if name == "kec" else [False]):
             made = gf.explain_nodes(asked, features, edges, nodes, target=labels, progress=False, together=way)
@@ -144,7 +144,7 @@ def run():
                 counts.append(torch.get_num_threads())
                 key = f"{name} {'together' if way else 'alone'} {node}"
                 results[key] = [explanation.node_mask, explanation.edge_mask, explanation.self_loop_score]
-                results[key].append(gf.general_unfaithfulness(asked, explanation, "U(A,0.5)", 50).value)
+                results[key].append(gf.general_unfaithfulness(asked, explanation, "U(A,0.5)", num_samples=50).value)
                 counts.append(torch.get_num_threads())
     return results, counts
 

@@ -385,21 +385,17 @@ def test_weights_come_back_from_coordinates(kind, columns):
     assert w.shape == (3, columns)
     size = max(1e-300, float(w.abs().max() * part.x.abs().max()))
     np.testing.assert_allclose(in_full(rows, part.x) @ w.flatten().numpy(), phi @ solved, rtol=0, atol=1e-11 * size)
-    np.testing.assert_allclose(frame.own, part.x @ w.T, rtol=0, atol=1e-11 * size)
     for one, count in zip(w.numpy(), near, strict=True):
         span = scipy.linalg.orth(part.x[:count].numpy().T, rcond=1e-14)
         np.testing.assert_allclose(span @ (span.T @ one), one, rtol=0, atol=1e-5 * max(np.abs(one).max(), 1e-300))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_unknowns_are_the_independent_nodes_within_each_hop(kind):
-    x, new = features_of(kind, 10, 30)
-    frame, part, near = framed(x)
-    widths = near if kind in INEXACT else [int(new[:count].sum()) for count in near]
-    assert frame.widths == widths
-    assert frame.size == sum(widths)
-    if kind not in INEXACT:
-        assert widths == [np.linalg.matrix_rank(part.x[:count].numpy(), tol=1e-10) for count in near]
+def test_unknowns_are_the_nodes_within_each_hop(kind):
+    x, _ = features_of(kind, 10, 30)
+    frame, _, near = framed(x)
+    assert frame.widths == near
+    assert frame.size == sum(near)
 
 
 def test_where_coordinates_would_not_be_fewer_there_are_none():
@@ -413,15 +409,7 @@ def test_where_coordinates_would_not_be_fewer_there_are_none():
     assert (wide.size, Coordinates(part, 3, moved=True).size) == (3 + 6 + 9, 3 * 30)
 
 
-@pytest.mark.parametrize("kind", ["plain", "copies", "apart 1e-5"])
-def test_products_of_features_may_be_given(kind):
-    x, _ = features_of(kind, 10, 30)
-    (frame, part, near), (given, *_) = framed(x), framed(x, gram=framed(x)[1].x @ framed(x)[1].x.T)
-    rows = rows_within(near, part.num_nodes, 5)
-    assert torch.equal(frame.of_rows(rows), given.of_rows(rows))
-
-
-def test_more_copies_than_are_looked_for():
+def test_many_copies_change_no_singular_value():
     x, _ = features_of("plain", 50, 80)
     x[5:45] = x[:40] * 0 + x[0]
     edge_index = torch.stack([torch.arange(1, 50), torch.zeros(49, dtype=torch.int64)])

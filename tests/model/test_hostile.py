@@ -139,7 +139,7 @@ HUB = """
         x, edges = star(leaves)
         before = peak()
         found = explainer(x, edges, index=0, target=torch.zeros(len(x), dtype=torch.long))
-        score = gf.general_unfaithfulness(explainer, found, "U(A,0.5)", 10)
+        score = gf.general_unfaithfulness(explainer, found, "U(A,0.5)", num_samples=10)
         with torch.no_grad():
             right = model(x, edges)[0, 0]
         target = gf.Target(model, x, edges, 0, 0)
@@ -155,8 +155,8 @@ HUB = """
 @pytest.mark.parametrize(
     ("algorithm", "limit"),
     [
-        ('gf.KEC("U(A,0.5)", 30, max_memory="{limit} MB")', 300),
-        ('gf.Linear("U(A,0.5)", 30, max_memory="{limit} MB")', 700),
+        ('gf.KEC("U(A,0.5)", num_samples=30, max_memory="{limit} MB")', 300),
+        ('gf.Linear("U(A,0.5)", num_samples=30, max_memory="{limit} MB")', 700),
         ('gf.Saliency(max_memory="{limit} MB")', 500),
     ],
     ids=["kec", "linear", "saliency"],

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch_geometric.nn import GCNConv
 
+from graphfaith._base.errors import ModelError
 from graphfaith.model import products
 from graphfaith.model.target import Target
 from graphfaith.sampling.neighborhood import parse_neighborhood
@@ -235,6 +236,6 @@ def test_no_trace_is_left():
     assert target.call.products
     assert all("forward" not in vars(layer) for layer in model.modules())
     model.fails = True
-    with pytest.raises(RuntimeError, match="no"):
+    with pytest.raises(ModelError, match="RuntimeError: no"):
         target.evaluate()
     assert all("forward" not in vars(layer) for layer in model.modules())

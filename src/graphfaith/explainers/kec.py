@@ -113,9 +113,9 @@ class KEC(FittedExplainer):
         best = next(iter(solutions))
         if len(solutions) > 1:
             best = min(solutions, key=lambda kind: solutions[kind].left_out)
-        weights, products = coordinates.weights(solutions[best].weights)
+        weights = coordinates.weights(solutions[best].weights)
         p = KHopModel(coordinates.graph, weights, solutions[best].error, best)
-        p.remember(rows[best], products)
+        p.remember(rows[best])
         return p
 
     def _solve_one(self, phi: Tensor, change: Tensor) -> Solution | Ridge:

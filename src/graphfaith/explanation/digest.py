@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 
-import torch
 from torch import Tensor
 from torch_geometric.explain import Explanation
 
@@ -64,5 +63,5 @@ def digest_of(*scores: Tensor | None) -> str:
             digest.update(b"none;")
             continue
         digest.update(f"{values.dtype} {list(values.shape)};".encode())
-        digest.update(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        digest.update(values.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()

@@ -40,7 +40,7 @@ class Neighborhood:
     True
     """
 
-    notation: ClassVar[str]  # the text form, with the names of fields in braces: "U(A,{sigma})"
+    notation: ClassVar[str] = ""  # the text form, with the names of fields in braces: "U(A,{sigma})"
     perturbs_features = False
     perturbs_edges = False
     drops_edges = False  # whether an entry of A is either unchanged or removed
@@ -102,7 +102,9 @@ class Neighborhood:
         return Product(self, other)
 
     def __str__(self) -> str:
-        """Return the text form, which :func:`parse_neighborhood` reads."""
+        """Return the text form, which :func:`parse_neighborhood` reads if the class is registered."""
+        if not self.notation:
+            return repr(self)
         return self.notation.format(**{name: _format_number(getattr(self, name)) for name in _parameters(type(self))})
 
 

@@ -21,7 +21,7 @@ class Coordinates:
 
     def __init__(self, graph: ComputationGraph, hops: int, *, moved: bool) -> None:
         self.graph, self.hops = graph, hops
-        self.x = self._features = graph.x.double()
+        self.x = graph.x.double()
         nodes, columns = self.x.shape
         hop = graph.hop.numpy()
         self.near = [nodes] * hops
@@ -60,13 +60,12 @@ class Coordinates:
         parts = zip(rows, self.near, self.widths, strict=True)
         return torch.cat([row[:near].T @ self.x[:near, :width] for row, near, width in parts], dim=1)
 
-    def weights(self, solution: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the w_k, [M, d], and X w_k, [n, M], for a solution in these coordinates, [P]."""
+    def weights(self, solution: Tensor) -> Tensor:
+        """Return the w_k, [M, d], for a solution in these coordinates, [P]."""
         if self._reflections is None:
-            weights = solution.view(self.hops, -1)
-            return weights, self._features @ weights.T
+            return solution.view(self.hops, -1)
         stacked = solution.new_zeros(self.hops, self.x.size(1))
         for row, part in zip(stacked, torch.split(solution, self.widths), strict=True):
             row[: len(part)] = part
-        padded = torch.nn.functional.pad(stacked.T, (0, 0, 0, self._features.size(1) - stacked.size(1)))
-        return torch.ormqr(*self._reflections, padded).T, self.x @ stacked.T
+        padded = torch.nn.functional.pad(stacked.T, (0, 0, 0, self.graph.x.size(1) - stacked.size(1)))
+        return torch.ormqr(*self._reflections, padded).T

@@ -135,9 +135,9 @@ class KHopModel:
         """The products X w_k, [n, M]."""
         return self.graph.x.double() @ self.weights.T
 
-    def remember(self, rows: Tensor, products: Tensor) -> None:
-        """Store e^T N(A^k), [M, 1, n], and X w_k, [n, M], if the fit has computed them already."""
-        self.rows, self.products = rows, products
+    def remember(self, rows: Tensor) -> None:
+        """Take over the rows e^T N(A^k), [M, 1, n], which the fit has computed already."""
+        self.rows = rows
 
     def change(self, perturbations: Perturbations) -> Tensor:
         """Return sum_k tau_k . w_k, [S], where tau_k = e^T [N(A^k) X - N((A - eps_A)^k)(X - eps_X)]."""
