@@ -99,6 +99,9 @@ class TestScored:
         parts += [explanation.get_explanation_subgraph(), explanation.get_complement_subgraph()]
         for part in parts:
             assert faithfulness_of(part) is None
+        ours = [gf.signed_subgraph(explanation, 2), *(parts[3:] if name != "foreign" else [])]
+        for part in ours:  # nor does anybody else find one there
+            assert not {"unfaithfulness", "scored_digest", "estimate", "difference_model"} & set(part.keys())
 
     def test_copies_and_files_keep_the_number(self, name, tmp_path):
         call, explanation = case(name)
@@ -164,15 +167,19 @@ class TestUnderstoodOnlyIfWhole:
         record_unfaithfulness(explanation, record(0.1, 0.01))
         explanation.edge_mask = explanation.edge_mask[:-1]
         assert faithfulness_of(explanation) is None
+        record_unfaithfulness(explanation, record(0.1, 0.01))  # there is no digest of such scores
+        assert faithfulness_of(explanation) is None
 
     def test_scores_of_columns_are_those_of_one_graph(self):
         columns = Explanation(x=torch.ones(4, 2), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]))
         columns.node_mask = torch.tensor([[1.0, -2.0]])
         record_unfaithfulness(columns, record(0.1, 0.01))
         assert faithfulness_of(columns) is not None
-        part = Explanation(x=columns.x[:3], edge_index=columns.edge_index[:, :2], node_mask=columns.node_mask)
-        part.unfaithfulness, part.scored_digest = columns.unfaithfulness, columns.scored_digest
-        assert faithfulness_of(part) is None
+        for nodes, edges in ((4, 2), (3, 2), (5, 3)):
+            part = Explanation(x=torch.ones(nodes, 2), edge_index=columns.edge_index[:, :edges])
+            part.node_mask, part.unfaithfulness = columns.node_mask, columns.unfaithfulness
+            part.scored_digest = columns.scored_digest
+            assert faithfulness_of(part) is None
 
 
 def record(relative, error, delta_zero=1.0, value=None, samples=500):

@@ -89,7 +89,8 @@ class TestLoops:
         return Explanation(edge_index=edges, num_nodes=3, **fields)
 
     def test_a_loop_of_the_graph_counts_once(self):
-        both = self.looped(edge_mask=torch.tensor([1.0, 5.0, 0.5]), self_loop_score=torch.tensor([-2.0, 5.0, 0.0]))
+        loops = torch.tensor([-2.0, 5.0, 0.0], dtype=torch.float64)  # as precise as they are read
+        both = self.looped(edge_mask=torch.tensor([1.0, 5.0, 0.5]), self_loop_score=loops)
         scores = read_scores(both)
         assert scores.loop.tolist() == [-2.0, 5.5, 0.0]  # two edges of the graph, as one small circle
         assert (scores.edge_index.tolist(), scores.edge.tolist()) == ([[0], [1]], [1.0])
