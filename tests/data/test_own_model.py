@@ -31,8 +31,6 @@ MODULE = """
 import torch
 from torch_geometric.nn import GATConv, GCNConv, GINEConv, global_mean_pool
 
-ALL_METHODS = method_names(in_all=True)
-
 class Net(torch.nn.Module):
     def __init__(self, convolution=GCNConv, out=3, **options):
         super().__init__()
@@ -413,7 +411,7 @@ def test_the_reach_of_the_model(here, explain):
         ("node", ["--node", 1, "--dataset", "cora"], "--dataset brings its own model"),
         ("failing", ["--node", 1], "the model cannot be run on this graph: IndexError: seven"),
         ("node", ["--node", 1, "--save", "a.pt"], "cannot tell the format from 'a.pt'"),
-        ("node", ["--node", 1, "--save", "a.safetensors", "--method", "all"], "--save keeps one explanation"),
+        ("node", ["--node", 1, "--save", "a.safetensors", "--method", "all"], "--save writes a single explanation"),
     ],
 )
 def test_what_cannot_be_explained_is_one_line_and_exit_code_2(here, explain, model, arguments, message):

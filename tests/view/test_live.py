@@ -212,7 +212,7 @@ class TestAnswers:
 
     def test_the_numbers_are_those_of_the_command(self, server: Server) -> None:
         rows = json.loads(ask(server, "/api/explanation.json", **EXPLAIN)[2])
-        expected = subject().explain(3, "kec", "U(A,0.5)", 20, 20)
+        expected = subject().explain(3, "kec", "U(A,0.5)", samples=20, test_samples=20)
         assert [row["method"] for row in rows] == ["saliency", "kec"]
         assert rows[1]["unfaithfulness"] == expected.unfaithfulness.value
         assert [edge["score"] for edge in rows[1]["edges"][:5]] == [edge.score for edge in expected.top_edges(5)]
@@ -280,10 +280,10 @@ class TestAnswers:
     def test_a_model_that_some_methods_cannot_explain(self, monkeypatch) -> None:
         whole = Subject.explainer
 
-        def explainer(self: Subject, method: str, *more: object):
+        def explainer(self: Subject, method: str, *more: object, **options: object):
             if method == "linear":
                 raise UnsupportedError("Linear explains other models")
-            return whole(self, method, *more)
+            return whole(self, method, *more, **options)
 
         monkeypatch.setattr(Subject, "explainer", explainer)
         desk = Desk(subject(), "plant")
@@ -306,7 +306,7 @@ class TestAnswers:
         [(ZeroDivisionError, 14), (FileNotFoundError, 15), (ConnectionResetError, 16), (MemoryError, 17)],
     )
     def test_a_crash_is_told_and_survived(self, server: Server, monkeypatch, capfd, kind, node: int) -> None:
-        def crash(*_: object) -> None:
+        def crash(*_: object, **options: object) -> None:
             raise kind("of the model")
 
         monkeypatch.setattr(Subject, "explain", crash)
@@ -323,11 +323,11 @@ class TestAnswers:
 
         whole = Subject.explain
 
-        def warned(self: Subject, *arguments: object):
+        def warned(self: Subject, *arguments: object, **options: object):
             import warnings
 
             warnings.warn("messages go further", ReachWarning, stacklevel=1)
-            return whole(self, *arguments)
+            return whole(self, *arguments, **options)
 
         monkeypatch.setattr(Subject, "explain", warned)
         data = json.loads(ask(server, "/api/explain", **(EXPLAIN | {"index": 18}))[2])
@@ -341,14 +341,14 @@ class TestManyAtOnce:
         seen: dict[str, object] = {"done": [], "now": 0, "most": 0}
         lock, whole = threading.Lock(), Subject.explain
 
-        def explain(self: Subject, index: int, method: str, near: str, *more: object):
+        def explain(self: Subject, index: int, method: str, near: str, **options: object):
             with lock:
                 seen["done"].append((index, method, near))
                 seen["now"] += 1
                 seen["most"] = max(seen["most"], seen["now"])
             time.sleep(0.05)
             try:
-                return whole(self, index, method, near, *more)
+                return whole(self, index, method, near, **options)
             finally:
                 with lock:
                     seen["now"] -= 1

@@ -159,7 +159,7 @@ class TestSize:
         ends = torch.stack([torch.arange(1, 100_000), (torch.arange(1, 100_000) * torch.rand(99_999) ** 3).long()])
         edge_index = torch.cat([ends, ends.flip(0)], dim=1)
         model = GCN(8, 8, num_layers=2, out_channels=3).eval()
-        explainer = gf.explainer_for(model, Data(x=torch.rand(3, 2), edge_index=PATH), method="saliency")
+        explainer = gf.explainer_for(model, Data(x=torch.rand(100_000, 8), edge_index=edge_index), method="saliency")
         explanations = [explainer(torch.rand(100_000, 8), edge_index, index=5) for _ in range(4)]
         text = gf.page(explanations)
         data = data_of(text)
