@@ -19,7 +19,7 @@ from graphfaith.data.models import load_trained
 from graphfaith.explainers import anchored_kec
 from graphfaith.explainers.anchored_kec import BLOCKS
 from graphfaith.sampling.neighborhood import Perturbations, UniformEdges, as_neighborhood
-from graphfaith.surrogate.difference import carried, curvature_of, energy
+from graphfaith.surrogate.difference import carry, curvature_of, energy
 from graphfaith.surrogate.propagation import Propagation
 from graphfaith.surrogate.sensitivity import Sensitivity
 from graphfaith.surrogate.solve import ridge
@@ -140,7 +140,7 @@ def shared_terms(target, chunk, most):
     for name, rows in (("columns", ours.rows), ("power", paper)):
         parts = 0 if edges is None else ((rows[..., :1] - rows[..., 1:]).transpose(1, 2) @ x).transpose(0, 1)
         if eps is not None:
-            moved = carried(spread, rows if edges is None else rows[..., 1:], eps).double()
+            moved = carry(spread, rows if edges is None else rows[..., 1:], eps).double()
             moved[:, 1:] += parts
             parts = moved
         found[name] = parts  # [S, hops, d]

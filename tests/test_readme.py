@@ -48,7 +48,7 @@ def test_the_page_on_extending_runs(capsys, monkeypatch):
     monkeypatch.setattr(methods, "_METHODS", dict(methods._METHODS))
     monkeypatch.setattr(neighborhood, "_NOTATIONS", dict(neighborhood._NOTATIONS))
     code = "".join(re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(), flags=re.S))
-    exec(compile(code, "extending.md", "exec"), {"__name__": "extending"})
+    exec(compile(code, "extending.md", "exec", dont_inherit=True), {"__name__": "extending"})
     out = capsys.readouterr().out
     assert out.startswith("S(A,0.2) SilentNodes(share=0.2)\nCorrelation S(A,0.2)\n")
     assert "correlation" in out.splitlines()[-4]

@@ -54,6 +54,7 @@ def _fits(explanation: Explanation, part: ComputationGraph) -> bool:
 def digest_of(*scores: Tensor | None) -> str:
     """Return the digest of several tensors: of their types, shapes and bytes. None differs from an empty tensor.
 
+    >>> import torch
     >>> digest_of(torch.zeros(0), None) == digest_of(None, torch.zeros(0))
     False
     """

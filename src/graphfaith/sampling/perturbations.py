@@ -16,7 +16,8 @@ class Perturbations:
     """S samples of (eps_X, eps_A) on a computation graph; None stands for a part that is not perturbed.
 
     >>> from graphfaith.graph import Graph
-    >>> part = ComputationGraph.around(Graph.of(torch.ones(2, 1), torch.tensor([[1], [0]])), 0, num_hops=1)
+    >>> x, edge_index = torch.ones(2, 1), torch.tensor([[1], [0]])
+    >>> part = ComputationGraph.around(Graph.of(x, edge_index), 0, num_hops=1)
     >>> samples = Perturbations(part, None, torch.full((5, part.num_edges), 0.25, dtype=torch.float64))
     >>> len(samples), samples.x, samples.weight[0].tolist()
     (5, None, [0.75, 0.75, 0.75])

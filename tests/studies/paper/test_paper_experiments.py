@@ -14,6 +14,7 @@ import graphfaith as gf
 from conftest import needs_data
 from graphfaith.explainers.methods import method_names
 from graphfaith.metric.unfaithfulness import residuals_of, unfaithfulness_of
+from graphfaith.surrogate import SubgraphModel
 from graphfaith_studies.paper.efficiency import NODES, TIMED, Efficiency
 from graphfaith_studies.paper.experiment import FULL, QUICK, TOY
 from graphfaith_studies.paper.illustration import FEWEST, MOST, Illustration
@@ -185,7 +186,7 @@ def test_prefix_means_are_unfaithfulness_on_so_many_samples(near, protocol, seed
     unit = next(unit for unit in results if unit.part == near)
     here = setting("cora")
     for i, fitted in ((0, 10), (2, 50)):
-        p = here.fit("kec", unit.node, near, fitted, 0).p
+        p = here.fit("kec", unit.node, near, samples=fitted, seed=0).p
         for j, tested in ((1, 20), (4, 200)):
             score = unfaithfulness_of(here.target(unit.node), [p], near, num_samples=tested, seed=seed)[0]
             assert results[unit][protocol][i][j] == pytest.approx(score.value, rel=1e-5, abs=1e-10)
@@ -238,7 +239,8 @@ def test_the_illustrated_node_follows_the_rule():
     _, _, rows = toy(Illustration)
     (node,) = {row["node"] for row in rows}
     here = setting("cora")
-    right = [v for v in range(0, 1000, 5) if int(here.labels[v]) == int(here.data.y[v])]
+    labels = here.model(here.data.x, here.data.edge_index).argmax(dim=-1)
+    right = [v for v in range(0, 1000, 5) if int(labels[v]) == int(here.data.y[v])]
     reached = {v: here.target(v).computation_graph.num_visible for v in right if v <= node}
     assert FEWEST <= reached.pop(node) <= MOST
     assert not any(FEWEST <= size <= MOST for size in reached.values())
@@ -361,7 +363,7 @@ def test_the_bound_is_that_of_the_library():
     )
     explanation = explainer(x, edges, index=2)
     target = small_target(model, node=2)
-    p = gf.SubgraphModel(target, explanation.difference_model.node_mask, explanation.difference_model.edge_mask)
+    p = SubgraphModel(target, explanation.difference_model.node_mask, explanation.difference_model.edge_mask)
     delta, bound = _delta_and_bound(target, p, "U(A,0.5)")
     assert bound == pytest.approx(gf.subgraph_lower_bound(explainer, explanation, "U(A,0.5)", num_samples=500, seed=1))
     assert delta == pytest.approx(

@@ -125,7 +125,7 @@ def test_sparsity_at_its_limits():
 @pytest.fixture(scope="module")
 def early():
     made = make_checkpoints("ba-shapes", (5, 20))[5]
-    return Setting(made.model, made.data, made.test_accuracy, (400, 690))
+    return Setting(made.model, made.data, together=(400, 690), test_accuracy=made.test_accuracy)
 
 
 def test_edges_are_those_of_the_k_hop_neighbourhood(early):
@@ -271,7 +271,8 @@ def test_units_are_nodes_of_checkpoints():
 def test_temperature(monkeypatch):
     made = make_checkpoints("ba-shapes", (5, 20))[20]
     monkeypatch.setattr(
-        "graphfaith_studies.paper.temperature.setting", lambda *_: Setting(made.model, made.data, made.test_accuracy)
+        "graphfaith_studies.paper.temperature.setting",
+        lambda *_: Setting(made.model, made.data, test_accuracy=made.test_accuracy),
     )
     experiment = Temperature()
     rows = run(experiment)

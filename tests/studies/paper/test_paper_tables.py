@@ -113,7 +113,7 @@ def test_a_cell_is_the_score_of_its_method(tmp_path):
     nodes = tuple(TOY.nodes(range(400, 700, 5)))
     here = setting("ba-shapes", 0, nodes)
     for method in ("kec", "saliency", "gnnexplainer"):
-        p = here.fit(method, 400, "B(A,0.5)", TOY.samples(200), 0).p
+        p = here.fit(method, 400, "B(A,0.5)", samples=TOY.samples(200), seed=0).p
         for seed, protocol in enumerate(PROTOCOLS):
             score = unfaithfulness_of(here.target(400), [p], "B(A,0.5)", num_samples=TOY.samples(500), seed=seed)[0]
             assert cells["B(A,0.5)", method]["by_protocol"][protocol] == pytest.approx([score.value, score.delta_zero])
