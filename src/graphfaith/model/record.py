@@ -24,9 +24,9 @@ from ..graph.graph import Graph
 
 Route = Literal["weight", "mask"]
 Batching = Literal["vmap", "whole", "trimmed"]
-Stamp = tuple[Any, ...]
+Stamp = list[Any]
 
-_PLAIN = (bool, int, float, str, bytes, complex, type(None))
+_PLAIN = frozenset((bool, int, float, str, bytes, complex))
 _DEPTH = 3  # containers within containers whose entries are compared; deeper ones are compared by identity
 
 
@@ -55,7 +55,9 @@ class Record:
 
     def on(self, graph: Graph, arguments: Mapping[str, Any]) -> Facts:
         """Return what is known of the model on ``graph``, as long as its ``arguments`` are not written to."""
-        stamp = tuple((name, _describe(value, 0)) for name, value in sorted(arguments.items()))
+        stamp: Stamp = []
+        _describe(dict(sorted(arguments.items())), stamp, 0)
+        del stamp[0]  # the identity of a dictionary that was made just now
         kept = self._facts.get(graph)
         if kept is None or kept[0] != stamp:
             kept = self._facts[graph] = stamp, Facts()
@@ -122,28 +124,34 @@ def stamp_of(model: torch.nn.Module) -> Stamp:
     attributes: plain values as they are, containers by their entries, other objects by identity. The mode (train or
     eval) is left out, because models are always run in eval mode here.
     """
-    return tuple(
-        (id(module), name, _describe(value, 0))
-        for module in model.modules()
-        for name, value in vars(module).items()
-        if name != "training"
-    )
+    stamp: list[Any] = []
+    for module in model.modules():
+        attributes = vars(module)
+        stamp += id(module), tuple(attributes)
+        for name, value in attributes.items():
+            if type(value) in _PLAIN:
+                if name != "training":
+                    stamp.append(value)
+            elif value is not None and (not isinstance(value, dict) or value):  # most dictionaries are of no hooks
+                _describe(value, stamp, 0)
+    return stamp
 
 
-def _describe(value: Any, depth: int) -> Any:
-    kind = type(value)
-    if kind in _PLAIN:
-        return value
+def _describe(value: Any, stamp: list[Any], depth: int) -> None:
+    """Append a description of ``value`` to ``stamp``."""
+    if type(value) in _PLAIN:
+        stamp.append(value)
+        return
+    stamp.append(id(value))
     if isinstance(value, Tensor):
-        return id(value), value._version if not value.is_inference() else 0
-    if depth < _DEPTH:
-        if isinstance(value, dict):
-            return tuple((_describe(key, depth + 1), _describe(item, depth + 1)) for key, item in value.items())
-        if kind in (list, tuple):
-            return tuple(_describe(item, depth + 1) for item in value)
-        if kind in (set, frozenset):
-            return frozenset(map(id, value))
-    return id(value)
+        if not value.is_inference():  # writes to such a tensor are not counted
+            stamp.append(value._version)
+    elif isinstance(value, dict | list | tuple | set | frozenset) and depth < _DEPTH:
+        stamp.append(len(value))
+        for entry in value:
+            _describe(entry, stamp, depth + 1)
+            if isinstance(value, dict):
+                _describe(value[entry], stamp, depth + 1)
 
 
 def _restore(place: dict[str, Any], before: dict[str, Any]) -> None:
