@@ -16,12 +16,12 @@ from ..view import figure
 from ..view import page as write_page
 from ..view.report import write_json
 from .arguments import check_numbers
+from .explain import SHOWN
 from .options import Json, Seed
 from .score import compare_methods
 from .source import train
 
 PICTURED = ("anchored-kec", "kec", "saliency", "gnnexplainer-soft")
-SHOWN = 40  # nodes in a picture; with more nodes of BA-Shapes the edges can no longer be followed
 
 
 def demo(

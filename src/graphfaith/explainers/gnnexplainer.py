@@ -40,17 +40,8 @@ class GNNExplainer(MaskLearner):
         max_memory: int | str | None = None,
         **coefficients: Any,
     ) -> None:
-        super().__init__(
-            epochs=epochs,
-            lr=lr,
-            coefficients=coefficients,
-            known=pyg.GNNExplainer.default_coeffs,
-            seed=seed,
-            silent=silent,
-            num_hops=num_hops,
-            edges=edges,
-            max_memory=max_memory,
-        )
+        super().__init__(seed=seed, silent=silent, num_hops=num_hops, edges=edges, max_memory=max_memory)
+        self.set_training(epochs, lr, coefficients, pyg.GNNExplainer.default_coeffs)
         self.hard = hard
 
     @property

@@ -60,17 +60,8 @@ class PGExplainer(MaskLearner):
         max_memory: int | str | None = None,
         **coefficients: Any,
     ) -> None:
-        super().__init__(
-            epochs=epochs,
-            lr=lr,
-            coefficients=coefficients,
-            known=pyg.PGExplainer.coeffs,
-            seed=seed,
-            silent=silent,
-            num_hops=num_hops,
-            edges=edges,
-            max_memory=max_memory,
-        )
+        super().__init__(seed=seed, silent=silent, num_hops=num_hops, edges=edges, max_memory=max_memory)
+        self.set_training(epochs, lr, coefficients, pyg.PGExplainer.coeffs)
         self.keep = check_real(keep, "keep", above=0.0)
         if self.keep > 1:
             raise InputError(f"keep must be at most 1, a share of the edges (got {keep!r})")

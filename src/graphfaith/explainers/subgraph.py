@@ -68,30 +68,10 @@ class SubgraphExplainer(FaithfulExplainer):
 
 
 class MaskLearner(SubgraphExplainer):
-    """A method whose masks PyG learns by gradient descent.
+    """A method whose masks PyG learns by gradient descent."""
 
-    Args:
-        epochs: how many epochs to train.
-        lr: the learning rate.
-        coefficients: PyG's coefficients of the loss that differ from its default values.
-        known: PyG's default coefficients, which give the valid names.
-        seed, silent, num_hops, edges, max_memory: see :class:`SubgraphExplainer`.
-    """
-
-    def __init__(
-        self,
-        *,
-        epochs: int,
-        lr: float,
-        coefficients: dict[str, Any],
-        known: dict[str, Any],
-        seed: int = 0,
-        silent: Silent = "drop",
-        num_hops: int | None = None,
-        edges: Edges = "auto",
-        max_memory: int | str | None = None,
-    ) -> None:
-        super().__init__(seed=seed, silent=silent, num_hops=num_hops, edges=edges, max_memory=max_memory)
+    def set_training(self, epochs: int, lr: float, coefficients: dict[str, Any], known: dict[str, Any]) -> None:
+        """Check and keep how to train; ``coefficients`` must be among those that PyG's algorithm knows."""
         self.epochs, self.lr = check_count(epochs, "epochs"), check_real(lr, "lr", above=0.0)
         for name in coefficients:
             if name not in known:
