@@ -24,6 +24,16 @@ needs_data = pytest.mark.skipif(
 torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def _registries(monkeypatch):
+    """What a test registers is known to that test alone."""
+    from graphfaith.explainers import methods
+    from graphfaith.sampling import neighborhood
+
+    monkeypatch.setattr(methods, "_METHODS", dict(methods._METHODS))
+    monkeypatch.setattr(neighborhood, "_NOTATIONS", dict(neighborhood._NOTATIONS))
+
+
 @pytest.fixture(scope="session")
 def browser():
     from browsing import started

@@ -8,13 +8,21 @@ import pickle
 
 import pytest
 import torch
+from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 from torch_geometric.explain import GNNExplainer as PyGGNNExplainer
+from torch_geometric.nn import GCN
 
 import graphfaith as gf
 from explaining import METHODS, explain
-from graphfaith.explanation.digest import digest_of
-from graphfaith.explanation.faithfulness import Faithfulness, faithfulness_of, own_estimate, record_unfaithfulness
+from graphfaith.explanation.digest import current_digest, digest_of
+from graphfaith.explanation.faithfulness import (
+    Faithfulness,
+    faithfulness_of,
+    measured_unfaithfulness,
+    own_estimate,
+    record_unfaithfulness,
+)
 from graphfaith.surrogate.estimate import estimate_unfaithfulness
 from reference import make_case
 
@@ -157,7 +165,7 @@ class TestUnderstoodOnlyIfWhole:
         _, explanation = case("kec")
         explanation.unfaithfulness = record(0.1, 0.01)
         assert faithfulness_of(explanation) is None
-        explanation.scored_digest = explanation.scores_digest
+        explanation.scored_digest = current_digest(explanation)
         assert faithfulness_of(explanation) is not None
         explanation.unfaithfulness = "7.6 %"
         assert faithfulness_of(explanation) is None
@@ -167,8 +175,31 @@ class TestUnderstoodOnlyIfWhole:
         record_unfaithfulness(explanation, record(0.1, 0.01))
         explanation.edge_mask = explanation.edge_mask[:-1]
         assert faithfulness_of(explanation) is None
-        record_unfaithfulness(explanation, record(0.1, 0.01))  # there is no digest of such scores
-        assert faithfulness_of(explanation) is None
+
+    @pytest.mark.parametrize("name", ["anchored-kec", "kec", "gnnexplainer-soft"])
+    @pytest.mark.parametrize(
+        "field", ["node_mask", "edge_mask", "self_loop_score", "x", "edge_index", "target", "index"]
+    )
+    def test_a_change_of_anything_that_is_shown_takes_the_number_away(self, name, field):
+        call, explanation = case(name)
+        gf.general_unfaithfulness(call, explanation, "U(A,0.5)", num_samples=20)
+        assert faithfulness_of(explanation) is not None
+        value = explanation[field].clone()
+        value.view(-1)[-1] += 1  # the last node or edge is beyond reach, or is not
+        explanation[field] = value
+        assert measured_unfaithfulness(explanation) is None
+
+    def test_an_estimate_is_not_shown_beside_scores_that_p_has_not(self):
+        torch.manual_seed(0)
+        line = torch.stack([torch.arange(1, 12), torch.arange(11)])
+        data = Data(x=torch.rand(12, 3), edge_index=line)
+        explainer = gf.explainer_for(GCN(3, 4, 2, out_channels=2), data, samples=60)
+        for field in ("node_mask", "edge_mask", "self_loop_score"):
+            explanation = explainer(data.x, line, index=0)
+            assert own_estimate(explanation) is not None
+            assert float(explanation[field].reshape(-1)[-1]) == 0.0
+            explanation[field].view(-1)[-1] = 99.0
+            assert own_estimate(explanation) is None
 
     def test_scores_of_columns_are_those_of_one_graph(self):
         columns = Explanation(x=torch.ones(4, 2), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data, HeteroData
@@ -9,6 +10,7 @@ from torch_geometric.explain import Explainer
 from torch_geometric.nn import GAT, GCN, GCNConv, global_mean_pool
 
 import graphfaith as gf
+from graphfaith.explanation.scores import explained_nodes
 from graphfaith.model.inference import find_task
 from graphfaith.model.target import Target
 
@@ -88,12 +90,12 @@ def test_weights_of_the_data_are_given_to_the_model(data):
     assert torch.equal(explanation.difference_model.phi_a, own.gradient()[1])
 
 
-@pytest.mark.parametrize("edge", [(3, 4), 3])
+@pytest.mark.parametrize("edge", [(3, 4), 3, [3, 4], torch.tensor([3, 4]), np.array([3, 4]), np.int64(3)], ids=str)
 def test_an_edge_by_its_ends_or_its_place(data, edge):
     data.edge_label = torch.ones(8)
     explanation = gf.explain(Pairs(), data, edge=edge, method="saliency", test_samples=5)
     assert explanation._model_config.task_level.value == "edge"
-    assert int(explanation.index) == 3
+    assert explained_nodes(explanation).tolist() == [3, 4]
 
 
 def test_a_pair_that_is_no_edge_is_judged_by_a_model_that_takes_pairs(data):
@@ -131,7 +133,9 @@ KINDS = {
     "one logit": (torch.nn.Identity(), 1, torch.tensor([0, 1] * 4), ("binary_classification", "raw")),
     "one probability": (torch.nn.Sigmoid(), 1, torch.tensor([0.0, 1.0] * 4), ("binary_classification", "probs")),
     "one real label": (torch.nn.Identity(), 1, torch.linspace(0, 3, 8), ("regression", "raw")),
-    "counts": (torch.nn.Identity(), 1, torch.arange(8), ("regression", "raw")),
+    "missing labels": (torch.nn.Identity(), 1, torch.tensor([0, 1, -1, 1] * 2), ("binary_classification", "raw")),
+    "missing real labels": (torch.nn.Identity(), 1, torch.tensor([0.5, float("nan")] * 4), ("regression", "raw")),
+    "labels of something else": (torch.nn.Identity(), 3, torch.randn(1, 3), ("multiclass_classification", "raw")),
 }
 
 
@@ -175,8 +179,17 @@ def test_one_number_without_labels_has_to_be_said(data):
         ({"node": 1, "seed": "x"}, "seed must be"),
         ({"node": 1, "edges": "both"}, "edges must be one of"),
         ({"node": 1, "mode": "guess"}, "mode must be one of"),
+        ({"node": [1, 2]}, r"node= takes one whole number .got \[1, 2\]."),
+        ({"node": (3, 4)}, "node= takes one whole number"),
+        ({"graph": [0, 1]}, "graph= takes one whole number"),
+        ({"node": 1.5}, "node= takes one whole number"),
+        ({"node": True}, "node= takes one whole number"),
+        ({"node": 1, "method": ["kec"]}, "unknown method"),
+        ({"edge": (1.5, 2)}, "node 1.5 is out of range"),
+        ({"edge": (1, 60)}, "node 60 is out of range"),
+        ({"edge": ("a", "b")}, "node a is out of range"),
         ({"edge": (1, 2, 3)}, "a pair"),
-        ({"edge": (0, 5)}, "not among the pairs of edge_index"),
+        ({"edge": (0, 5)}, "not among the pairs of the graph"),
     ],
 )
 def test_mistakes_are_typed_and_said_before_any_work(data, arguments, message, monkeypatch):
@@ -188,5 +201,90 @@ def test_mistakes_are_typed_and_said_before_any_work(data, arguments, message, m
 
 
 def test_graphs_of_several_types_are_refused(data):
-    with pytest.raises(gf.UnsupportedError, match="HeteroData"):
+    with pytest.raises(gf.InputError, match="HeteroData"):
         gf.explain(GCN(3, 4, 2, out_channels=3), HeteroData(), 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "message"),
+    [
+        ("GCN", Data(), "model must be a torch.nn.Module .got str."),
+        (None, None, "data must be a torch_geometric.data.Data .got NoneType."),
+        (None, Data(edge_index=RING), "data needs the tensor 'x' .got NoneType."),
+        (None, Data(x=torch.ones(8, 3)), "data needs the tensor 'edge_index'"),
+        (None, Data(x=np.ones((8, 3)), edge_index=RING), "data needs the tensor 'x' .got ndarray."),
+        (None, Data(x=torch.ones(8, 3), edge_index=RING.T), "edge_index must be a tensor of shape"),
+        (None, Data(x=torch.ones(4, 3), edge_index=RING), "edge_index names node 7"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_model_and_a_graph_are_asked_for_by_name(model, data, message):
+    model = GCN(3, 4, 2, out_channels=3) if model is None else model
+    for call in (
+        lambda: gf.explain(model, data, 1),
+        lambda: gf.compare(model, data, [1]),
+        lambda: gf.explainer_for(model, data),
+    ):
+        with pytest.raises(gf.InputError, match=message):
+            call()
+
+
+def test_several_labels_of_0_and_1_have_to_be_said(data):
+    data.y = torch.randint(0, 2, (8, 3))
+    with pytest.raises(gf.InputError, match="one class at a time"):
+        gf.explain(GCN(3, 4, 2, out_channels=3), data, 1)
+
+
+def test_a_graph_of_numpys_precision_is_converted(data):
+    data.x = data.x.double()
+    explanation = gf.explain(GCN(3, 4, 2, out_channels=3), data, 1, method="saliency", test_samples=5)
+    assert explanation.x.dtype == torch.float32
+    assert data.x.dtype == torch.float64
+
+
+class Stateful(torch.nn.Module):
+    """Keeps what it has computed, and counts: as many models do."""
+
+    forwards = 0
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.code, self.calls = GCNConv(3, 3), None, 0
+
+    def forward(self, x, edge_index, edge_weight=None):
+        Stateful.forwards += 1
+        self.calls += 1
+        self.code = self.conv(x, edge_index, edge_weight)
+        return self.code
+
+
+@pytest.mark.parametrize("by_pyg", [False, True])
+def test_a_model_that_keeps_something_is_found_out_about_once(data, by_pyg):
+    model, counts = Stateful().eval(), []
+    explainer = gf.explainer_for(model, data, method="saliency")
+    for node in range(5):
+        before = Stateful.forwards
+        if by_pyg:
+            explainer(data.x, data.edge_index, index=node)
+        else:
+            gf.explain(model, data, node, method="saliency", test_samples=5)
+        counts.append(Stateful.forwards - before)
+    assert max(counts[2:]) < min(10, counts[0])
+
+
+def test_the_mode_of_every_layer_is_restored_also_after_an_error(data):
+    class Breaks(Stateful):
+        def forward(self, x, edge_index, edge_weight=None):
+            if self.calls == 5:
+                raise ZeroDivisionError("of the user's")
+            return super().forward(x, edge_index, edge_weight)
+
+    model = Stateful().train()
+    model.conv.eval()
+    gf.explain(model, data, 1, method="saliency", test_samples=5)
+    assert (model.training, model.conv.training) == (True, False)
+    broken = Breaks().train()
+    broken.calls = 3  # the second run from now on fails
+    with pytest.raises(gf.ModelError, match="ZeroDivisionError: of the user's"):
+        gf.explain(broken, data, 1, method="saliency", test_samples=5)
+    assert broken.training

@@ -229,6 +229,25 @@ def test_a_model_is_tried_once(monkeypatch):
     assert tried == [1, 1]
 
 
+class Clipped(Model):
+    """A clip of all activations together, which a small batch does not reach and a large one does."""
+
+    def between(self, x):
+        return x.relu() * (60.0 / x.norm()).clamp(max=1.0)
+
+
+@pytest.mark.parametrize("text", ["U(A,0.5)", "B(A,0.5)", "U(X,0.3r)", "U(X,0.3r)xU(A,0.5)"])
+def test_a_batch_that_is_not_what_its_graphs_are_alone_is_distrusted(text):
+    target = target_of(made(Clipped))
+    assert target.batching == "trimmed"
+    drawn = parse_neighborhood(text).sample(target.computation_graph, 2000)
+    expected = target.value - one_by_one(target, drawn)
+    torch.testing.assert_close(target.changes(drawn), expected, rtol=1e-9, atol=1e-11)
+    assert target.batching == "vmap"
+    other = target_of(made(Clipped))
+    torch.testing.assert_close(other.value - other.evaluate(drawn.x, drawn.weight), expected, rtol=1e-9, atol=1e-11)
+
+
 class MinusMean(nn.Module):
     def forward(self, x):
         return x - x.mean(dim=0)

@@ -96,7 +96,7 @@ def _load_others() -> None:
     for entry in entry_points(group=GROUP):
         try:
             register_method(entry.name, entry.load())
-        except Exception as error:  # a distribution that is broken must not take the methods here with it
+        except Exception as error:  # one broken distribution must not make the other methods unavailable
             warnings.warn(
                 f"the method {entry.name!r} ({entry.value}) is left out: {describe_error(error)}", stacklevel=3
             )
@@ -105,8 +105,8 @@ def _load_others() -> None:
 def method_named(name: str) -> Method:
     """Return the method of that name."""
     _load_others()
-    if name not in _METHODS:
-        raise InputError(f"unknown method {name!r}: known are {', '.join(_METHODS)}, and all")
+    if not isinstance(name, str) or name not in _METHODS:
+        raise InputError(f"unknown method {name!r}: known are {', '.join(_METHODS)}")
     return _METHODS[name]
 
 

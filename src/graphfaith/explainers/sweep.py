@@ -141,8 +141,14 @@ class Sweep:
                 batch.append(self._around(node))
             if sum(part.num_edges for part in batch) >= _TOGETHER or place == len(nodes) - 1:
                 first = place + 1 - len(batch)
-                with torch.inference_mode(False), evaluating(self.first.model), one_thread():
-                    explanations = self._explain_batch(block, dict(enumerate(batch, first)), nodes)
+                with torch.inference_mode(False), evaluating(self.first.model) as record, one_thread():
+                    is_current = record is block.joint.record
+                    if is_current:
+                        explanations = self._explain_batch(block, dict(enumerate(batch, first)), nodes)
+                if not is_current:
+                    # The model has changed since the block was evaluated: the rest is explained node by node.
+                    yield from (None for _ in nodes[first:])
+                    return
                 yield from explanations
                 batch = []
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 
+import torch
 from torch import Tensor
 from torch_geometric.explain import Explanation
 
 from ..graph.computation_graph import ComputationGraph
-from ..surrogate.difference import SubgraphModel
 from .scores import num_nodes_of
 
 _MASKS = ("node_mask", "edge_mask", "self_loop_score")
@@ -24,20 +24,32 @@ def scores_digest(explanation: Explanation, part: ComputationGraph) -> str:
     )
 
 
-def current_digest(explanation: Explanation) -> str | None:
-    """Return the digest of the scores that the explanation has now; None if its parts do not fit together.
+def current_digest(explanation: Explanation) -> str:
+    """Return the digest of all that a picture of the explanation shows: its scores, its graph and what is explained."""
+    index = explanation.get("index")
+    shown = [explanation.get(name) for name in (*_MASKS, "edge_index", "x", "target")]
+    shown.append(None if index is None else torch.as_tensor(index).reshape(-1))
+    tensors = [value if isinstance(value, Tensor) else None for value in shown]
+    return f"{num_nodes_of(explanation)} nodes, {digest_of(*tensors)}"
 
-    Where the explanation carries the p that was fitted, the scores are those of p's computation graph: F does not
-    depend on any other. Otherwise they are all scores of the graph. A subgraph's p counts as none, because it is not
-    saved with an explanation, and the digest has to be the same after loading.
-    """
-    model = explanation.get("difference_model")
-    part = None if isinstance(model, SubgraphModel) else getattr(model, "graph", None)
-    if not isinstance(part, ComputationGraph):
-        # The edges belong to it, so that a smaller graph with the same scores of columns has another digest.
-        masks = [explanation.get(name) for name in (*_MASKS, "edge_index")]
-        return f"{num_nodes_of(explanation)} nodes, {digest_of(*masks)}"
-    return scores_digest(explanation, part) if _fits(explanation, part) else None
+
+def are_fitted(explanation: Explanation) -> bool:
+    """Return whether the scores are still those of the p that the explanation carries, and all others are 0."""
+    part = getattr(explanation.get("difference_model"), "graph", None)
+    if not isinstance(part, ComputationGraph) or not _fits(explanation, part):
+        return False
+    if explanation.get("scores_digest") != scores_digest(explanation, part):
+        return False
+    nodes, edges, loops = (explanation.get(name) for name in _MASKS)
+    inside = (
+        None if nodes is None or nodes.size(0) == 1 else nodes[part.nodes[: part.num_visible]],
+        None if edges is None else edges[part.edge_id[part.edge_id >= 0]],
+        None if loops is None else loops[part.nodes],
+    )
+    return all(
+        some is None or int(every.count_nonzero()) == int(some.count_nonzero())
+        for every, some in zip((nodes, edges, loops), inside, strict=True)
+    )
 
 
 def _fits(explanation: Explanation, part: ComputationGraph) -> bool:
@@ -54,7 +66,6 @@ def _fits(explanation: Explanation, part: ComputationGraph) -> bool:
 def digest_of(*scores: Tensor | None) -> str:
     """Return the digest of several tensors: of their types, shapes and bytes. None differs from an empty tensor.
 
-    >>> import torch
     >>> digest_of(torch.zeros(0), None) == digest_of(None, torch.zeros(0))
     False
     """
@@ -64,5 +75,6 @@ def digest_of(*scores: Tensor | None) -> str:
             digest.update(b"none;")
             continue
         digest.update(f"{values.dtype} {list(values.shape)};".encode())
-        digest.update(values.detach().cpu().contiguous().numpy().tobytes())
+        plain = values.detach().cpu().reshape(-1).clone(memory_format=torch.contiguous_format)
+        digest.update(plain.view(torch.uint8).numpy().data)
     return digest.hexdigest()

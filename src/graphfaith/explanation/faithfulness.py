@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from torch_geometric.explain import Explanation
 
 from ..surrogate.estimate import Unfaithfulness
-from .digest import current_digest
+from .digest import are_fitted, current_digest
 
 _LEAST = 1e-4  # per cent: smaller shares are only said to be smaller
 
@@ -79,25 +79,22 @@ def faithfulness_of(explanation: Explanation) -> Faithfulness | None:
 
 def measured_unfaithfulness(explanation: Explanation) -> Unfaithfulness | None:
     """Return the Delta(p) that was measured for the scores as they are now; None if there is none."""
-    return _valid_record(explanation, "unfaithfulness", "scored_digest")
+    record, digest = explanation.get("unfaithfulness"), explanation.get("scored_digest")
+    if not isinstance(record, Unfaithfulness) or digest is None or digest != current_digest(explanation):
+        return None
+    return record
 
 
 def own_estimate(explanation: Explanation) -> Unfaithfulness | None:
     """Return the estimate that the method made of its own Delta(p), if the scores are still those it made."""
-    return _valid_record(explanation, "estimate", "scores_digest")
+    record = explanation.get("estimate")
+    return record if isinstance(record, Unfaithfulness) and are_fitted(explanation) else None
 
 
 def record_unfaithfulness(explanation: Explanation, measured: Unfaithfulness) -> None:
     """Leave ``measured`` on the explanation, with the digest of the scores that it was measured for."""
     explanation.unfaithfulness = measured
     explanation.scored_digest = current_digest(explanation)
-
-
-def _valid_record(explanation: Explanation, field: str, digest_field: str) -> Unfaithfulness | None:
-    record, digest = explanation.get(field), explanation.get(digest_field)
-    if not isinstance(record, Unfaithfulness) or digest is None or digest != current_digest(explanation):
-        return None
-    return record
 
 
 def _share(relative: float, error: float | None) -> str:

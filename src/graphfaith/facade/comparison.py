@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
 from .._base.errors import InputError, UnsupportedError
@@ -19,7 +21,7 @@ from ..model.call import Edges
 from ..model.inference import find_task
 from ..sampling.neighborhood import Neighborhood, as_neighborhood
 from ..surrogate.estimate import Unfaithfulness
-from .subject import NEIGHBORHOOD, Fit, Options, Subject
+from .subject import NEIGHBORHOOD, Fit, Options, Subject, prepare
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -116,10 +118,10 @@ def _format(value: float, digits: int = 3) -> str:
 def compare(
     model: torch.nn.Module,
     data: Data,
-    nodes: Sequence[int],
+    nodes: int | Iterable[int] | Tensor,
     *,
-    methods: str | Sequence[str] = "all",
-    neighborhoods: Neighborhood | str | Sequence[Neighborhood | str] = NEIGHBORHOOD,
+    methods: str | Iterable[str] = "all",
+    neighborhoods: Neighborhood | str | Iterable[Neighborhood | str] = NEIGHBORHOOD,
     samples: Samples = 200,
     test_samples: int = 500,
     seed: int = 0,
@@ -159,15 +161,18 @@ def compare(
     >>> [(row.method, len(row.by_node)) for row in rows]
     [('kec', 2), ('saliency', 2)]
     """
-    names = expand_methods([methods] if isinstance(methods, str) else methods)
-    listed = [neighborhoods] if isinstance(neighborhoods, str | Neighborhood) else neighborhoods
-    nears = [as_neighborhood(near) for near in listed]
-    if not len(nodes) or not names or not nears:
+    names = expand_methods(_list(methods, str, "methods", "names of methods"))
+    nears = [as_neighborhood(near) for near in _list(neighborhoods, str | Neighborhood, "neighborhoods", "them")]
+    nears = list({str(near): near for near in nears}.values())
+    if isinstance(nodes, Tensor | np.ndarray):
+        nodes = torch.as_tensor(nodes)
+        nodes = (nodes.nonzero().view(-1) if nodes.dtype == torch.bool else nodes.reshape(-1)).tolist()
+    nodes = _list(nodes, int, "nodes", "ids")
+    if not nodes or not names or not nears:
         raise InputError("nothing to compare: name at least one node, one method and one neighbourhood")
+    data = prepare(model, data)
     task = find_task(model, data, level, mode, return_type)
-    rows_of_output = [int(node) for node in nodes]
-    if level == "node":
-        rows_of_output = task.rows(list(nodes), data.num_nodes).tolist()
+    rows_of_output = task.rows(nodes, int(data.num_nodes) if level == "node" else 1 << 62).tolist()
     together = tuple(rows_of_output) if train_jointly else None
     subject = Subject(model, data, task, Options(num_hops, edges, max_memory), together=together)
     return compare_on(
@@ -182,6 +187,15 @@ def compare(
         model_seed=model_seed,
         progress=progress,
     )
+
+
+def _list(values: Any, one: Any, name: str, what: str) -> list[Any]:
+    """Return ``values`` as a list; a single value stands for a list of one."""
+    if isinstance(values, one):
+        return [values]
+    if not isinstance(values, Iterable):
+        raise InputError(f"{name} must be a list of {what} (got {values!r})")
+    return list(values)
 
 
 def compare_on(
@@ -200,16 +214,18 @@ def compare_on(
     """Compare methods on a subject; one evaluation of F on a neighbourhood's samples serves all of them."""
     for method in methods:
         for near in neighborhoods:
-            subject.explainer(method, near, samples=samples, seed=seed)  # what is wrong with it is said before any work
+            # Every method is made once here, so that bad arguments raise before any work.
+            subject.explainer(method, near, samples=samples, seed=seed)
     keys = [(method, str(near)) for near in neighborhoods for method in methods]
     scores: dict[tuple[str, str], list[Unfaithfulness]] = {key: [] for key in keys}
     fits: dict[tuple[str, str], list[Fit]] = {key: [] for key in keys}
     for node in progress(nodes):
         fitted = subject.fits(methods, node, neighborhoods, samples=samples, seed=seed)
         target = subject.target(node)
-        for text in dict.fromkeys(map(str, neighborhoods)):
+        for near in neighborhoods:
+            text = str(near)
             models = [fitted[method, text].p for method in methods]
-            measured = unfaithfulness_of(target, models, text, num_samples=test_samples, seed=seed + 1)
+            measured = unfaithfulness_of(target, models, near, num_samples=test_samples, seed=seed + 1)
             for method, score in zip(methods, measured, strict=True):
                 scores[method, text].append(score)
                 fits[method, text].append(fitted[method, text])
@@ -217,18 +233,18 @@ def compare_on(
         Row(
             dataset=dataset,
             method=method,
-            neighborhood=near,
+            neighborhood=text,
             nodes=list(nodes),
-            seconds_per_node=statistics.fmean(fit.seconds for fit in fits[method, near]),
+            seconds_per_node=statistics.fmean(fit.seconds for fit in fits[method, text]),
             num_samples=test_samples,
             seed=seed,
-            fit_samples=_count_samples(fits[method, near]) if samples == "auto" else samples,
+            fit_samples=_count_samples(fits[method, text]) if samples == "auto" else samples,
             model_seed=model_seed,
-            by_node=[score.value for score in scores[method, near]],
-            lowest=_share_lowest(scores[method, near], [scores[other, near] for other in methods if other != method]),
-            **_pool(scores[method, near]),
+            by_node=[score.value for score in scores[method, text]],
+            lowest=_share_lowest(scores[method, text], [scores[other, text] for other in methods if other != method]),
+            **_pool(scores[method, text]),
         )
-        for method, near in keys
+        for method, text in keys
     )
 
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 
-from .._base.checks import check_count, check_seed
-from .._base.errors import InputError, UnsupportedError
+from .._base.checks import check_count, check_node, check_seed, is_whole
+from .._base.errors import InputError
 from ..explainers.base import Samples
 from ..explainers.methods import method_named
 from ..explanation.signed import SignedExplanation
 from ..model.call import Edges
 from ..model.inference import find_task
 from ..sampling.neighborhood import Neighborhood
-from .subject import METHOD, NEIGHBORHOOD, Options, Subject
+from .subject import METHOD, NEIGHBORHOOD, Options, Subject, prepare
 
 Pair = tuple[int, int]
 
@@ -68,13 +69,19 @@ def explain(
     ('AnchoredKEC', 'U(A,0.5)', 500)
     """
     check_count(test_samples, "test_samples")
-    check_seed(seed + 1 if isinstance(seed, int) else seed)
+    check_seed(seed)
+    check_seed(int(seed) + 1)
     options = Options(num_hops, edges, max_memory)
-    algorithm = method_named(method).make_for(neighborhood, samples, seed, **asdict(options))
-    del algorithm  # made to check the arguments before the model runs
-    level, data, index = _locate(model, data, node, edge, graph)
-    subject = Subject(model, data, find_task(model, data, level, mode, return_type), options)
-    return subject.explain(index, method, neighborhood, samples=samples, test_samples=test_samples, seed=seed)
+    method_named(method).make_for(neighborhood, samples, seed, **asdict(options))  # raises before the model runs
+    data = prepare(model, data)
+    level, index = _find_level(node, edge, graph)
+    task = find_task(model, data, level, mode, return_type)
+    if level == "edge" and not is_whole(index):
+        data, index = _find_pair(model, data, index)
+    if not is_whole(index):
+        raise InputError(f"{level}= takes one whole number (got {index!r}); for several see compare and explain_nodes")
+    subject = Subject(model, data, task, options)
+    return subject.explain(int(index), method, neighborhood, samples=samples, test_samples=test_samples, seed=seed)
 
 
 def explainer_for(
@@ -93,39 +100,36 @@ def explainer_for(
     max_memory: int | str | None = None,
 ) -> Explainer:
     """Return the ``torch_geometric.explain.Explainer`` that :func:`explain` uses; the arguments are its own."""
-    task = find_task(model, data, level, mode, return_type)
-    subject = Subject(model, data, task, Options(num_hops, edges, max_memory))
+    data = prepare(model, data)
+    subject = Subject(
+        model, data, find_task(model, data, level, mode, return_type), Options(num_hops, edges, max_memory)
+    )
     return subject.explainer(method, neighborhood, samples=samples, seed=seed)
 
 
-def _locate(
-    model: torch.nn.Module, data: Data, node: int | None, edge: int | Pair | None, graph: int | None
-) -> tuple[str, Data, int]:
-    """Return the level of what is to be explained, the data that has it, and its row in the model's output."""
-    if not isinstance(data, Data):
-        raise UnsupportedError(f"data must be a torch_geometric.data.Data (got {type(data).__name__})")
+def _find_level(node: Any, edge: Any, graph: Any) -> tuple[str, Any]:
+    """Return the level of what is to be explained, and what the user called it."""
     given = {"node": node, "edge": edge, "graph": graph}
     named = [level for level, index in given.items() if index is not None]
     if len(named) != 1:
         raise InputError(f"name one thing to explain: node=, edge= or graph= (got {', '.join(named) or 'none'})")
-    level, index = named[0], given[named[0]]
-    if isinstance(index, tuple | list):
-        return (level, *_find_pair(model, data, index))
-    assert index is not None
-    return level, data, index
+    return named[0], given[named[0]]
 
 
-def _find_pair(model: torch.nn.Module, data: Data, pair: Sequence[int]) -> tuple[Data, int]:
+def _find_pair(model: torch.nn.Module, data: Data, pair: Any) -> tuple[Data, int]:
     """Return data whose rows of the output stand for pairs, and the row of ``pair``."""
-    if len(pair) != 2:
-        raise InputError(f"an edge is a pair (source, sink), or its place in edge_label_index (got {pair!r})")
-    field_name = "edge_label_index" if isinstance(data.get("edge_label_index"), Tensor) else "edge_index"
-    source, sink = data[field_name]
-    places = ((source == int(pair[0])) & (sink == int(pair[1]))).nonzero().view(-1)
-    if len(places):
+    ends = pair.tolist() if isinstance(pair, Tensor | np.ndarray) else pair
+    if not isinstance(ends, tuple | list) or len(ends) != 2:
+        raise InputError(f"edge= takes a pair (source, sink), or its place in edge_label_index (got {pair!r})")
+    source, sink = (check_node(end, int(data.num_nodes)) for end in ends)
+    takes_pairs = "edge_label_index" in inspect.signature(model.forward).parameters
+    has_pairs = isinstance(data.get("edge_label_index"), Tensor)
+    pairs = data.edge_label_index if has_pairs else data.edge_index
+    places = ((pairs[0] == source) & (pairs[1] == sink)).nonzero().view(-1)
+    if len(places) and (has_pairs or not takes_pairs):
         return data, int(places[0])
-    if "edge_label_index" in inspect.signature(model.forward).parameters:
+    if takes_pairs:
         asked = copy.copy(data)
-        asked.edge_label_index, asked.edge_label = torch.tensor([[int(pair[0])], [int(pair[1])]]), None
+        asked.edge_label_index = torch.tensor([[source], [sink]])
         return asked, 0
-    raise InputError(f"{tuple(pair)} is not among the pairs of {field_name}")
+    raise InputError(f"({source}, {sink}) is not among the pairs of the graph")

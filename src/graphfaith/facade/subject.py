@@ -14,15 +14,17 @@ from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 
 from .._base.checks import check_count
-from .._base.errors import InputError
+from .._base.errors import GraphfaithError, InputError, ModelError, describe_error
 from .._base.memory import parse_memory
 from ..explainers.base import Samples
 from ..explainers.gnnexplainer import GNNExplainer
 from ..explainers.methods import method_named
 from ..explanation.signed import SignedExplanation
+from ..graph.graph import Graph
 from ..metric.unfaithfulness import general_unfaithfulness
-from ..model.arguments import arguments_for
+from ..model.arguments import arguments_for, convert_precision
 from ..model.call import Edges, check_edges
+from ..model.record import evaluating
 from ..model.target import Target
 from ..model.task import Task
 from ..sampling.neighborhood import Neighborhood, as_neighborhood, parse_neighborhood
@@ -71,6 +73,23 @@ class Options:
             check_count(self.num_hops, "num_hops")
         check_edges(self.edges)
         parse_memory(self.max_memory)
+
+
+def prepare(model: Any, data: Any) -> Data:
+    """Check that these are a model and its graph, and return the graph in the precision of the model's parameters."""
+    if not isinstance(model, torch.nn.Module):
+        raise InputError(f"model must be a torch.nn.Module (got {type(model).__name__})")
+    if not isinstance(data, Data):
+        raise InputError(
+            f"data must be a torch_geometric.data.Data (got {type(data).__name__}); graphs of several types can be "
+            "converted by to_homogeneous()"
+        )
+    for name in ("x", "edge_index"):
+        if not isinstance(data.get(name), Tensor):
+            raise InputError(f"data needs the tensor {name!r} (got {type(data.get(name)).__name__})")
+    data = convert_precision(model, data)
+    Graph.of(data.x, data.edge_index)  # raises if they are no graph
+    return data
 
 
 @dataclass(frozen=True)
@@ -151,11 +170,20 @@ class Subject:
     ) -> SignedExplanation:
         """Return an explanation with its score on samples of the next seed, its names and the seconds it took."""
         explainer, data = self.explainer(method, neighborhood, samples=samples, seed=seed), self.data
-        started = time.perf_counter()
         target = {} if self.labels is None else {"target": self.labels}
-        explanation: SignedExplanation = explainer(data.x, data.edge_index, index=index, **target, **self.arguments)
-        explanation.seconds = time.perf_counter() - started
-        general_unfaithfulness(explainer, explanation, neighborhood, num_samples=test_samples, seed=seed + 1)
+        # PyG's Explainer runs the model by itself, to predict. In here it does so in a mode that is restored.
+        with evaluating(self.model):
+            started = time.perf_counter()
+            try:
+                explanation: SignedExplanation = explainer(
+                    data.x, data.edge_index, index=index, **target, **self.arguments
+                )
+            except GraphfaithError:
+                raise
+            except Exception as error:  # the user's own forward may raise anything
+                raise ModelError(f"the model cannot be explained: {describe_error(error)}") from error
+            explanation.seconds = time.perf_counter() - started
+            general_unfaithfulness(explainer, explanation, neighborhood, num_samples=test_samples, seed=seed + 1)
         return explanation.name(data.get("node_names"), data.get("feature_names"))
 
     def fit(
@@ -192,16 +220,17 @@ class Subject:
         one, if that comes before it.
         """
         fits: dict[tuple[str, str], Fit] = {}
-        nears = [str(as_neighborhood(near)) for near in neighborhoods]
+        nears = {str(near): near for near in map(as_neighborhood, neighborhoods)}
+        first = next(iter(nears))
         for method in methods:
-            for near in nears:
-                soft = fits.get(("gnnexplainer-soft", near))
-                if near != nears[0] and not method_named(method).is_fitted:
-                    fits[method, near] = fits[method, nears[0]]
+            for text, near in nears.items():
+                soft = fits.get(("gnnexplainer-soft", text))
+                if text != first and not method_named(method).is_fitted:
+                    fits[method, text] = fits[method, first]
                 elif method == "gnnexplainer" and soft is not None and isinstance(soft.p, SubgraphModel):
-                    fits[method, near] = Fit(GNNExplainer.harden(soft.p), soft.seconds)
+                    fits[method, text] = Fit(GNNExplainer.harden(soft.p), soft.seconds)
                 else:
-                    fits[method, near] = self.fit(method, index, near, samples=samples, seed=seed)
+                    fits[method, text] = self.fit(method, index, near, samples=samples, seed=seed)
         return fits
 
     def _target_of(self, algorithm: Any, index: int) -> Target:

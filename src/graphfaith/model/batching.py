@@ -20,7 +20,7 @@ from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Graph
 from .call import Call
 from .readout import Readout
-from .record import Batching, Record
+from .record import Batching, Key, Record, key_of
 
 _LOG = logging.getLogger(__name__)
 _SAMPLES = 3
@@ -34,7 +34,7 @@ def find_batching(call: Call, record: Record) -> Batching:
     """
     if not call.may_batch:
         return "vmap"
-    key = call.part.num_hops, call.loop_weight
+    key = _key(call)
     if key not in record.batching:
         record.batching[key] = _try_ways(call, record)
     way = record.batching[key]
@@ -45,7 +45,11 @@ def find_batching(call: Call, record: Record) -> Batching:
 
 def distrust(call: Call, record: Record) -> None:
     """Leave the model of ``call`` to vmap from now on: it has given something else in a batch than alone."""
-    record.batching[call.part.num_hops, call.loop_weight] = "vmap"
+    record.batching[_key(call)] = "vmap"
+
+
+def _key(call: Call) -> tuple[int, float | None, Key]:
+    return call.part.num_hops, call.loop_weight, key_of(call.readout.kwargs)
 
 
 def _try_ways(call: Call, record: Record) -> Batching:

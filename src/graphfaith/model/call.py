@@ -18,7 +18,7 @@ from ..graph.computation_graph import ComputationGraph
 from .layers import Degrees, message_passing_layers, remove_masks_afterwards, takes_edge_weight
 from .products import Products, convolutions
 from .readout import Readout
-from .record import Record, Route
+from .record import Record, Route, key_of
 from .task import Task
 
 Edges = Literal["auto", "weight", "mask"]
@@ -163,9 +163,11 @@ class Call:
         name, layers = type(self.model).__name__, message_passing_layers(self.model)
         route: Route = "mask"
         if forced != "mask":
-            if record.route is None:
-                record.route = "weight" if takes_edge_weight(self.model) and self._reads_weight() else "mask"
-            route = record.route
+            key = key_of(self.readout.kwargs)
+            if key not in record.route:
+                reads = takes_edge_weight(self.model) and self._reads_weight()
+                record.route[key] = "weight" if reads else "mask"
+            route = record.route[key]
         if forced == "weight" and route == "mask":
             raise ModelError(f'{name} takes no edge_weight or ignores it: use edges="mask" or edges="auto"')
         if route == "mask" and self.readout.graph.edge_weight is not None:

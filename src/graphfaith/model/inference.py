@@ -21,9 +21,9 @@ def find_task(
     """Return the task of ``model``; what is not given is found out from its output on ``data``.
 
     Two or more numbers a row are a classifier's, unless the labels are as many real numbers a row. One number a row is
-    a binary classifier's if all labels are 0 or 1, and a regression's if they are not; without labels nothing can be
-    told, and ``mode`` has to be given. Rows that sum to 1 are probabilities, rows whose exponentials do are
-    log-probabilities, other outputs are "raw".
+    a binary classifier's if all labels are 0 or 1 (missing ones, NaN or -1, are left out), and a regression's if they
+    are other real numbers; otherwise ``mode`` has to be given. Rows that sum to 1 are probabilities, rows whose
+    exponentials do are log-probabilities, other outputs are "raw".
 
     >>> from torch_geometric.nn import GCN
     >>> ring = torch.tensor([[0, 1, 2], [1, 2, 0]])
@@ -52,19 +52,35 @@ def _run(model: torch.nn.Module, data: Data, task: Task) -> Tensor:
 
 def _labels_of(data: Data, level: str) -> Tensor | None:
     labels = data.get("edge_label") if level == "edge" else data.get("y")
-    return labels if isinstance(labels, Tensor) and labels.numel() else None
+    return labels if isinstance(labels, Tensor) and labels.dim() and labels.numel() else None
 
 
 def _find_mode(out: Tensor, labels: Tensor | None) -> str:
+    if labels is not None and len(labels) != len(out):
+        labels = None  # they are labels of something else
     if out.dim() > 1 and out.size(-1) > 1:
-        is_regression = labels is not None and labels.is_floating_point() and labels.shape == out.shape
-        return "regression" if is_regression else "multiclass_classification"
-    if labels is None:
-        raise InputError(
-            "the model returns one number a row, which a binary classifier and a regression both do: say "
-            'mode="binary_classification" or mode="regression"'
-        )
-    return "binary_classification" if bool(((labels == 0) | (labels == 1)).all()) else "regression"
+        if labels is None or labels.shape != out.shape:
+            return "multiclass_classification"
+        if _is_binary(labels):
+            raise InputError(
+                "the labels are several 0 and 1 a row, and graphfaith explains one class at a time: say "
+                'mode="multiclass_classification" to explain the class with the largest output'
+            )
+        return "regression"
+    if labels is not None:
+        known = labels[torch.isfinite(labels)] if labels.is_floating_point() else labels[labels >= 0]
+        if known.numel() and _is_binary(known):
+            return "binary_classification"
+        if labels.is_floating_point():
+            return "regression"
+    raise InputError(
+        "the model returns one number a row, which a binary classifier and a regression both do: say "
+        'mode="binary_classification" or mode="regression"'
+    )
+
+
+def _is_binary(labels: Tensor) -> bool:
+    return bool(((labels == 0) | (labels == 1)).all())
 
 
 def _find_return_type(out: Tensor, mode: str) -> str:

@@ -14,6 +14,7 @@ from ..graph.computation_graph import ComputationGraph
 from .call import Call, Edges
 from .layers import Degrees, find_sender_degrees, message_passing_layers
 from .readout import Readout, is_pairs
+from .record import key_of
 from .whole import Whole, largest
 
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}
@@ -143,10 +144,11 @@ class Placement:
             # If the part holds every node, the comparison says nothing of nodes outside.
             if self._count_outside(call) == 0:
                 return call
-            if self.record.probed != num_hops:
+            key = key_of(self.whole.kwargs)
+            if self.record.probed.get(key) != num_hops:
                 if not self._fits_with_other_features(call):
                     continue
-                self.record.probed = num_hops
+                self.record.probed[key] = num_hops
             self.whole.facts.proved = how
             return call
         return None

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 
 import torch
@@ -24,9 +25,10 @@ from ..graph.graph import Graph
 
 Route = Literal["weight", "mask"]
 Batching = Literal["vmap", "whole", "trimmed"]
-Stamp = list[Any]
 
 _PLAIN = frozenset((bool, int, float, str, bytes, complex))
+# Objects whose attributes are no flags of the model, or are described elsewhere.
+_OPAQUE = (torch.nn.Module, type, ModuleType, FunctionType, MethodType, BuiltinFunctionType)
 _DEPTH = 3  # containers within containers whose entries are compared; deeper ones are compared by identity
 
 
@@ -34,47 +36,86 @@ _DEPTH = 3  # containers within containers whose entries are compared; deeper on
 class Facts:
     """What is known of a model on one graph, called with one set of arguments."""
 
-    output: Tensor | None = None  # on the whole graph
+    output: Tensor | None = None  # on the whole graph, as the model returned it
     embeddings: Tensor | None = None  # of the nodes, on the whole graph
     scale: float | None = None  # the largest magnitude of the output
     looks_at_all: bool = False  # whether the output at a node depends on what no message can bring there
     proved: tuple[Any, ...] | None = None  # the kind of computation graph that has been shown to be enough
 
 
+Key = tuple[tuple[str, Any], ...]
+
+
+def key_of(arguments: Mapping[str, Any]) -> Key:
+    """Return what identifies a way to call a model: the flags among its arguments, and the names of the others.
+
+    >>> key_of({"batch": torch.zeros(3), "use_weights": False})
+    (('batch', 'Tensor'), ('use_weights', False))
+    """
+    named = sorted(arguments.items())
+    return tuple((name, value if type(value) in _PLAIN else type(value).__name__) for name, value in named)
+
+
 @dataclass(eq=False)
 class Record:
-    """What is known of a model in its present state; see the module's docstring."""
+    """What is known of a model in its present state; see the module's docstring.
 
-    stamp: Stamp
-    route: Route | None = None  # how the model takes A, once that has been tried
-    batching: dict[tuple[int, float | None], Batching] = field(default_factory=dict)  # by hops and weight of loops
-    one_by_one: bool = False  # whether even vmap fails, because the model reads a value, for example
-    probed: int | None = None  # the reach that held for random features too
+    A flag may be an argument of the model's forward as well, so that findings are kept by the :func:`key_of` the
+    arguments.
+    """
+
+    route: dict[Key, Route] = field(default_factory=dict)  # how the model takes A
+    batching: dict[tuple[int, float | None, Key], Batching] = field(default_factory=dict)  # also by hops and loops
+    one_by_one: set[Key] = field(default_factory=set)  # where even vmap fails, because the model reads a value
+    probed: dict[Key, int] = field(default_factory=dict)  # the reach that held for random features too
     warned: int | None = None  # the reach that has been checked for being longer than the model's own
-    _facts: weakref.WeakKeyDictionary[Graph, tuple[Stamp, Facts]] = field(default_factory=weakref.WeakKeyDictionary)
+    _facts: weakref.WeakKeyDictionary[Graph, tuple[Any, Facts]] = field(default_factory=weakref.WeakKeyDictionary)
 
     def on(self, graph: Graph, arguments: Mapping[str, Any]) -> Facts:
         """Return what is known of the model on ``graph``, as long as its ``arguments`` are not written to."""
-        stamp: Stamp = []
-        _describe(dict(sorted(arguments.items())), stamp, 0)
-        del stamp[0]  # the identity of a dictionary that was made just now
+        state = [(name, _describe(value, 0)) for name, value in sorted(arguments.items())]
         kept = self._facts.get(graph)
-        if kept is None or kept[0] != stamp:
-            kept = self._facts[graph] = stamp, Facts()
+        if kept is None or kept[0] != state:
+            kept = self._facts[graph] = state, Facts()
         return kept[1]
 
     def forget(self, graph: Graph) -> None:
-        """Drop what is known of the model on ``graph``: a write to ``parameter.data`` leaves no trace."""
+        """Drop what is known of the model on ``graph``, because a write to ``parameter.data`` is not counted."""
         self._facts.pop(graph, None)
 
 
 class _Entry:
-    """A model's lock and its record. Running a model changes it (mode, masks), so one thread at a time may do so."""
+    """A model's lock, its record, and the state that the record is of.
+
+    Running a model changes it (mode, masks), so one thread at a time may do so.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.record: Record | None = None
         self.running = False
+        self.record = Record()
+        self.state: list[Any] = []
+        self.tensors: list[
+            Tensor
+        ] = []  # they are kept alive, because a new tensor could get the identity of an old one
+        self.volatile: set[int] = set()  # places in the state that the model's own forward changes
+
+    def update(self, state: list[Any]) -> None:
+        """Take a new state, and drop the record if it is another one."""
+        same = len(state) == len(self.state) and all(
+            now == before or place in self.volatile
+            for place, (now, before) in enumerate(zip(state, self.state, strict=True))
+        )
+        if state != self.state and not same:
+            self.record = Record()
+            self.volatile = set()
+        self.state = state
+
+    def note_changes(self, state: list[Any]) -> None:
+        """Note which places a run of the model has changed; a layout that has changed is left to :meth:`update`."""
+        if len(state) == len(self.state):
+            pairs = enumerate(zip(state, self.state, strict=True))
+            self.volatile |= {place for place, (now, before) in pairs if now != before}
 
 
 _ENTRIES: weakref.WeakKeyDictionary[torch.nn.Module, _Entry] = weakref.WeakKeyDictionary()
@@ -92,12 +133,9 @@ def evaluating(model: torch.nn.Module) -> Iterator[Record]:
         entry = _ENTRIES.setdefault(model, _Entry())
     with entry.lock:
         if entry.running:  # this thread has entered further out
-            assert entry.record is not None
             yield entry.record
             return
-        stamp = stamp_of(model)
-        if entry.record is None or entry.record.stamp != stamp:
-            entry.record = Record(stamp)
+        entry.update(describe_state(model))
         modules = list(model.modules())
         before = [(module, module.training, dict(vars(module)), dict(module._buffers)) for module in modules]
         try:
@@ -108,61 +146,68 @@ def evaluating(model: torch.nn.Module) -> Iterator[Record]:
             yield entry.record
         finally:
             entry.running = False
-            for module, training, attributes, buffers in before:
+            for module, training, *_ in before:
                 if module.training is not training:
                     module.training = training
-                _restore(vars(module), attributes)
-                _restore(module._buffers, buffers)
+            if any(_differs(vars(module), held) or _differs(module._buffers, own) for module, _, held, own in before):
+                entry.note_changes(describe_state(model))
+                for module, _, attributes, buffers in before:
+                    _restore(vars(module), attributes)
+                    _restore(module._buffers, buffers)
             # What the model's own forward has changed, such as a counter of calls, is no change by the user.
-            entry.record.stamp = stamp_of(model)
+            entry.state = describe_state(model)
+            entry.tensors = [*model.parameters(), *model.buffers()]
 
 
-def stamp_of(model: torch.nn.Module) -> Stamp:
+def describe_state(model: torch.nn.Module) -> list[Any]:
     """Return a description of ``model`` that differs after any change that can be seen from outside.
 
-    It holds the modules, their parameters and buffers with the number of writes to each, their hooks, and their other
-    attributes: plain values as they are, containers by their entries, other objects by identity. The mode (train or
-    eval) is left out, because models are always run in eval mode here.
+    It has an entry for each module and each attribute of a module: plain values as they are, tensors with the number
+    of writes to them, containers and the attributes of plain objects by their entries, other objects by identity.
+    Parameters, buffers and hooks are in containers of that kind. The mode (train or eval) is left out, because models
+    are always run in eval mode here.
     """
-    stamp: list[Any] = []
+    state: list[Any] = []
     for module in model.modules():
         attributes = vars(module)
-        stamp += id(module), tuple(attributes)
+        state += id(module), tuple(attributes)
         for name, value in attributes.items():
             if type(value) in _PLAIN:
-                if name != "training":
-                    stamp.append(value)
-            elif value is not None and (not isinstance(value, dict) or value):  # most dictionaries are of no hooks
-                _describe(value, stamp, 0)
-    return stamp
+                state.append(None if name == "training" else value)
+            elif value is None or (isinstance(value, dict) and not value):  # most dictionaries are of no hooks
+                state.append(None)
+            else:
+                state.append(_describe(value, 0))
+    return state
 
 
-def _describe(value: Any, stamp: list[Any], depth: int) -> None:
-    """Append a description of ``value`` to ``stamp``."""
-    if type(value) in _PLAIN:
-        stamp.append(value)
-        return
-    stamp.append(id(value))
+def _describe(value: Any, depth: int) -> Any:
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
     if isinstance(value, Tensor):
-        if not value.is_inference():  # writes to such a tensor are not counted
-            stamp.append(value._version)
-    elif isinstance(value, dict | list | tuple | set | frozenset) and depth < _DEPTH:
-        stamp.append(len(value))
-        for entry in value:
-            _describe(entry, stamp, depth + 1)
-            if isinstance(value, dict):
-                _describe(value[entry], stamp, depth + 1)
+        return id(value), 0 if value.is_inference() else value._version  # writes in inference mode are not counted
+    if depth < _DEPTH:
+        if isinstance(value, dict):
+            return id(value), tuple((_describe(k, depth + 1), _describe(v, depth + 1)) for k, v in value.items())
+        if isinstance(value, list | tuple | set | frozenset):
+            return id(value), tuple(_describe(entry, depth + 1) for entry in value)
+        if hasattr(value, "__dict__") and not isinstance(value, _OPAQUE):
+            return id(value), _describe(vars(value), depth + 1)[1]
+    return id(value)
+
+
+def _differs(place: dict[str, Any], before: dict[str, Any]) -> bool:
+    """Return whether ``place`` holds other objects than before; tensors have no plain equality."""
+    return not (
+        len(place) == len(before)
+        and all(map(operator.is_, place, before))
+        and all(map(operator.is_, place.values(), before.values()))
+    )
 
 
 def _restore(place: dict[str, Any], before: dict[str, Any]) -> None:
     """Undo the tensors that a forward has left in ``place``: attributes that were tensors or None, and buffers."""
-    # Usually nothing was overwritten. Tensors have no plain equality, so values are compared by identity.
-    if (
-        len(place) == len(before)
-        and all(map(operator.is_, place, before))
-        and all(map(operator.is_, place.values(), before.values()))
-    ):
-        return
     for name in [name for name, value in place.items() if isinstance(value, Tensor)]:
         if place[name] is not before.get(name):
             del place[name]

@@ -18,11 +18,11 @@ from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Graph
 from ..sampling.perturbations import Perturbations
 from .batching import distrust, find_batching, vmap
-from .call import Call, Edges, check_edges
+from .call import Edges, check_edges
 from .layers import check_layers, count_hops, widest_layer
 from .placement import Placement, is_close
 from .readout import Readout
-from .record import Batching, Record, Route, evaluating
+from .record import Batching, Record, Route, evaluating, key_of
 from .task import Index, Task
 from .whole import Whole
 
@@ -95,8 +95,8 @@ class Target:
 
     def _place(self, record: Record) -> None:
         """Find the part of the graph that F is computed on, for the model in its present state."""
-        self._record, graph = record, self.graph
-        self.whole = Whole(self.model, record, graph, self._arguments, self.task)
+        graph = self.graph
+        whole = Whole(self.model, record, graph, self._arguments, self.task)
         by_node = self.task.level == "node" and self._index is not None
         # A node that the graph does not have is refused before the model runs.
         rows = self.task.rows(self._index, graph.num_nodes) if by_node else None
@@ -104,14 +104,16 @@ class Target:
         if not large:
             self._check_size(graph.num_nodes, graph.num_edges)
         with torch.no_grad():
-            self._num_rows = graph.num_nodes if large else len(self.whole.output())
-            self.readout = Readout(self.task, graph, self._arguments, self._num_rows, self._index, rows)
-            where = self.whole, self.readout, self.num_hops, self._edges, self.name
-            self._placement = Placement(*where, large=large, check_size=self._check_size)
-            self.call: Call = self._placement.find()
-            self.scale = self._placement.scale(self.call)
-        # The explained rows of the model's output on the unperturbed graph.
-        self._own_rows = self.call.output[self.call.rows]
+            count = graph.num_nodes if large else len(whole.output())
+            readout = Readout(self.task, graph, self._arguments, count, self._index, rows)
+            where = whole, readout, self.num_hops, self._edges, self._describe(readout)
+            placement = Placement(*where, large=large, check_size=self._check_size)
+            call = placement.find()
+            scale = placement.scale(call)
+        # All is taken over at once: a model that cannot be placed must not leave parts of two states.
+        self.whole, self.readout, self._placement, self.call, self.scale = whole, readout, placement, call, scale
+        self._num_rows, self._record = count, record
+        self._own_rows = call.output[call.rows]  # the explained rows on the unperturbed graph
 
     @property
     def record(self) -> Record:
@@ -126,8 +128,10 @@ class Target:
     @property
     def name(self) -> str:
         """What is explained, for a message: a node, a link, a graph, or several."""
-        rows = self.readout.rows.tolist()
-        level = self.task.level
+        return self._describe(self.readout)
+
+    def _describe(self, readout: Readout) -> str:
+        rows, level = readout.rows.tolist(), self.task.level
         return f"{level} {rows[0]}" if len(rows) == 1 else f"{len(rows)} {level}s"
 
     @property
@@ -227,6 +231,10 @@ class Target:
             part = self.computation_graph
             x = part.x if x is None else x.to(part.x.dtype)
             weight = part.weight if weight is None else weight.to(part.weight.dtype)
+            if x.dim() not in (2, 3) or x.shape[-2:] != part.x.shape:
+                raise InputError(f"x must be {list(part.x.shape)}, or several of these (got {list(x.shape)})")
+            if weight.dim() not in (1, 2) or weight.size(-1) != part.num_edges:
+                raise InputError(f"weight must be [{part.num_edges}], or several of these (got {list(weight.shape)})")
             if x.dim() == 2 and weight.dim() == 1:
                 return self.task.value(self.call(x, weight)[self.call.rows], self.labels)
             return self.task.value_of_each(self._rows_at(x, weight), self.labels)
@@ -278,16 +286,18 @@ class Target:
                     return rows
             distrust(self.call, self._record)
         dims = (0 if x.dim() == 3 else None, 0 if weight.dim() == 2 else None)
-        if not self._record.one_by_one:
+        key = key_of(self._arguments)
+        if key not in self._record.one_by_one:
             try:
                 return self._rows_by_vmap(x, weight, dims)
             except RuntimeError as error:
                 _LOG.debug("%s cannot be batched: %s", type(self.model).__name__, error)
-                self._record.one_by_one = True
         count = len(x) if dims[0] == 0 else len(weight)
         xs = x if dims[0] == 0 else x.expand(count, *x.shape)
         weights = weight if dims[1] == 0 else weight.expand(count, -1)
-        return torch.stack([self.call(a, b)[self.call.rows] for a, b in zip(xs, weights, strict=True)])
+        rows = torch.stack([self.call(a, b)[self.call.rows] for a, b in zip(xs, weights, strict=True)])
+        self._record.one_by_one.add(key)  # only now, because what fails here too is no matter of batches
+        return rows
 
     def _rows_alone(self, x: Tensor, weight: Tensor) -> Tensor:
         """Return the explained rows on the first of S graphs, computed by itself if it is not the unperturbed one."""
@@ -336,7 +346,7 @@ class Target:
         dx, da = (torch.zeros_like(t) if g is None else g.detach() for t, g in zip((a, b), slopes, strict=True))
         if not math.isfinite(float(da.sum())):
             da = self._define(da, b.detach())
-        # The outermost node only stands for others, and F does not read every loop.
+        # The outermost node represents all further nodes, so its features have no gradient. F does not read every loop.
         dx[..., part.num_visible :, :] = 0
         if not bool(part.felt.all()):
             da[..., ~part.felt] = 0

@@ -42,11 +42,14 @@ class Whole:
         """Return the model's output on the whole graph, from memory if it is known."""
         facts = self.facts
         if facts.output is None:
-            facts.output = self.output_with(self.graph.x)
-        return facts.output
+            facts.output = self._run(self.graph.x)
+        return as_rows(facts.output, self.task)
 
     def output_with(self, x: Tensor) -> Tensor:
         """Return the model's output on the whole graph with other features."""
+        return as_rows(self._run(x), self.task)
+
+    def _run(self, x: Tensor) -> Tensor:
         (_, edge_index), kwargs = self.arguments()
         try:
             out = self.model(x, edge_index, **kwargs)
@@ -54,7 +57,7 @@ class Whole:
             raise ModelError(f"the model cannot be run on this graph: {describe_error(error)}") from error
         if not isinstance(out, Tensor):
             raise UnsupportedError(f"the model must return one tensor (got {type(out).__name__})")
-        return as_rows(out, self.task)
+        return out
 
     def scale(self) -> float:
         """Return the largest magnitude of the output on the whole graph."""

@@ -39,7 +39,7 @@ class Illustration(Experiment):
 
     def units(self, size: Size) -> list[Unit]:  # noqa: ARG002  # One node cannot be reduced.
         """Return a unit for each method."""
-        return [Unit("cora", 0, None, method, cost=0.5) for method in method_names()]
+        return [Unit("cora", 0, None, method, cost=0.5) for method in method_names() if method in NAMES]
 
     def measure(self, unit: Unit, size: Size) -> Any:
         """Explain the node by a method; return the unfaithfulness and a summary of the edge scores."""

@@ -57,7 +57,7 @@ class Question:
 class Desk:
     """Explains rows of the output of a ``subject``, which is called ``label``.
 
-    ``samples``, ``test_samples`` and ``seed`` are the arguments of :meth:`~graphfaith.subject.Subject.explain`.
+    ``samples``, ``test_samples`` and ``seed`` are the arguments of :meth:`~graphfaith.facade.Subject.explain`.
     """
 
     def __init__(
