@@ -193,7 +193,7 @@ def _describe(value: Any, depth: int) -> Any:
         if isinstance(value, list | tuple | set | frozenset):
             return id(value), tuple(_describe(entry, depth + 1) for entry in value)
         if hasattr(value, "__dict__") and not isinstance(value, _OPAQUE):
-            return id(value), _describe(vars(value), depth + 1)[1]
+            return id(value), tuple((name, _describe(v, depth + 1)) for name, v in vars(value).items())
     return id(value)
 
 

@@ -28,8 +28,8 @@ def make_checkpoints(dataset: str, epochs: tuple[int, ...], seed: int = 0) -> di
     """Train the model of a data set once with a seed, and return copies of it at the given epochs.
 
     :func:`~graphfaith.data.models.load_trained` returns the epoch of the lowest validation loss; here the weights are
-    those of each epoch itself. The training stops at the last of the epochs. The result is cached in the process, because a
-    training takes seconds.
+    those of each epoch itself. The training stops at the last of the epochs. The result is cached in the process,
+    because a training takes seconds.
     """
     data, checkpoints = load_dataset(dataset), {}
 
