@@ -218,3 +218,24 @@ def test_features_and_edges_that_have_changed_are_others():
     x[8] += 1
     edges[0, 0] = 9
     assert_equal(explain(model, x, edges, 7), explain(copy.deepcopy(model), x.clone(), edges.clone(), 7))
+
+
+class Twice(torch.nn.Module):
+    """One layer, used twice: it looks like one hop, and with equal features one hop gives the same output."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = pyg.SAGEConv(FEATURES, FEATURES)
+
+    def forward(self, x, edge_index):
+        return self.conv(self.conv(x, edge_index).tanh(), edge_index)
+
+
+def test_a_reach_that_is_too_short_is_found_with_equal_features_too():
+    torch.manual_seed(0)
+    edges = torch.stack([torch.arange(1, 12), torch.arange(11)])
+    edges = torch.cat([edges, edges.flip(0)], dim=1)
+    x = torch.ones(12, FEATURES)
+    with pytest.raises(gf.ModelError, match=r"go further than 1 hops.*Pass num_hops=2$"):
+        Target(Twice(), x, edges, 5, 1)
+    assert Target(Twice(), x, edges, 5, 1, num_hops=2).num_hops == 2

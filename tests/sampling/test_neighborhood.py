@@ -1,4 +1,5 @@
 import math
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -15,10 +16,12 @@ from graphfaith import (
     UniformEdges,
     UniformFeatures,
     parse_neighborhood,
+    register_neighborhood,
 )
 from graphfaith._base import memory
 from graphfaith.graph import ComputationGraph
 from graphfaith.graph.graph import Graph
+from graphfaith.sampling import draw_edges, draw_features
 
 NODES, FEATURES = 12, 4
 NEAR = {
@@ -614,3 +617,46 @@ def test_features_in_double_precision_may_have_any_range(size):
     x, path = torch.eye(3).double() * size, torch.tensor([[1, 2], [0, 1]])
     drawn = UniformFeatures(0.5).sample(computation_graph(0, 1, (x, path)), 50).features[:, :2]
     assert 0.4 * size < drawn.abs().max() < 0.5 * size
+
+
+def test_a_class_that_is_defined_again_takes_the_place_of_the_first():
+    def define(scale):
+        @register_neighborhood
+        @dataclass(frozen=True)
+        class Scaled(Neighborhood):
+            share: float
+            notation = "Z(A,{share})"
+            perturbs_edges = True
+
+            def edges(self, graph, samples, seed):
+                return scale * draw_edges(graph, samples, seed)
+
+        return Scaled
+
+    first, second = define(1.0), define(2.0)
+    assert type(parse_neighborhood("Z(A,0.5)")) is second is not first
+
+
+@pytest.mark.parametrize("notation", ["Q(A)", "Q(A,{other})", "Q(x,{share})", ""])
+def test_a_notation_has_to_name_the_fields(notation):
+    @dataclass(frozen=True)
+    class Odd(Neighborhood):
+        share: float
+
+    Odd.notation = notation
+    with pytest.raises(InputError, match="the notation of Odd must name each of its fields"):
+        register_neighborhood(Odd)
+
+
+@pytest.mark.parametrize("text", ["U(A,0.5)", "B(A,0.25)", "U(X,1e-05r)", "U(X,0.2r)xB(A,0.3)"])
+def test_public_draws_are_those_of_the_paper_s_neighbourhoods(text):
+    assert str(parse_neighborhood(text)) == text
+    x, edge_index = torch.rand(5, 2), torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
+    part = ComputationGraph.around(Graph.of(x, edge_index), 4, 4)
+    samples = np.arange(7)
+    drawn = draw_edges(part, samples, 3)
+    assert drawn.shape == (7, part.num_edges)
+    expected = torch.minimum(0.5 * (2 * drawn - 1), part.weight.double()) * part.felt
+    assert torch.equal(UniformEdges(0.5).edges(part, samples, 3), expected)
+    assert draw_features(part, samples, 3).shape == (7, *part.x.shape)
+    assert torch.equal(draw_edges(part, samples[3:], 3), drawn[3:])
