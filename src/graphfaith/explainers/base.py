@@ -20,7 +20,7 @@ from .._base.memory import parse_memory
 from .._base.stages import stage
 from .._base.threads import one_thread
 from .._base.version import __version__
-from ..explanation.masks import Explained, explain, make_target
+from ..explanation.masks import Explained, lay_out_scores, make_target
 from ..model.call import Edges, check_edges
 from ..model.layers import heterogeneous_part
 from ..model.record import evaluating
@@ -109,7 +109,7 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         with stage("gradient"):
             node_score, edge_score = self.scores(p) if scores is None else scores
         with stage("layout"):
-            return explain(
+            return lay_out_scores(
                 explained,
                 p,
                 node_score,

@@ -49,6 +49,8 @@ def explain_nodes(
     >>> [int(explanation.index) for explanation in gf.explain_nodes(explainer, torch.rand(3, 2), ring, [2, 0])]
     [2, 0]
     """
+    if not isinstance(explainer, Explainer):
+        raise InputError(f"a torch_geometric.explain.Explainer is needed first (got {type(explainer).__name__})")
     config = explainer.model_config
     task = Task(config.mode.value, config.return_type.value, config.task_level.value)
     if not isinstance(x, Tensor):

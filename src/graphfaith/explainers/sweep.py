@@ -59,7 +59,7 @@ class NodeTarget(NamedTuple):
     num_hops: int
 
 
-class Fit(NamedTuple):
+class NodeFit(NamedTuple):
     """A node's optimum, and its scores if they were computed together with those of other nodes."""
 
     part: ComputationGraph
@@ -193,7 +193,7 @@ class Sweep:
         with stage("subgraph"):
             return self.algorithm.target(self.first.model, x, edge_index, torch.tensor(nodes), labels, kwargs)
 
-    def _explanation(self, fit: Fit) -> Explanation:
+    def _explanation(self, fit: NodeFit) -> Explanation:
         target = NodeTarget(fit.part, self.first.route, self.first.num_hops)
         return self.algorithm.explanation(target, fit.p, fit.scores)
 
@@ -228,7 +228,7 @@ class Block:
         self._order = np.argsort(part.nodes.numpy())
         self._nodes = part.nodes.numpy()[self._order]
 
-    def fit(self, graphs: Mapping[int, ComputationGraph]) -> list[Fit]:
+    def fit(self, graphs: Mapping[int, ComputationGraph]) -> list[NodeFit]:
         """Return the optimum for some nodes; ``graphs`` maps their places in the block to computation graphs."""
         parts = list(graphs.values())
         with stage("features"):
@@ -248,10 +248,10 @@ class Block:
                 models.append(self.algorithm.solve(frame, before, features, self.changes[place]))
             start += part.num_nodes
         if len(self.algorithm.kinds) > 1:
-            return [Fit(part, p, None) for part, p in zip(parts, models, strict=True)]
+            return [NodeFit(part, p, None) for part, p in zip(parts, models, strict=True)]
         with stage("gradient"):
             scores = list(_compute_scores(walks, parts, models, self.algorithm.kinds[0]))
-        return [Fit(*fit) for fit in zip(parts, models, scores, strict=True)]
+        return [NodeFit(*fit) for fit in zip(parts, models, scores, strict=True)]
 
     def _places_of_nodes(self, part: ComputationGraph) -> Int64:
         """Return places of a part's nodes in the joint graph; a node that is not in it gets an arbitrary place."""

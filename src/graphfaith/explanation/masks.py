@@ -50,7 +50,7 @@ class Explained(Protocol):
         """The number of hops M."""
 
 
-def explain(
+def lay_out_scores(
     target: Explained,
     difference_model: DifferenceModel,
     node_score: Tensor | None,
@@ -132,6 +132,10 @@ def _numpy_type(dtype: torch.dtype) -> np.dtype[Any]:
 
 def target_of(explainer: Explainer, explanation: Explanation) -> Target:
     """Return the F(X, A) that ``explanation`` explains, with the present parameters of the model of ``explainer``."""
+    if not isinstance(explainer, Explainer):
+        raise InputError(f"a torch_geometric.explain.Explainer is needed first (got {type(explainer).__name__})")
+    if not isinstance(explanation, Explanation):
+        raise InputError(f"an explanation of PyG is needed after the explainer (got {type(explanation).__name__})")
     if explanation.get("node_id") is not None:
         raise InputError("an excerpt of an explanation cannot be scored: score the explanation it was cut from")
     for name in ("x", "edge_index", "target"):
