@@ -465,3 +465,33 @@ def test_ridge_is_a_solver_too(text, num_samples):
 def test_a_solver_has_to_be_known():
     with pytest.raises(gf.InputError, match="solver must be one of tsvd, ridge"):
         gf.KEC("U(A,0.5)", solver="magic")
+
+
+class Weighed(torch.nn.Module):
+    """One linear layer whose rows of A are divided by their sum, or not."""
+
+    def __init__(self, divides):
+        super().__init__()
+        self.divides, self.lin = divides, torch.nn.Linear(4, 3, bias=False, dtype=torch.float64)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        weight = torch.ones(edge_index.size(1), dtype=x.dtype) if edge_weight is None else edge_weight
+        source, sink = edge_index
+        out = torch.zeros_like(x).index_add(0, sink, weight.unsqueeze(1) * x[source])
+        if self.divides:
+            out = out / torch.zeros(len(x), 1, dtype=x.dtype).index_add(0, sink, weight.unsqueeze(1)).clamp(min=1e-12)
+        return self.lin(out)
+
+
+@pytest.mark.parametrize(("divides", "best"), [(True, "row"), (False, "none")])
+def test_auto_takes_the_normalization_with_the_least_error(divides, best):
+    torch.manual_seed(0)
+    case = make_case(seed=8, nodes=10, edges=40, weighted=False)
+    target = Target(Weighed(divides), case.x, case.edge_index, 2, 1, num_hops=1)
+    errors = {
+        kind: gf.KEC("U(A,0.5)", normalization=kind).fit(target).in_sample_error
+        for kind in ("row", "none", "symmetric")
+    }
+    p = gf.KEC("U(A,0.5)", normalization="auto").fit(target)
+    assert p.normalization == best == min(errors, key=errors.get)
+    assert p.in_sample_error == errors[best] < 1e-3 * min(error for kind, error in errors.items() if kind != best)

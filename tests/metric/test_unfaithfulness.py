@@ -273,9 +273,9 @@ def test_it_prints_itself():
 
 def test_arguments_in_the_wrong_order_are_named():
     call, explanation = explain(make_case(seed=11), METHODS["saliency"]())
-    with pytest.raises(gf.InputError, match="Explainer is needed first .got SignedExplanation."):
+    with pytest.raises(gf.InputError, match=r"Explainer is needed first .got SignedExplanation."):
         gf.general_unfaithfulness(explanation, call, "U(A,0.5)")
-    with pytest.raises(gf.InputError, match="needed after the explainer .got int."):
+    with pytest.raises(gf.InputError, match=r"needed after the explainer .got int."):
         gf.general_unfaithfulness(call, 3, "U(A,0.5)")
-    with pytest.raises(gf.InputError, match="Explainer is needed first .got int."):
+    with pytest.raises(gf.InputError, match=r"Explainer is needed first .got int."):
         gf.explain_nodes(3, torch.ones(2, 2), torch.zeros(2, 0, dtype=torch.int64))
