@@ -150,3 +150,17 @@ def test_several_runs_make_one_table(rows, capsys, tmp_path):
     assert "| mean Delta(p) of kec / its own |" in out
     with pytest.raises(SystemExit, match="not every method was scored"):
         columns.pooled([row for row in plain if row["method"] != "kec" or row["model_seed"] == 0])
+
+
+def test_a_fitted_method_is_fitted_in_each_neighbourhood_and_others_once(monkeypatch):
+    case = make_case(seed=3, nodes=12, edges=40, weighted=False)
+    data, nears = Data(x=case.x, edge_index=case.edge_index), ["U(A,0.5)", "B(A,0.5)", gf.UniformEdges(0.5)]
+    options = {"methods": ["kec", "saliency"], "test_samples": 20}
+    alone = [
+        row.by_node for near in nears[:2] for row in compare(case.model, data, [1, 4], neighborhoods=near, **options)
+    ]
+    fits, usual = [], gf.Saliency.fit
+    monkeypatch.setattr(gf.Saliency, "fit", lambda self, target: fits.append(1) or usual(self, target))
+    together = compare(case.model, data, [1, 4], neighborhoods=nears, **options)
+    assert [row.by_node for row in together] == alone  # a neighbourhood that is named twice counts once
+    assert len(fits) == 2
