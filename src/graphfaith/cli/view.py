@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import webbrowser
 from typing import Annotated
@@ -33,9 +34,6 @@ from .options import (
     TestSamples,
 )
 from .source import open_subject
-
-_GRACE = 3.0  # seconds that running work has to finish after the user has stopped the view
-
 
 def view(
     node: Annotated[int, typer.Option("--node", "--index", help="The node (or edge, or graph) to start with.")] = 0,
@@ -92,8 +90,10 @@ def serve(desk: Desk, first: Question, *, host: str, port: int, browser: bool = 
         try:
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # A second Ctrl-C must not interrupt the exit.
             typer.echo("\nstopped")
-    if not desk.settled(_GRACE):
-        # A thread is still running the model, which could take minutes. It has no results to save, so exit at once.
-        sys.stdout.flush()
-        os._exit(0)
+    # Threads may still run the model, for minutes. They have no results to save, and Python aborts the process if it
+    # ends the interpreter while one of them is inside torch, so the process ends without that.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

@@ -30,9 +30,9 @@ class GNNExplainer(MaskLearner):
     def __init__(
         self,
         *,
-        hard: bool = False,
         epochs: int = 100,
         lr: float = 0.01,
+        hard: bool = False,
         seed: int = 0,
         silent: Silent = "drop",
         num_hops: int | None = None,

@@ -168,13 +168,6 @@ class Desk:
         """Return the figure, as SVG."""
         return self._pages.get(("picture", question), lambda: self._picture(question, wanted))
 
-    def settled(self, seconds: float) -> bool:
-        """Return whether the desk does nothing, now or within this many seconds."""
-        free = self._work.acquire(timeout=seconds)
-        if free:
-            self._work.release()
-        return free
-
     def _picture(self, question: Question, wanted: Wanted) -> bytes:
         explanations = [explanation for explanation, _ in self._explained(question, wanted)]
         with self._turn(wanted):
