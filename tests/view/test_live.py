@@ -548,7 +548,8 @@ class TestCommand:
         assert "Traceback" not in err
         assert token not in err
 
-    def test_ctrl_c_ends_it_in_the_middle_of_work(self, tmp_path) -> None:
+    @pytest.mark.parametrize("presses", [1, 3])
+    def test_ctrl_c_ends_it_in_the_middle_of_work(self, tmp_path, presses: int) -> None:
         model = (
             "import time, torch\nfrom torch_geometric.nn import GCN\n"
             "class Slow(GCN):\n    calls = 0\n    def forward(self, x, edge_index, edge_weight=None):\n"
@@ -566,7 +567,9 @@ class TestCommand:
             )
             time.sleep(1)
             began = time.monotonic()
-            process.send_signal(signal.SIGINT)
+            for _ in range(presses):
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.05)
             out, err = process.communicate(timeout=40)
             assert time.monotonic() - began < 20
             connection.close()
