@@ -21,7 +21,7 @@ from .readout import Readout
 from .record import Record, Route, key_of
 from .task import Task
 
-Edges = Literal["auto", "weight", "mask"]
+Edges = Literal["auto", "weight", "removal", "mask"]
 
 
 def check_edges(edges: str) -> Edges:
@@ -161,23 +161,31 @@ class Call:
 
     def _find_route(self, forced: Edges, record: Record) -> Route:
         name, layers = type(self.model).__name__, message_passing_layers(self.model)
-        route: Route = "mask"
-        if forced != "mask":
+        reads = False
+        if forced in ("auto", "weight"):
             key = key_of(self.readout.kwargs)
-            if key not in record.route:
-                reads = takes_edge_weight(self.model) and self._reads_weight()
-                record.route[key] = "weight" if reads else "mask"
-            route = record.route[key]
-        if forced == "weight" and route == "mask":
-            raise ModelError(f'{name} takes no edge_weight or ignores it: use edges="mask" or edges="auto"')
-        if route == "mask" and self.readout.graph.edge_weight is not None:
+            if key not in record.reads_weight:
+                record.reads_weight[key] = takes_edge_weight(self.model) and self._reads_weight()
+            reads = record.reads_weight[key]
+        if reads:
+            return "weight"
+        if forced == "weight":
+            raise ModelError(f'{name} takes no edge_weight or ignores it: use edges="auto"')
+        if self.readout.graph.edge_weight is not None:
             raise ModelError(f"{name} ignores the edge_weight it is given")
-        if route == "mask" and not layers:
+        if not layers:
             raise ModelError(f"{name} ignores edge_weight and has no layer to mask")
-        for layer in layers if route == "mask" else ():
+        for layer in layers:
             if layer.explain is False:
                 raise ModelError(f"{layer} has explain=False, so its messages cannot be masked: set it to None")
-        return route
+        if forced == "mask":
+            return "mask"
+        if self.readout.kind not in ("node", "pair", "graph"):
+            # A row that belongs to an edge is gone if the edge is.
+            if forced == "removal":
+                raise ModelError(f'{name} has a row for each edge, which would be removed with it: use edges="mask"')
+            return "mask"
+        return "removal"
 
     def _reads_weight(self) -> bool:
         """Return whether the output depends on ``edge_weight``, according to autograd."""

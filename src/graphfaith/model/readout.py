@@ -112,27 +112,67 @@ class Readout:
         """Return the model's keyword arguments for a call on ``part`` with the edges at ``places``."""
         return {name: self._part_of(name, value, part, places, loop_weight) for name, value in self.kwargs.items()}
 
-    def _part_of(self, name: str, value: Any, part: ComputationGraph, places: Tensor, loop_weight: float | None) -> Any:
-        """Return the rows of a keyword argument that belong to ``part``, if it has a row for every node or edge."""
+    def count_rows(self, part: ComputationGraph) -> int:
+        """Return how many rows the model's output on ``part`` has; only for rows of nodes, pairs and graphs."""
+        if self.kind == "node":
+            return part.num_nodes
+        if self.kind == "graph" and self.kwargs.get("batch") is not None:
+            return len(torch.unique(self.kwargs["batch"][part.nodes]))
+        return len(self.rows) if self.kind == "pair" else 1
+
+    def arguments_of_copies(
+        self, part: ComputationGraph, places: Tensor, loop_weight: float | None, count: int
+    ) -> dict[str, Any]:
+        """Return the model's keyword arguments on ``count`` disjoint copies of ``part``.
+
+        ``places`` are the entries of A that the edges of all copies belong to.
+        """
+        arguments = self.arguments(part, places, loop_weight)
+        graphs = self.count_rows(part) if self.kind == "graph" else 0
+        for name, value in arguments.items():
+            kind = self._find_kind(name, self.kwargs[name], part)
+            if kind == "pairs":
+                starts = part.num_nodes * torch.arange(count).repeat_interleave(value.size(1))
+                arguments[name] = value.repeat(1, count) + starts
+            elif kind == "batch":
+                arguments[name] = value.repeat(count) + graphs * torch.arange(count).repeat_interleave(len(value))
+            elif kind == "node":
+                arguments[name] = value.repeat(count, *[1] * (value.dim() - 1))
+            elif kind == "index" and count > 1:
+                raise UnsupportedError(f"it is not known what {name} means on copies of the graph")
+        return arguments
+
+    def _find_kind(self, name: str, value: Any, part: ComputationGraph) -> str:
+        """Return what a keyword argument has a row for: each "node", "edge" and so on; "other" if for neither."""
         if not isinstance(value, Tensor) or value.dim() == 0:
-            return value
+            return "other"
         if self.kind == "pair" and name == self.pairs:
-            return _places_of(value[:, self.rows].reshape(-1), part.nodes).view(2, -1)
+            return "pairs"
         if is_pairs(value) and name.endswith("index"):
-            return value
+            return "index"
         nodes, edges = part.size
         if value.size(0) == edges and (name.startswith("edge") or edges != nodes):
+            return "edge"
+        if value.size(0) == nodes:
+            return "batch" if name == "batch" else "node"
+        return "other"
+
+    def _part_of(self, name: str, value: Any, part: ComputationGraph, places: Tensor, loop_weight: float | None) -> Any:
+        """Return the rows of a keyword argument that belong to ``part``, if it has a row for every node or edge."""
+        kind = self._find_kind(name, value, part)
+        if kind == "pairs":
+            return _places_of(value[:, self.rows].reshape(-1), part.nodes).view(2, -1)
+        if kind == "edge":
             ids = part.edge_id[places]
-            rows = value[ids.clamp(min=0)] if edges else value.new_zeros(len(ids), *value.shape[1:])
+            rows = value[ids.clamp(min=0)] if part.size[1] else value.new_zeros(len(ids), *value.shape[1:])
             # One number per edge may be the edge weight, whatever its name is, so a loop gets the weight of loops.
             # Attributes of loops can be 0, because layers that add loops use their own attributes for them.
             may_be_weight = rows.dim() == 1 and rows.is_floating_point()
             rows[ids < 0] = (1.0 if loop_weight is None else loop_weight) if may_be_weight else 0
             return rows
-        if value.size(0) == nodes:
-            rows = value[part.nodes]
-            return torch.unique(rows, return_inverse=True)[1] if name == "batch" else rows
-        return value
+        if kind == "batch":
+            return torch.unique(value[part.nodes], return_inverse=True)[1]
+        return value[part.nodes] if kind == "node" else value
 
 
 def is_pairs(value: Any) -> bool:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ..graph.graph import Graph
 
-Route = Literal["weight", "mask"]
+Route = Literal["weight", "removal", "mask"]
 Batching = Literal["vmap", "whole", "trimmed"]
 
 _PLAIN = frozenset((bool, int, float, str, bytes, complex))
@@ -64,9 +64,10 @@ class Record:
     arguments.
     """
 
-    route: dict[Key, Route] = field(default_factory=dict)  # how the model takes A
+    reads_weight: dict[Key, bool] = field(default_factory=dict)  # whether the output depends on edge_weight
     batching: dict[tuple[int, float | None, Key], Batching] = field(default_factory=dict)  # also by hops and loops
     one_by_one: set[Key] = field(default_factory=set)  # where even vmap fails, because the model reads a value
+    no_copies: set[Key] = field(default_factory=set)  # where disjoint copies of a graph have an effect on each other
     probed: dict[Key, int] = field(default_factory=dict)  # the reach that held for random features too
     warned: int | None = None  # the reach that has been checked for being longer than the model's own
     _facts: weakref.WeakKeyDictionary[Graph, tuple[Any, Facts]] = field(default_factory=weakref.WeakKeyDictionary)

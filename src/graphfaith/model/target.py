@@ -19,6 +19,7 @@ from ..graph.graph import Graph
 from ..sampling.perturbations import Perturbations
 from .batching import distrust, find_batching, vmap
 from .call import Edges, check_edges
+from .copies import lacks_edges, run_on_copies, run_without_edges
 from .layers import check_layers, count_hops, widest_layer
 from .placement import Placement, is_close
 from .readout import Readout
@@ -39,8 +40,10 @@ class Target:
     names rows of the output (None is all of them); F is the sum over them. A row is a node, a pair of nodes
     (``level="edge"``, with the pairs in ``edge_label_index``) or a graph of a ``batch``.
 
-    A is the model's ``edge_weight`` if its forward takes one and its output depends on it; otherwise A multiplies
-    the messages, as PyG's explain masks do. ``route`` says which; ``edges`` forces one. Entries of A are ordered as
+    A is the model's ``edge_weight`` if its forward takes one and its output depends on it ("weight"). Otherwise an edge
+    whose entry of A is 0 is not in the graph, and other entries multiply the messages, as PyG's explain masks do
+    ("removal"). With "mask" an entry of 0 multiplies a message too. ``route`` says which; ``edges`` forces one.
+    Entries of A are ordered as
     in ``computation_graph``, self-loops last. Further arguments of the model are given by name, or in ``inputs`` if
     this constructor has an argument of that name.
 
@@ -81,7 +84,7 @@ class Target:
         self.num_hops = max(1, count_hops(model)) if num_hops is None else check_count(num_hops, "num_hops")
         arguments = {**(inputs or {}), **kwargs}
         weight = arguments.pop("edge_weight", None) if edge_weight is None else edge_weight
-        if check_edges(edges) == "mask" and weight is not None:
+        if check_edges(edges) in ("removal", "mask") and weight is not None:
             # A multiplies the messages, so that the weights are an attribute like any other.
             arguments["edge_weight"], weight = weight, None
         self.graph = Graph.of(x, edge_index, weight, layers[0].flow if layers else "source_to_target")
@@ -156,7 +159,10 @@ class Target:
 
     @property
     def route(self) -> Route:
-        """Whether A is the model's edge weight ("weight") or multiplies its messages ("mask")."""
+        """Whether A is the model's edge weight ("weight") or multiplies its messages ("removal" and "mask").
+
+        An edge whose entry of A is 0 is not in the graph ("removal"), or it is there and its message is 0 ("mask").
+        """
         return self.call.route
 
     @property
@@ -187,9 +193,11 @@ class Target:
         Messages are as wide as the widest layer. In a product with a matrix an entry is a single number, and the
         units of a layer count for the nodes instead.
         """
+        part = self.computation_graph
+        if self.route == "removal":  # a copy of the graph has its own features
+            return self.width() + part.x.numel() // part.num_edges
         if self.batching == "vmap":
             return self.width()
-        part = self.computation_graph
         return min(self.width(), 3 + 2 * self.width() * part.num_nodes // part.num_edges)
 
     def room(self, fixed: int, per_sample: int, what: str) -> int:
@@ -236,7 +244,7 @@ class Target:
             if weight.dim() not in (1, 2) or weight.size(-1) != part.num_edges:
                 raise InputError(f"weight must be [{part.num_edges}], or several of these (got {list(weight.shape)})")
             if x.dim() == 2 and weight.dim() == 1:
-                return self.task.value(self.call(x, weight)[self.call.rows], self.labels)
+                return self.task.value(self._rows_of_one(x, weight), self.labels)
             return self.task.value_of_each(self._rows_at(x, weight), self.labels)
 
     def evaluate(self, x: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
@@ -269,10 +277,13 @@ class Target:
     def _rows_at(self, x: Tensor, weight: Tensor, first: Tensor | None = None) -> Tensor:
         """Return the explained rows of the model's output on S graphs, [S, r, ...].
 
-        The quickest way that works is taken: one call of the model's own forward with a leading dimension, which is
+        Graphs that lack edges are disjoint copies in one call; see :mod:`graphfaith.model.copies`. For others, the
+        quickest way that works is taken: one call of the model's own forward with a leading dimension, which is
         believed if it gives on the first graph what the model gives on it alone; else vmap; else one graph after the
         other. ``first`` is the answer for the first graph, if it is known.
         """
+        if lacks_edges(self.call, weight):
+            return run_without_edges(self.call, self._record, x, weight, self._own_rows, self.scale)
         way = find_batching(self.call, self._record)
         if way != "vmap":
             try:
@@ -306,7 +317,13 @@ class Target:
         if torch.equal(x, part.x) and torch.equal(weight, part.weight):
             return self._own_rows
         with torch.no_grad():
-            return self.call(x, weight)[self.call.rows]
+            return self._rows_of_one(x, weight)
+
+    def _rows_of_one(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Return the explained rows of the model's output on one graph, with features [n, d] and entries of A [e]."""
+        if lacks_edges(self.call, weight):
+            return run_on_copies(self.call, x, weight.unsqueeze(0))[0]
+        return self.call(x, weight)[self.call.rows]
 
     def _rows_by_vmap(self, x: Tensor, weight: Tensor, dims: tuple[int | None, int | None]) -> Tensor:
         if self.call.products is None or not self.call.products.dense:
