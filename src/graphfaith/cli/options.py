@@ -42,5 +42,7 @@ Level = Annotated[str, typer.Option(help="What a row of your model's output belo
 Mode = Annotated[str, typer.Option(help=f"The task of your model: {', '.join(RETURN_TYPES)}.")]
 ReturnType = Annotated[str, typer.Option(help="What your model returns: raw, probs or log_probs.")]
 NumHops = Annotated[int | None, typer.Option(help="How many hops messages go; counted from the layers if left out.")]
-Edges = Annotated[str, typer.Option(help="What A is: weight (of edges), mask (of messages), or auto.")]
+Edges = Annotated[
+    str, typer.Option(help="What A is: weight (of edges), removal (of edges), mask (of messages), or auto.")
+]
 MaxMemory = Annotated[str | None, typer.Option(help="Refuse work that needs more memory than this, e.g. '2 GB'.")]

@@ -42,8 +42,9 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
 
     Args:
         num_hops: M, the reach of the model; counted from its message-passing layers if None.
-        edges: what A is: the model's edge weights ("weight"), factors of its messages ("mask"), or the first if
-            the model has them ("auto").
+        edges: what A is: the model's edge weights ("weight"), factors of its messages, where an edge whose entry is 0
+            is removed ("removal") or still counted ("mask"), or the first if the model has weights and else the second
+            ("auto").
         max_memory: bytes, or text such as "500 MB", that an explanation may take; more is refused beforehand.
     """
 

@@ -21,6 +21,13 @@ from ..explanation.signed import ScoredFeature, top_edges, top_features
 from ..surrogate.estimate import Unfaithfulness
 from .labels import shorten
 
+# What A is on each route, and so what a perturbed entry of A does to the model.
+_ROUTES = {
+    "weight": "A weighs the edges",
+    "removal": "A multiplies the messages, and an edge whose entry is 0 is removed",
+    "mask": "A multiplies the messages, and an edge whose entry is 0 is still counted",
+}
+
 
 def print_explanation(console: Console, explanation: Explanation, label: str, top: int) -> None:
     """Print an explanation of the graph called ``label``: its faithfulness, its strongest edges and features."""
@@ -32,7 +39,7 @@ def print_explanation(console: Console, explanation: Explanation, label: str, to
     title = Text(f"\n{explanation.method}", style="bold")
     title.append(f": {_line(label)} {output['level']} {output['index']}{_names(explanation)}{answer}", style="not bold")
     console.print(title)
-    what = "A weighs the edges" if output["route"] == "weight" else "A multiplies the messages"
+    what = _ROUTES[output["route"]]
     hops = f"{output['num_hops']} hop{'s' if output['num_hops'] != 1 else ''}"
     console.print(f"{what}; messages go {hops} far", highlight=False)
     measured, estimate = measured_unfaithfulness(explanation), own_estimate(explanation)
