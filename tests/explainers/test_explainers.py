@@ -190,7 +190,7 @@ def test_saliency_agrees_with_captum():
     model = GAT(4, 6, num_layers=2, out_channels=3, heads=2).eval()
     ours = explainer_of(model, gf.Saliency())(case.x, case.edge_index, index=case.node)
     theirs = explainer_of(model, CaptumExplainer("Saliency", abs=False))(case.x, case.edge_index, index=case.node)
-    assert ours.edge_route == "mask"
+    assert ours.edge_route == "removal"
     assert torch.allclose(ours.edge_mask, theirs.edge_mask, atol=1e-6)
     assert torch.allclose(ours.node_mask, theirs.node_mask, atol=1e-6)
     assert ours.edge_mask.abs().max() > 1e-3
@@ -312,7 +312,7 @@ def test_models_of_pyg(name, make):
     model = make(4, 6, num_layers=2, out_channels=3)
     call = explainer_of(model, METHODS[name]())
     explanation = call(case.x, case.edge_index, index=case.node)
-    assert explanation.edge_route == ("weight" if make is GCN else "mask")
+    assert explanation.edge_route == ("weight" if make is GCN else "removal")
     assert torch.isfinite(explanation.edge_mask).all()
     assert np.isfinite(gf.general_unfaithfulness(call, explanation, "U(A,0.5)", num_samples=20).value)
 

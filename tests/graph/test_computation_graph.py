@@ -298,7 +298,7 @@ def test_unnormalised_layers_on_the_computation_graph(case, name):
         expected = model(x, edge_index)[case.node]
     target = Target(model, x, edge_index, case.node, label=2)
     part = target.computation_graph
-    assert target.route == "mask"
+    assert target.route == "removal"
     assert target.value == pytest.approx(expected[2].item(), abs=1e-12)
     assert part.num_nodes == part.num_visible
     with torch.no_grad():

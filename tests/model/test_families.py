@@ -200,7 +200,7 @@ def test_subgraph_and_batch_are_the_whole_graph(name, directed, loops):
     for node in (0, 5, 9):
         target = Target(model, x, edges, node, label=1, **inputs_of(name, attributes))
         assert target.value == pytest.approx(float(expected[node, 1]), abs=1e-10)
-        assert target.route == ("weight" if name in BY_WEIGHT else "mask")
+        assert target.route == ("weight" if name in BY_WEIGHT else "removal")
         sample = gf.parse_neighborhood("U(X,0.3r)xU(A,0.5)").sample(target.computation_graph, 4, seed=node)
         found = target.evaluate(sample.x, sample.weight)
         one_by_one = [float(target.evaluate(a, b)) for a, b in zip(sample.x, sample.weight, strict=True)]
@@ -266,11 +266,11 @@ def test_the_route_can_be_forced(name):
 
 def test_a_route_that_is_not_there():
     model, (x, edges, _) = make("GAT"), some_graph(directed=False)
-    with pytest.raises(gf.ModelError, match='edges="mask"'):
+    with pytest.raises(gf.ModelError, match='edges="auto"'):
         Target(model, x, edges, 5, edges="weight")
-    with pytest.raises(gf.InputError, match="auto, weight, mask"):
+    with pytest.raises(gf.InputError, match="auto, weight, removal, mask"):
         Target(model, x, edges, 5, edges="both")
-    with pytest.raises(gf.InputError, match="auto, weight, mask"):
+    with pytest.raises(gf.InputError, match="auto, weight, removal, mask"):
         gf.Saliency(edges="both")
 
 

@@ -130,9 +130,9 @@ def test_a_wrapped_model_takes_weights_as_it_did(wrap):
             torch.testing.assert_close(a, b)
 
 
-def test_a_wrapped_model_without_weights_is_masked():
+def test_a_wrapped_model_without_weights_loses_edges():
     (x, edges), model = ring(), seeded(lambda: Wrapped(pyg.GAT(FEATURES, 5, 2, CLASSES)))
-    assert Target(model, x, edges, 4).route == "mask"
+    assert Target(model, x, edges, 4).route == "removal"
 
 
 class Remembers(nn.Module):
@@ -176,7 +176,7 @@ class WithoutWeights(nn.Module):
 def test_none_is_not_ones():
     (x, edges), model = ring(), seeded(WithoutWeights)
     target = Target(model, x, edges, 4, label=0)
-    assert target.route == "mask"
+    assert target.route == "removal"
     assert target.value == pytest.approx(model(x, edges)[4, 0].item(), abs=1e-12)
 
 

@@ -106,9 +106,9 @@ def test_a_flag_that_hides_the_weights_is_noticed_by_a_new_target_and_by_an_old_
     halves[:, -1] = 0.25
     moved = old.evaluate(weight=halves)
     model.reads = False
-    assert Target(model, x, RING, 2, label=0).route == "mask"
+    assert Target(model, x, RING, 2, label=0).route == "removal"
     old.evaluate(weight=halves)
-    assert old.route == "mask"
+    assert old.route == "removal"
     model.reads = True
     assert torch.equal(old.evaluate(weight=halves), moved)
     assert old.route == "weight"
@@ -149,7 +149,7 @@ def test_the_route_depends_on_the_flags_that_the_model_is_called_with():
     model, x = Called().eval(), torch.rand(8, 3)
     assert [Target(model, x, RING, 2, reads=reads).route for reads in (True, False, True)] == [
         "weight",
-        "mask",
+        "removal",
         "weight",
     ]
 

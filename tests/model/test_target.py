@@ -87,7 +87,7 @@ def on_whole_graph(target, x, edge_index, part_x, part_weight):
 def test_batch_equals_loop(name, what, dtype, tolerance):
     x, edge_index = some_graph(dtype=dtype)
     target = Target(some_model(name, dtype), x, edge_index, 2)
-    assert target.route == ("weight" if name == "GCN" else "mask")
+    assert target.route == ("weight" if name == "GCN" else "removal")
     xs, weights = samples(target, what)
     found = target.evaluate(xs, weights)
     assert found.shape == (7,)
@@ -488,10 +488,10 @@ class Ignores(nn.Module):
         return self.conv(x, edge_index)
 
 
-def test_a_model_that_ignores_edge_weight_is_masked():
+def test_a_model_that_ignores_edge_weight_loses_edges():
     x, edge_index = some_graph()
     target = Target(Ignores(), x, edge_index, 2)
-    assert target.route == "mask"
+    assert target.route == "removal"
     xs, weights = samples(target, "edges")
     assert target.evaluate(xs, weights).std() > 1e-3
 
@@ -600,7 +600,7 @@ def test_it_does_not_matter_how_loops_are_written(name, kind):
 def test_a_mask_multiplies_normalised_messages(kind):
     x, edge_index = some_graph()
     model = MaskedGCN()
-    target = Target(model, x, with_loops(edge_index, kind), 2, label=1)
+    target = Target(model, x, with_loops(edge_index, kind), 2, label=1, edges="mask")
     assert target.route == "mask"
     part = target.computation_graph
     weights = samples(target, "edges")[1]
