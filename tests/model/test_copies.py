@@ -201,6 +201,9 @@ def test_a_mask_of_zeros_and_ones_is_the_subgraph():
     eps = drops(target)
     expected = torch.stack([delete(target, (sample > 0) | ~kept) for sample in eps])
     torch.testing.assert_close(p.outputs(Perturbations(part, None, eps)), expected)
+    # Masked features, which all copies share, are no reason to run the copies one by one.
+    SubgraphModel(target, torch.full((1, 1), 0.5), kept.double()).outputs(Perturbations(part, None, eps))
+    assert not target.record.no_copies
 
 
 class Classifier(nn.Module):

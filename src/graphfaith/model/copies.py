@@ -44,8 +44,9 @@ def run_without_edges(call: Call, record: Record, x: Tensor, weight: Tensor, own
     """
     key, part = key_of(call.readout.kwargs), call.part
     weight = weight.expand(len(x), -1) if weight.dim() == 1 else weight
+    xs = x if x.dim() == 3 else x.expand(len(weight), *x.shape)
     if key not in record.no_copies:
-        moved = x if x.dim() == 2 else torch.cat([x, part.x.unsqueeze(0)])
+        moved = x if x.dim() == 2 and torch.equal(x.detach(), part.x) else torch.cat([xs, part.x.unsqueeze(0)])
         try:
             rows = run_on_copies(call, moved, torch.cat([weight, part.weight.unsqueeze(0).to(weight.dtype)]))
         except Exception as error:  # the user's own forward may raise anything on copies of its graph
@@ -53,7 +54,6 @@ def run_without_edges(call: Call, record: Record, x: Tensor, weight: Tensor, own
         else:
             if is_close(rows[-1].detach(), own, scale):
                 return rows[:-1]
-    xs = x if x.dim() == 3 else x.expand(len(weight), *x.shape)
     rows = torch.cat([run_on_copies(call, a, b.unsqueeze(0)) for a, b in zip(xs, weight, strict=True)])
     record.no_copies.add(key)  # only now, because what fails here too is no matter of copies
     return rows
