@@ -73,10 +73,19 @@ KINDS = {
     "Transformer": lambda: Net(pyg.TransformerConv),
     "GCN without weights": lambda: Net(pyg.GCNConv),
     "layer of one's own": lambda: Net(Gated),
+    "virtual node first": lambda: Net(pyg.SAGEConv, lambda h: h + h[:1]),
+    "virtual node last": lambda: Net(pyg.SAGEConv, lambda h: h + h[-1:]),
+    "maximum over all nodes": lambda: Net(lambda a, b: pyg.SAGEConv(a, b, aggr="sum"), lambda h: h + h.amax(dim=0)),
     "norm over all nodes": lambda: Net(pyg.SAGEConv, pyg.PairNorm()),
     "table of places": lambda: Net(pyg.SAGEConv, Positions()),
 }
-MIXES = ("norm over all nodes", "table of places")
+MIXES = (
+    "virtual node first",
+    "virtual node last",
+    "maximum over all nodes",
+    "norm over all nodes",
+    "table of places",
+)
 
 
 def model_of(name):
@@ -114,7 +123,7 @@ def test_a_dropped_edge_is_a_deleted_edge(name):
     change = target.changes(Perturbations(part, None, eps))
     torch.testing.assert_close(change, target.value - expected)
     assert change.abs().max() > 1e-3
-    assert bool(target.record.no_copies) == (name in MIXES)
+    assert list(target.record.copies.values()) == [name not in MIXES]
 
 
 def test_features_move_on_the_graphs_that_lack_edges():
@@ -203,7 +212,7 @@ def test_a_mask_of_zeros_and_ones_is_the_subgraph():
     torch.testing.assert_close(p.outputs(Perturbations(part, None, eps)), expected)
     # Masked features, which all copies share, are no reason to run the copies one by one.
     SubgraphModel(target, torch.full((1, 1), 0.5), kept.double()).outputs(Perturbations(part, None, eps))
-    assert not target.record.no_copies
+    assert list(target.record.copies.values()) == [True]
 
 
 class Classifier(nn.Module):
@@ -238,7 +247,7 @@ def test_graphs_that_lack_edges(kind):
         keep[part.edge_id[(eps[sample] > 0) & (part.edge_id >= 0)]] = False
         out = model(X, edges[:, keep], **batch)[row, target.label]
         torch.testing.assert_close(values[sample], out.detach())
-    assert bool(target.record.no_copies) == (kind is WithoutBatch)
+    assert list(target.record.copies.values()) == [kind is not WithoutBatch]
 
 
 class Links(nn.Module):
@@ -263,7 +272,109 @@ def test_links_on_graphs_that_lack_edges():
         keep[part.edge_id[(eps[sample] > 0) & (part.edge_id >= 0)]] = False
         out = model(X, EDGES[:, keep], pairs)[1:].sum()
         torch.testing.assert_close(values[sample], out.detach())
-    assert not target.record.no_copies
+    assert list(target.record.copies.values()) == [True]
+
+
+class OfTheGraph(Classifier):
+    """Reads an attribute of the whole graph, a row of ``u`` for each graph of the batch."""
+
+    def forward(self, x, edge_index, batch, u):
+        return super().forward(x + u[batch], edge_index, batch)
+
+
+def test_attributes_of_graphs_stay_with_their_graphs():
+    torch.manual_seed(1)
+    model, count = OfTheGraph().double().eval(), 6
+    batch = torch.arange(len(X)) % count
+    edges = EDGES[:, batch[EDGES[0]] == batch[EDGES[1]]]
+    edges = torch.cat([edges, torch.stack([torch.arange(len(X)), torch.arange(count, len(X) + count) % len(X)])], dim=1)
+    u = torch.tensor([[0.0], [1.0], [0.0], [1.0], [0.0], [1.0]]).double()
+    for row in range(count):
+        target = gf.Target(model, X, edges, row, level="graph", batch=batch, u=u)
+        part = target.computation_graph
+        sample = gf.BernoulliEdges(0.5).sample(part, 5)
+        for value, eps in zip(target.evaluate(weight=sample.weight), sample.edges, strict=True):
+            keep = torch.ones(edges.size(1), dtype=torch.bool)
+            keep[part.edge_id[(eps > 0) & (part.edge_id >= 0)]] = False
+            out = model(X, edges[:, keep], batch, u)[row, target.label]
+            torch.testing.assert_close(value, out.detach())
+
+
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.norm, self.b = pyg.SAGEConv(5, 8), pyg.GraphNorm(8), pyg.SAGEConv(8, 3)
+
+    def forward(self, x, edge_index, batch):
+        return self.b(self.norm(self.a(x, edge_index), batch).relu(), edge_index)
+
+
+def test_nodes_of_a_batch_are_copied_with_their_graphs():
+    torch.manual_seed(1)
+    model, batch = Normed().double().eval(), (torch.arange(len(X)) >= 12).long()
+    edges = EDGES[:, batch[EDGES[0]] == batch[EDGES[1]]]
+    target = gf.Target(model, X, edges, NODE, batch=batch)
+    part = target.computation_graph
+    eps = drops(target)
+    for value, sample in zip(target.evaluate(weight=part.weight - eps), eps, strict=True):
+        keep = torch.ones(edges.size(1), dtype=torch.bool)
+        keep[part.edge_id[(sample > 0) & (part.edge_id >= 0)]] = False
+        torch.testing.assert_close(value, model(X, edges[:, keep], batch)[NODE, target.label].detach())
+    assert list(target.record.copies.values()) == [True]
+
+
+class Seven(nn.Module):
+    """Seven numbers of the whole graph, which belong to no node, pair or graph."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = pyg.SAGEConv(5, 7)
+
+    def forward(self, x, edge_index):
+        return self.a(x, edge_index).tanh().mean(dim=0).unsqueeze(1)
+
+
+def test_rows_that_belong_to_nothing_are_run_one_by_one():
+    torch.manual_seed(1)
+    target = gf.Target(Seven().double().eval(), X, EDGES, None, mode="regression")
+    assert target.route == "removal"
+    eps = drops(target, 4)
+    for value, sample in zip(target.evaluate(weight=target.computation_graph.weight - eps), eps, strict=True):
+        keep = torch.ones(EDGES.size(1), dtype=torch.bool)
+        keep[target.computation_graph.edge_id[(sample > 0) & (target.computation_graph.edge_id >= 0)]] = False
+        torch.testing.assert_close(value, target.model(X, EDGES[:, keep]).sum().detach())
+
+
+class NeedsEdges(Net):
+    def forward(self, x, edge_index):
+        return super().forward(x, edge_index) * (edge_index.max() >= 0)
+
+
+def test_a_model_that_needs_edges_says_so():
+    torch.manual_seed(1)
+    target = gf.Target(NeedsEdges(pyg.SAGEConv).double().eval(), X, EDGES, NODE)
+    with pytest.raises(gf.ModelError, match=r'without some of its edges: .*edges="mask"'):
+        target.evaluate(weight=torch.zeros(2, target.computation_graph.num_edges))
+
+
+def test_a_clipped_entry_of_a_soft_mask_is_silent_and_not_gone():
+    model = model_of("SAGE mean")
+    target, by_mask = gf.Target(model, X, EDGES, NODE), gf.Target(model, X, EDGES, NODE, edges="mask")
+    part = target.computation_graph
+    mask = torch.rand(part.num_edges, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    sample = gf.UniformEdges(0.5).sample(part, 20)
+    torch.testing.assert_close(
+        SubgraphModel(target, None, mask).outputs(sample), SubgraphModel(by_mask, None, mask).outputs(sample)
+    )
+
+
+@pytest.mark.parametrize("name", ["GAT", "SAGE mean"])
+def test_many_nodes_together_see_the_same_graphs(name):
+    explainer = gf.explainer_for(model_of(name), Data(x=X, edge_index=EDGES), method="kec", neighborhood="B(A,0.4)")
+    together = list(gf.explain_nodes(explainer, X, EDGES, progress=False, together=True))
+    for node in (0, 3, 11):
+        alone = explainer(X, EDGES, index=node)
+        torch.testing.assert_close(together[node].edge_mask, alone.edge_mask, rtol=1e-6, atol=1e-8)
 
 
 class Ends(nn.Module):

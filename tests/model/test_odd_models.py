@@ -200,10 +200,21 @@ class Relational(nn.Module):
 
 def test_messages_that_are_not_one_for_each_edge():
     x, edges = ring()
-    with pytest.raises(gf.UnsupportedError, match=r"one message for each edge .*let forward take edge_weight"):
-        Target(seeded(DropsEdges), x, edges, 3)
-    with pytest.raises(gf.UnsupportedError, match="one message for each edge"):
-        Target(seeded(Relational), x, edges, 3, edge_type=torch.arange(edges.size(1)) % 2)
+    kinds = torch.arange(edges.size(1)) % 2
+    for make, more in ((DropsEdges, {}), (Relational, {"edge_type": kinds})):
+        target = Target(seeded(make), x, edges, 3, **more)
+        part = target.computation_graph
+        with pytest.raises(gf.UnsupportedError, match=r"one message for each edge .*let forward take edge_weight"):
+            target.evaluate(weight=gf.UniformEdges(0.5).sample(part, 3).weight)
+        with pytest.raises(gf.UnsupportedError, match="one message for each edge"):
+            target.gradient()
+        # Edges can be removed all the same.
+        sample = gf.BernoulliEdges(0.5).sample(part, 6)
+        for value, eps in zip(target.evaluate(weight=sample.weight), sample.edges, strict=True):
+            keep = torch.ones(edges.size(1), dtype=torch.bool)
+            keep[part.edge_id[(eps > 0) & (part.edge_id >= 0)]] = False
+            out = target.model(x, edges[:, keep], **{name: given[keep] for name, given in more.items()})
+            assert float(value) == pytest.approx(out[3, target.label].item(), abs=1e-12)
 
 
 class AttributeAsWeight(nn.Module):

@@ -141,7 +141,7 @@ class AnchoredKEC(FittedExplainer):
     def _chunk_size(self, target: Target, count: int) -> int:
         """Return how many samples a chunk may have, so that it fits in memory."""
         graph = target.computation_graph
-        per_sample = self.neighborhood.sample_bytes(graph, target.unit_width())
+        per_sample = self.neighborhood.sample_bytes(graph, target.unit_width(drops=self.neighborhood.drops_edges))
         room = target.room(8 * (64 * count + 4 * graph.x.numel()), per_sample, f"{self.method} on {count} samples")
         return max(1, room // per_sample)
 

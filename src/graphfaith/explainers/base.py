@@ -203,7 +203,7 @@ class FittedExplainer(FaithfulExplainer):
     def chunks(self, target: Target, fixed: int) -> Iterator[Perturbations]:
         """Yield the samples of the fit, a chunk at a time, if a chunk fits in memory beside ``fixed`` bytes."""
         graph, near, count = target.computation_graph, self.neighborhood, self.count_samples()
-        width = target.unit_width()
+        width = target.unit_width(drops=near.drops_edges)
         room = target.room(fixed, near.sample_bytes(graph, width), f"{self.method} on {count} samples")
         return near.chunks(graph, count, self.seed, width=width, room=room)
 

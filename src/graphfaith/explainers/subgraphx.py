@@ -204,7 +204,7 @@ class Game:
         self.children, self.num_samples = self.plan(options)
         # A set needs as much memory as a sample of a neighbourhood of edges. The fixed part is for the draws, the
         # children of a set and all states of the tree.
-        sample = 8 * (4 * graph.num_edges * target.unit_width() + 6 * graph.num_edges + 6 * graph.num_nodes)
+        sample = 8 * (4 * graph.num_edges * target.unit_width(drops=True) + 6 * graph.num_edges + 6 * graph.num_nodes)
         rows = self.num_samples * self.num_nodes
         fixed = (16 + self.children) * rows + 2 * options.max_evaluations * self.num_nodes // self.num_samples
         purpose = f"{options.method} on {options.max_evaluations} evaluations"

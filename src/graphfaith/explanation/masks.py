@@ -43,7 +43,7 @@ class Explained(Protocol):
 
     @property
     def route(self) -> Route:
-        """What A is: the model's edge weight, or PyG's mask on messages."""
+        """What A is: the model's edge weight, or a factor of messages; see :attr:`Target.route`."""
 
     @property
     def num_hops(self) -> int:

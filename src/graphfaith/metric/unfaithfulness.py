@@ -108,7 +108,7 @@ def residuals_of(
 
 
 def _chunks(target: Target, near: Neighborhood, num_samples: int, seed: int) -> Iterator[Perturbations]:
-    graph, width = target.computation_graph, target.unit_width()
+    graph, width = target.computation_graph, target.unit_width(drops=True)  # p may be a subgraph, which lacks edges
     room = target.room(32 * num_samples, near.sample_bytes(graph, width), f"scoring on {num_samples} samples")
     return near.chunks(graph, num_samples, seed, width=width, room=room)
 

@@ -129,6 +129,7 @@ class Call:
 
         ``matrix`` is N(A) of ``weight``, if it has been computed already. ``plain`` uses PyG's layers unchanged.
         """
+        own = weight is self.part.weight
         if self._read is not None:
             weight = weight[self._read]
         if not plain and self.products is not None and self.products.dense:
@@ -136,17 +137,28 @@ class Call:
                 return as_rows(self.model(x, self._edge_index, edge_weight=weight, **self._kwargs), self.task)
         if self.route == "weight":
             return as_rows(self.model(x, self._edge_index, edge_weight=weight, **self._kwargs), self.task)
+        # Where nothing is perturbed, no factors are needed, which some layers cannot be given.
+        factors = None if self.route == "removal" and own else weight
+        return as_rows(self.run(x, self._edge_index, self._kwargs, factors), self.task)
+
+    def run(self, x: Tensor, edge_index: Tensor, kwargs: dict[str, Any], factors: Tensor | None) -> Tensor:
+        """Return the model's output, with its messages multiplied by ``factors``, one for each edge, if given."""
+        if factors is None:
+            out: Tensor = self.model(x, edge_index, **kwargs)
+            return out
         with remove_masks_afterwards(self.model):
-            set_masks(self.model, weight, self._edge_index, apply_sigmoid=False)
+            set_masks(self.model, factors, edge_index, apply_sigmoid=False)
             try:
-                return as_rows(self.model(x, self._edge_index, **self._kwargs), self.task)
+                out = self.model(x, edge_index, **kwargs)
+                return out
             except AssertionError as error:
                 if str(error):
                     raise
                 # PyG's assertion has no text when a mask has another number of entries than there are messages.
                 raise UnsupportedError(
                     f"a layer of {type(self.model).__name__} does not pass one message for each edge it was given "
-                    "(it drops, splits or adds edges), so its messages cannot be masked: let forward take edge_weight"
+                    "(it drops, splits or adds edges), so its messages cannot be masked: let forward take edge_weight, "
+                    "or explain in a neighbourhood that removes edges, such as B(A,0.5), by a method without gradients"
                 ) from error
 
     def edges_at(self, places: Tensor) -> Tensor:
@@ -180,7 +192,7 @@ class Call:
                 raise ModelError(f"{layer} has explain=False, so its messages cannot be masked: set it to None")
         if forced == "mask":
             return "mask"
-        if self.readout.kind not in ("node", "pair", "graph"):
+        if self.readout.kind == "edge":
             # A row that belongs to an edge is gone if the edge is.
             if forced == "removal":
                 raise ModelError(f'{name} has a row for each edge, which would be removed with it: use edges="mask"')

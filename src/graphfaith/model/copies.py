@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import inspect
 import logging
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.explain.algorithm.utils import set_masks
 
-from .._base.errors import UnsupportedError
+from .._base.errors import GraphfaithError, ModelError, UnsupportedError, describe_error
 from .call import Call, as_rows
-from .layers import remove_masks_afterwards
+from .layers import unwrap
 from .placement import is_close
 from .record import Record, key_of
 
 _LOG = logging.getLogger(__name__)
+_CHECKED = 4  # copies that are run alone before a model is given copies for the first time
 
 
 def removable_entries(call: Call) -> Tensor:
@@ -36,64 +37,80 @@ def lacks_edges(call: Call, weight: Tensor) -> bool:
     return call.route == "removal" and bool(((weight.detach() == 0) & removable_entries(call)).any())
 
 
-def run_without_edges(call: Call, record: Record, x: Tensor, weight: Tensor, own: Tensor, scale: float) -> Tensor:
+def run_without_edges(call: Call, record: Record, x: Tensor, weight: Tensor, scale: float) -> Tensor:
     """Return the explained rows on S graphs that lack edges, [S, r, ...], from one call on copies if that is right.
 
-    The unperturbed graph, whose rows ``own`` are known, is added as the last copy. If the model gives other rows there,
-    copies have an effect on each other or on their order, and the model is run on one graph after the other.
+    Copies may have an effect on each other: through a norm over all nodes, a virtual node, a maximum. So some graphs
+    are also run alone, four for the first time and then the one in the middle of the copies. If the model gives other
+    rows there than on the copy, it is run on one graph after the other.
     """
-    key, part = key_of(call.readout.kwargs), call.part
+    key = key_of(call.readout.kwargs)
     weight = weight.expand(len(x), -1) if weight.dim() == 1 else weight
     xs = x if x.dim() == 3 else x.expand(len(weight), *x.shape)
-    if key not in record.no_copies:
-        moved = x if x.dim() == 2 and torch.equal(x.detach(), part.x) else torch.cat([xs, part.x.unsqueeze(0)])
+    count = len(weight)
+    if count > 1 and record.copies.get(key, True):
         try:
-            rows = run_on_copies(call, moved, torch.cat([weight, part.weight.unsqueeze(0).to(weight.dtype)]))
+            rows = _run_on_copies(call, x, weight)
         except Exception as error:  # the user's own forward may raise anything on copies of its graph
             _LOG.debug("%s cannot be run on copies of a graph: %s", type(call.model).__name__, error)
         else:
-            if is_close(rows[-1].detach(), own, scale):
-                return rows[:-1]
-    rows = torch.cat([run_on_copies(call, a, b.unsqueeze(0)) for a, b in zip(xs, weight, strict=True)])
-    record.no_copies.add(key)  # only now, because what fails here too is no matter of copies
+            places = {count // 2} if key in record.copies else {count * k // _CHECKED for k in range(_CHECKED)}
+            with torch.no_grad():
+                alone = {place: run_without_some(call, xs[place].detach(), weight[place].detach()) for place in places}
+            if all(is_close(rows[place].detach(), row, scale) for place, row in alone.items()):
+                record.copies[key] = True
+                return rows
+    rows = torch.stack([run_without_some(call, a, b) for a, b in zip(xs, weight, strict=True)])
+    if count > 1:
+        record.copies[key] = False  # only now, because what fails here too is no matter of copies
     return rows
 
 
-def run_on_copies(call: Call, x: Tensor, weight: Tensor) -> Tensor:
+def run_without_some(call: Call, x: Tensor, weight: Tensor) -> Tensor:
+    """Return the explained rows on one graph, [r, ...], without the edges whose entry of ``weight`` [e] is 0."""
+    try:
+        return _run_on_copies(call, x, weight.unsqueeze(0))[0]
+    except GraphfaithError:
+        raise
+    except Exception as error:  # the user's own forward may raise anything on a graph with few edges or none
+        raise ModelError(
+            f"the model cannot be run on a graph without some of its edges: {describe_error(error)}. With "
+            'edges="mask" edges stay in the graph, and only their messages are silenced'
+        ) from error
+
+
+def _run_on_copies(call: Call, x: Tensor, weight: Tensor) -> Tensor:
     """Return the explained rows of the model's output on S graphs, [S, r, ...], from one call on disjoint copies.
 
     Entries of ``weight`` [S, e] that are 0 are removed from the graph, the others multiply the messages. ``x`` is
-    [S, n, d], or [n, d] if the graphs share it. The caller must verify that copies have no effect on each other.
+    [S, n, d], or [n, d] if the graphs share it.
     """
     part, count = call.part, len(weight)
     kept = part.felt | (call.loop_weight is not None)
     kept = kept & ~((weight.detach() == 0) & removable_entries(call))
-    if call.loop_weight is None:
-        sample, entry = kept.nonzero().unbind(1)
-    else:  # Layers that add self-loops are given every loop, last and in node order; see Call.
-        plain, loops = kept[:, : part.num_plain].nonzero(), kept[:, part.num_plain :].nonzero()
-        loops[:, 1] += part.num_plain
-        sample, entry = torch.cat([plain, loops]).unbind(1)
+    # The loops of all copies come last, in node order, for layers that add loops; see Call.
+    plain, loops = kept[:, : part.num_plain].nonzero(), kept[:, part.num_plain :].nonzero()
+    loops[:, 1] += part.num_plain
+    sample, entry = torch.cat([plain, loops]).unbind(1)
     edge_index = call.edges_at(entry) + sample * part.num_nodes
     rows, kwargs = _rows_and_arguments(call, entry, count)
     x = x.repeat(count, 1) if x.dim() == 2 else x.reshape(count * part.num_nodes, -1)
     factors = weight[sample, entry]
-    if factors.requires_grad or not bool((factors == 1).all()):
-        with remove_masks_afterwards(call.model):
-            set_masks(call.model, factors, edge_index, apply_sigmoid=False)
-            out = call.model(x, edge_index, **kwargs)
-    else:
-        out = call.model(x, edge_index, **kwargs)
+    silent = not factors.requires_grad and bool((factors == 1).all())
+    out = call.run(x, edge_index, kwargs, None if silent else factors)
     out = as_rows(out, call.task)[rows]
     return out.view(count, -1, *out.shape[1:])
 
 
-def _rows_and_arguments(call: Call, places: Tensor, count: int) -> tuple[Tensor, dict[str, object]]:
+def _rows_and_arguments(call: Call, places: Tensor, count: int) -> tuple[Tensor, dict[str, Any]]:
     """Return the explained rows of all copies, and the model's keyword arguments for them."""
-    readout, per_copy = call.readout, call.readout.count_rows(call.part)
+    readout = call.readout
+    if count > 1 and readout.kind == "other":
+        raise UnsupportedError("it is not known which rows of the output belong to which copy of the graph")
     kwargs = readout.arguments_of_copies(call.part, places, call.loop_weight, count)
     if count > 1 and readout.kind == "graph" and kwargs.get("batch") is None:
-        if "batch" not in inspect.signature(call.model.forward).parameters:
+        if "batch" not in inspect.signature(unwrap(call.model).forward).parameters:
             raise UnsupportedError("the model takes no batch, so that it cannot tell copies of a graph apart")
         kwargs["batch"] = torch.arange(count).repeat_interleave(call.part.num_nodes)
-    return (call.rows + per_copy * torch.arange(count).unsqueeze(1)).view(-1), kwargs
+    starts = readout.count_rows(call.part) * torch.arange(count)
+    return (call.rows + starts.unsqueeze(1)).view(-1), kwargs

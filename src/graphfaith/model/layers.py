@@ -98,15 +98,20 @@ def heterogeneous_part(model: torch.nn.Module) -> str | None:
     return None
 
 
+def unwrap(model: torch.nn.Module) -> Any:
+    """Return the model inside of a compiled model or of a model for several devices, whose forward takes anything."""
+    inner: Any = model
+    while hasattr(inner, "_orig_mod") or isinstance(inner, _WRAPPERS):
+        inner = inner._orig_mod if hasattr(inner, "_orig_mod") else inner.module
+    return inner
+
+
 def takes_edge_weight(model: torch.nn.Module) -> bool:
     """Return whether ``model.forward`` takes ``edge_weight``, by name or as **kwargs, and the model does not deny it.
 
     PyG's models deny it by ``supports_edge_weight = False``.
     """
-    inner: Any = model
-    while hasattr(inner, "_orig_mod") or isinstance(inner, _WRAPPERS):
-        # A compiled model has _orig_mod; a model for several devices has module.
-        inner = inner._orig_mod if hasattr(inner, "_orig_mod") else inner.module
+    inner = unwrap(model)
     parameters = inspect.signature(inner.forward).parameters.values()
     named = any(p.name == "edge_weight" or p.kind == inspect.Parameter.VAR_KEYWORD for p in parameters)
     return named and bool(getattr(inner, "supports_edge_weight", True))

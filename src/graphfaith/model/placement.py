@@ -72,7 +72,7 @@ class Placement:
                 return call
         if self.edges == "auto" and not self.whole.weighted:
             # Some models compute something else without weights than with weights of 1.
-            self.edges = "removal" if self.readout.kind in ("node", "pair", "graph") else "mask"
+            self.edges = "mask" if self.readout.kind == "edge" else "removal"
             return self.find()
         if self._failure is not None:
             raise ModelError(

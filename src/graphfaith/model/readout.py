@@ -116,9 +116,14 @@ class Readout:
         """Return how many rows the model's output on ``part`` has; only for rows of nodes, pairs and graphs."""
         if self.kind == "node":
             return part.num_nodes
-        if self.kind == "graph" and self.kwargs.get("batch") is not None:
-            return len(torch.unique(self.kwargs["batch"][part.nodes]))
+        if self.kind == "graph":
+            return len(self._graphs_of(part))
         return len(self.rows) if self.kind == "pair" else 1
+
+    def _graphs_of(self, part: ComputationGraph) -> Tensor:
+        """Return the graphs of the batch that ``part`` has nodes of; graph 0 if there is no batch."""
+        batch = self.kwargs.get("batch")
+        return torch.zeros(1, dtype=torch.int64) if batch is None else torch.unique(batch[part.nodes])
 
     def arguments_of_copies(
         self, part: ComputationGraph, places: Tensor, loop_weight: float | None, count: int
@@ -128,22 +133,22 @@ class Readout:
         ``places`` are the entries of A that the edges of all copies belong to.
         """
         arguments = self.arguments(part, places, loop_weight)
-        graphs = self.count_rows(part) if self.kind == "graph" else 0
         for name, value in arguments.items():
             kind = self._find_kind(name, self.kwargs[name], part)
             if kind == "pairs":
                 starts = part.num_nodes * torch.arange(count).repeat_interleave(value.size(1))
                 arguments[name] = value.repeat(1, count) + starts
             elif kind == "batch":
-                arguments[name] = value.repeat(count) + graphs * torch.arange(count).repeat_interleave(len(value))
-            elif kind == "node":
+                starts = len(self._graphs_of(part)) * torch.arange(count)
+                arguments[name] = value.repeat(count) + starts.repeat_interleave(len(value))
+            elif kind in ("node", "graph"):
                 arguments[name] = value.repeat(count, *[1] * (value.dim() - 1))
             elif kind == "index" and count > 1:
                 raise UnsupportedError(f"it is not known what {name} means on copies of the graph")
         return arguments
 
     def _find_kind(self, name: str, value: Any, part: ComputationGraph) -> str:
-        """Return what a keyword argument has a row for: each "node", "edge" and so on; "other" if for neither."""
+        """Return what a keyword argument has a row for: each "node", "edge" or "graph", for example; else "other"."""
         if not isinstance(value, Tensor) or value.dim() == 0:
             return "other"
         if self.kind == "pair" and name == self.pairs:
@@ -155,6 +160,8 @@ class Readout:
             return "edge"
         if value.size(0) == nodes:
             return "batch" if name == "batch" else "node"
+        if isinstance(self.kwargs.get("batch"), Tensor) and value.size(0) == int(self.kwargs["batch"].max()) + 1:
+            return "graph"
         return "other"
 
     def _part_of(self, name: str, value: Any, part: ComputationGraph, places: Tensor, loop_weight: float | None) -> Any:
@@ -172,6 +179,8 @@ class Readout:
             return rows
         if kind == "batch":
             return torch.unique(value[part.nodes], return_inverse=True)[1]
+        if kind == "graph":
+            return value[self._graphs_of(part)]
         return value[part.nodes] if kind == "node" else value
 
 

@@ -67,7 +67,7 @@ class Record:
     reads_weight: dict[Key, bool] = field(default_factory=dict)  # whether the output depends on edge_weight
     batching: dict[tuple[int, float | None, Key], Batching] = field(default_factory=dict)  # also by hops and loops
     one_by_one: set[Key] = field(default_factory=set)  # where even vmap fails, because the model reads a value
-    no_copies: set[Key] = field(default_factory=set)  # where disjoint copies of a graph have an effect on each other
+    copies: dict[Key, bool] = field(default_factory=dict)  # whether disjoint copies have no effect on each other
     probed: dict[Key, int] = field(default_factory=dict)  # the reach that held for random features too
     warned: int | None = None  # the reach that has been checked for being longer than the model's own
     _facts: weakref.WeakKeyDictionary[Graph, tuple[Any, Facts]] = field(default_factory=weakref.WeakKeyDictionary)

@@ -19,7 +19,7 @@ from ..graph.graph import Graph
 from ..sampling.perturbations import Perturbations
 from .batching import distrust, find_batching, vmap
 from .call import Edges, check_edges
-from .copies import lacks_edges, run_on_copies, run_without_edges
+from .copies import lacks_edges, run_without_edges, run_without_some
 from .layers import check_layers, count_hops, widest_layer
 from .placement import Placement, is_close
 from .readout import Readout
@@ -187,14 +187,14 @@ class Target:
             self._width = widest_layer(self.model)
         return self._width
 
-    def unit_width(self) -> int:
-        """Return how many numbers an entry of A takes when F is evaluated on a sample.
+    def unit_width(self, *, drops: bool = False) -> int:
+        """Return how many numbers an entry of A takes when F is evaluated on a sample that ``drops`` edges, or not.
 
         Messages are as wide as the widest layer. In a product with a matrix an entry is a single number, and the
         units of a layer count for the nodes instead.
         """
         part = self.computation_graph
-        if self.route == "removal":  # a copy of the graph has its own features
+        if drops and self.route == "removal":  # a copy of the graph has its own features
             return self.width() + part.x.numel() // part.num_edges
         if self.batching == "vmap":
             return self.width()
@@ -233,7 +233,7 @@ class Target:
         """Return F on the computation graph with other features [n, d] or entries of A [e]; differentiable.
 
         With a leading dimension, features [S, n, d] or entries of A [S, e], it is F of S graphs in one call, [S].
-        Whatever the samples share is computed once: the first layer's X W, for example, if only edges are perturbed.
+        Whatever the samples share is computed once: the first layer's X W, for example, if only weights are perturbed.
         """
         with self._evaluating():
             part = self.computation_graph
@@ -283,7 +283,7 @@ class Target:
         other. ``first`` is the answer for the first graph, if it is known.
         """
         if lacks_edges(self.call, weight):
-            return run_without_edges(self.call, self._record, x, weight, self._own_rows, self.scale)
+            return run_without_edges(self.call, self._record, x, weight, self.scale)
         way = find_batching(self.call, self._record)
         if way != "vmap":
             try:
@@ -322,7 +322,7 @@ class Target:
     def _rows_of_one(self, x: Tensor, weight: Tensor) -> Tensor:
         """Return the explained rows of the model's output on one graph, with features [n, d] and entries of A [e]."""
         if lacks_edges(self.call, weight):
-            return run_on_copies(self.call, x, weight.unsqueeze(0))[0]
+            return run_without_some(self.call, x, weight)
         return self.call(x, weight)[self.call.rows]
 
     def _rows_by_vmap(self, x: Tensor, weight: Tensor, dims: tuple[int | None, int | None]) -> Tensor:

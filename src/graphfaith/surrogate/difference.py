@@ -69,7 +69,8 @@ class LinearModel:
 class SubgraphModel:
     """Case II of the paper: p(X, A) = F(X_s, A_s), with X_s = X * node_mask and A_s = A * edge_mask.
 
-    A perturbation is applied to the subgraph, F(X_s - eps_X, A_s - eps_A), and weights are clipped at 0. The node mask
+    A perturbation is applied to the subgraph, F(X_s - eps_X, A_s - eps_A), and weights are clipped at 0. Where F reads an
+    entry of 0 as a removed edge, an edge is removed if the mask or the perturbation removes it whole. The node mask
     has shape [n, d], or one that broadcasts to it, and the edge mask [e]. If a mask is None, nothing is removed.
     """
 
@@ -95,6 +96,10 @@ class SubgraphModel:
         weight = self.weight
         if perturbations.edges is not None:
             weight = (self.weight.double() - perturbations.edges).clamp_(min=0)
+            if self.target.route == "removal":
+                # An entry of 0 is a removed edge there. One that is only clipped is a silent message.
+                gone = (self.weight == 0) | (perturbations.edges == self.graph.weight.double())
+                weight.masked_fill_((weight == 0) & ~gone, torch.finfo(self.graph.weight.dtype).tiny)
         return self.target.evaluate(x, weight).double()
 
     def change(self, perturbations: Perturbations) -> Tensor:

@@ -97,7 +97,7 @@ def gradients_at(target: Target, chunk: Perturbations) -> tuple[Tensor, Tensor]:
     """
     part, count = target.computation_graph, len(chunk) + 1
     held = part.num_edges + (0 if chunk.features is None else part.x.numel())
-    per_sample = 8 * (4 * part.num_edges * target.unit_width() + 4 * held)
+    per_sample = 8 * (4 * part.num_edges * target.unit_width(drops=chunk.edges is not None) + 4 * held)
     size = max(1, target.room(8 * count * held, per_sample, f"the gradient at {count} points") // per_sample)
     x, weight = chunk.x_with_own, None if chunk.edges is None else chunk.weight_with_own
     parts = []

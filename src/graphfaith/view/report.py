@@ -39,7 +39,7 @@ def print_explanation(console: Console, explanation: Explanation, label: str, to
     title = Text(f"\n{explanation.method}", style="bold")
     title.append(f": {_line(label)} {output['level']} {output['index']}{_names(explanation)}{answer}", style="not bold")
     console.print(title)
-    what = _ROUTES[output["route"]]
+    what = _ROUTES.get(output["route"], "A enters the model in a way that is not known")
     hops = f"{output['num_hops']} hop{'s' if output['num_hops'] != 1 else ''}"
     console.print(f"{what}; messages go {hops} far", highlight=False)
     measured, estimate = measured_unfaithfulness(explanation), own_estimate(explanation)
