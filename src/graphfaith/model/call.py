@@ -149,8 +149,7 @@ class Call:
         with remove_masks_afterwards(self.model):
             set_masks(self.model, factors, edge_index, apply_sigmoid=False)
             try:
-                out = self.model(x, edge_index, **kwargs)
-                return out
+                masked: Tensor = self.model(x, edge_index, **kwargs)
             except AssertionError as error:
                 if str(error):
                     raise
@@ -160,6 +159,7 @@ class Call:
                     "(it drops, splits or adds edges), so its messages cannot be masked: let forward take edge_weight, "
                     "or explain in a neighbourhood that removes edges, such as B(A,0.5), by a method without gradients"
                 ) from error
+            return masked
 
     def edges_at(self, places: Tensor) -> Tensor:
         """Return the ``edge_index`` of the entries of A at ``places``, in the direction in which the model reads it."""

@@ -69,8 +69,8 @@ class LinearModel:
 class SubgraphModel:
     """Case II of the paper: p(X, A) = F(X_s, A_s), with X_s = X * node_mask and A_s = A * edge_mask.
 
-    A perturbation is applied to the subgraph, F(X_s - eps_X, A_s - eps_A), and weights are clipped at 0. Where F reads an
-    entry of 0 as a removed edge, an edge is removed if the mask or the perturbation removes it whole. The node mask
+    A perturbation is applied to the subgraph, F(X_s - eps_X, A_s - eps_A), and weights are clipped at 0. Where F reads
+    an entry of 0 as a removed edge, an edge is removed if the mask or the perturbation removes it whole. The node mask
     has shape [n, d], or one that broadcasts to it, and the edge mask [e]. If a mask is None, nothing is removed.
     """
 
