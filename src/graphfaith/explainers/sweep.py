@@ -208,20 +208,14 @@ class Block:
         self.algorithm, self.joint, self.num_hops, part = algorithm, joint, joint.num_hops, joint.computation_graph
         count, near = algorithm.count_samples(), algorithm.neighborhood
         held = 8 * (count + 1) * (part.num_edges + 1 + len(nodes))
-        room = joint.room(
-            held,
-            near.sample_bytes(part, joint.unit_width(drops=near.drops_edges)),
-            f"{algorithm.method} on {count} samples",
-        )
+        width = joint.unit_width(drops=near.drops_edges)
+        room = joint.room(held, near.sample_bytes(part, width), f"{algorithm.method} on {count} samples")
         # The first column is the unperturbed graph, the others are the samples. The last row has ones, for the loops
         # that F does not depend on.
         self.values = torch.ones(part.num_edges + 1, count + 1, dtype=torch.float64)
         self.values[:-1, 0] = part.weight.double()
         changes, stop = [], 1
-        for chunk in time_items(
-            near.chunks(part, count, algorithm.seed, width=joint.unit_width(drops=near.drops_edges), room=room),
-            "sampling",
-        ):
+        for chunk in time_items(near.chunks(part, count, algorithm.seed, width=width, room=room), "sampling"):
             weight = chunk.weight
             assert weight is not None
             start, stop = stop, stop + len(chunk)
