@@ -33,8 +33,9 @@ Wanted = Callable[[], bool]
 MOST_METHODS = 6
 MATCHES = 20  # of a search
 TOP = 100  # edges and features in a JSON file
-# The masks of an explanation are as large as the graph, so few are kept; the data of a page are small.
-_KEPT_EXPLANATIONS, _KEPT_PAGES = 8, 200
+# The masks of an explanation are as large as the graph, so few are kept. A page or a picture has from 10 kB to several
+# MB, so their sizes are limited and not their number.
+_KEPT_EXPLANATIONS, _KEPT_BYTES = 8, 16 * 2**20
 
 
 class AbandonedError(Exception):
@@ -72,7 +73,7 @@ class Desk:
         # If several nodes have the same name, the name means the first of them.
         self._ids = {name.strip(): node for node, name in reversed(list(enumerate(self.names or ())))}
         self._explanations: Flights[tuple[Explanation, tuple[str, ...]]] = Flights(_KEPT_EXPLANATIONS)
-        self._pages: Flights[bytes] = Flights(_KEPT_PAGES)
+        self._pages: Flights[bytes] = Flights(_KEPT_BYTES, weigh=len)
         self._work = threading.Lock()
 
     # Questions ----------------------------------------------------------------------------------------------------
