@@ -229,7 +229,6 @@ class TestWhatIsKept:
             gc.enable()
 
     def test_all_work_is_done_in_one_thread(self, server: Server, monkeypatch) -> None:
-        """A thread that has worked leaves memory behind that others cannot use."""
         seen: set[int] = set()
         whole = server.desk.subject.__class__.explain
 

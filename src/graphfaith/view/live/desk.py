@@ -1,9 +1,8 @@
 """The desk: it reads a question, has it explained, and returns the answer for the page or as a file.
 
 Two threads must not use a model at the same time, because PyG's explainers set masks on its layers, and matplotlib is
-not safe for threads either. So the desk works on one question at a time, and keeps its last answers. It works in one
-thread of its own: the C library keeps what a thread has freed for the threads that use the same part of the memory, so
-memory would grow with the number of threads that have ever worked.
+not safe for threads either. So the desk works on one question at a time, in the order in which they come and in one
+thread of its own, and keeps its last answers.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from torch_geometric.explain import Explanation
 
 from ..._base.checks import check_node
 from ..._base.errors import InputError, UnsupportedError
+from ..._base.heap import return_free_memory
 from ...explainers.base import Samples
 from ...explainers.methods import expand_methods, method_named, method_names
 from ...explanation.scores import explained_nodes
@@ -193,7 +193,11 @@ class Desk:
         def work_if_wanted() -> T:
             if not wanted():
                 raise AbandonedError("the client that asked for this has left")
-            return work()
+            try:
+                return work()
+            finally:
+                # Between the answers that are kept lies what the work has freed. It would become more and more.
+                return_free_memory()
 
         return self._worker.submit(work_if_wanted).result()
 
