@@ -1,4 +1,4 @@
-"""Explanations do not depend on the number of threads of torch, and do not change it."""
+"""Explanations do not depend on the number of threads of torch, numpy and scipy, and do not change it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from graphfaith._base import threads
 from graphfaith._base.threads import one_thread
@@ -108,6 +110,89 @@ def test_two_threads_at_once():
         "second, inside": 1,
         "second, afterwards": 2,
     }
+
+
+# The libraries of numpy and scipy ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def blas(monkeypatch):
+    """Two threads in every BLAS, and a function that tells the numbers; at the end they are as before."""
+    monkeypatch.setattr(threads, "_BLAS", threads._Blas())
+    with threadpool_limits(2, user_api="blas"):
+        yield lambda: {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_a_blas_has_one_thread_inside_and_as_many_as_before_afterwards(blas):
+    assert blas() == {2}
+    with one_thread():
+        assert blas() == {1}
+        with one_thread():
+            assert blas() == {1}
+        assert blas() == {1}
+        with one_thread(False):
+            assert blas() == {1}
+    assert blas() == {2}
+    with pytest.raises(KeyError):
+        leave_by_an_error()
+    assert blas() == {2}
+
+
+def test_a_blas_has_one_thread_until_the_last_python_thread_has_left(blas):
+    entered, leave = threading.Event(), threading.Event()
+
+    def stay():
+        with one_thread():
+            entered.set()
+            leave.wait(10)
+
+    worker = threading.Thread(target=stay)
+    with one_thread():
+        worker.start()
+        entered.wait(10)
+    assert blas() == {1}
+    leave.set()
+    worker.join(10)
+    assert blas() == {2}
+
+
+def test_a_layout_has_one_thread(blas, monkeypatch):
+    from graphfaith.view.positions import place
+
+    seen = []
+    for name in ("eigh", "svd"):
+        whole = getattr(np.linalg, name)
+        monkeypatch.setattr(
+            np.linalg, name, lambda *given, whole=whole, **more: (seen.append(blas()), whole(*given, **more))[1]
+        )
+    place(5, np.array([[0, 1], [1, 2], [2, 3], [3, 4]]), np.ones(4), centre=2)
+    assert seen == [{1}, {1}]
+    assert blas() == {2}
+
+
+def test_a_command_has_one_thread_unless_it_is_told_otherwise(blas, monkeypatch, capsys):
+    from graphfaith.cli.application import main
+
+    monkeypatch.setattr(sys, "argv", ["graphfaith", "--version"])
+    for given, expected in (("2", 2), (None, 1)):
+        if given is None:
+            monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+        else:
+            monkeypatch.setenv("OMP_NUM_THREADS", given)
+        with pytest.raises(SystemExit):
+            main()
+        assert (blas(), torch.get_num_threads()) == ({expected}, expected)
+
+
+def test_a_worker_has_one_thread(monkeypatch):
+    from graphfaith._base.workers import open_pool
+
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.setenv(name, "2")
+    with open_pool(1) as pool:
+        libraries = pool.submit(threadpool_info).result()
+        assert pool.submit(torch.get_num_threads).result() == 1
+    assert {library["num_threads"] for library in libraries if library["user_api"] == "blas"} == {1}
 
 
 # Explanations -----------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import os
@@ -15,80 +14,25 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from urllib.parse import urlencode
 
 import pytest
 import torch
-from torch_geometric.data import Data
-from torch_geometric.nn import GCN
 from typer.testing import CliRunner
 
 from graphfaith._base.errors import InputError, OutputError, UnsupportedError
 from graphfaith.cli.application import app
 from graphfaith.facade import Subject
-from graphfaith.model.task import Task
 from graphfaith.view.live.desk import Desk, Question
 from graphfaith.view.live.flights import Flights
 from graphfaith.view.live.server import Server, check_loopback
-
-
-def subject(names: bool = True, **task: str) -> Subject:
-    torch.manual_seed(0)
-    tree = torch.stack([torch.arange(1, 30), torch.tensor([int(torch.randint(i, ())) for i in range(1, 30)])])
-    data = Data(x=torch.rand(30, 4), edge_index=torch.cat([tree, tree.flip(0)], dim=1))
-    if names:
-        data.node_names = [f"tank {i}" for i in range(28)] + ["<b>", "tank 3"]
-    return Subject(GCN(4, 8, num_layers=2, out_channels=3).eval(), data, Task(**task))
-
-
-@contextmanager
-def serving(desk: Desk) -> Iterator[Server]:
-    with Server(desk, desk.start(Question(0, ("saliency",), "U(A,0.5)"))) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+from serving import EXPLAIN, ask, raw, serving, subject
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     with serving(Desk(subject(), "plant", samples=20, test_samples=20)) as one:
         yield one
-
-
-def ask(
-    server: Server, path: str, token: str | None = None, headers: dict[str, str] | None = None, **fields: object
-) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-    given = {"X-Graphfaith-Token": server.token if token is None else token, **(headers or {})}
-    try:
-        connection.request("GET", f"{path}?{urlencode(fields, doseq=True)}" if fields else path, headers=given)
-        answer = connection.getresponse()
-        return answer.status, dict(answer.getheaders()), answer.read()
-    finally:
-        connection.close()
-
-
-def raw(server: Server, content: bytes, *, end: bool = True) -> bytes:
-    """What comes back for these bytes."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as one:
-        one.sendall(content)
-        if end:
-            one.shutdown(socket.SHUT_WR)
-        found = b""
-        try:
-            while part := one.recv(65536):
-                found += part
-        except ConnectionResetError:
-            pass
-        return found
-
-
-EXPLAIN = {"index": 3, "near": "U(A,0.5)", "method": ["saliency", "kec"]}
 
 
 class TestWhomItAnswers:
@@ -411,50 +355,18 @@ class TestManyAtOnce:
         assert status == 400
         assert "cannot be read" in json.loads(body)["error"]
 
-    def test_clients_that_say_nothing_are_hung_up_on(self, monkeypatch) -> None:
-        monkeypatch.setattr("graphfaith.view.live.server.PATIENCE", 0.5)
-        with serving(Desk(subject(), "plant")) as one:
-            idle = [socket.create_connection(("127.0.0.1", one.port)) for _ in range(20)]
-            dripping = idle[0]
-            try:
-                for letter in b"GET / HT":
-                    with contextlib.suppress(OSError):
-                        dripping.sendall(bytes([letter]))
-                    time.sleep(0.15)
-                for each in idle:
-                    each.settimeout(10)
-                    with contextlib.suppress(ConnectionResetError):
-                        assert each.recv(1) == b""
-                assert one.reading == {}
-                assert ask(one, "/api/find", text="1")[0] == 200
-            finally:
-                for each in idle:
-                    each.close()
-
-    def test_more_than_there_is_room_for_are_told(self, monkeypatch) -> None:
-        monkeypatch.setattr("graphfaith.view.live.server.MOST_CONNECTIONS", 5)
-        with serving(Desk(subject(), "plant")) as one:
-            idle = [socket.create_connection(("127.0.0.1", one.port)) for _ in range(5)]
-            time.sleep(0.3)
-            status, headers, body = ask(one, "/api/find", text="1")
-            assert status == 503
-            assert "try again" in json.loads(body)["error"]
-            assert "default-src 'none'" in headers["Content-Security-Policy"]
-            for each in idle:
-                each.close()
-            time.sleep(0.3)
-            assert ask(one, "/api/find", text="1")[0] == 200
-
     def test_what_nobody_waits_for_is_not_worked_out(self, server: Server, counted) -> None:
         first = threading.Thread(target=ask, args=(server, "/api/explain"), kwargs=EXPLAIN | {"index": 25})
-        with server.desk._work:  # something is being worked out
-            first.start()
-            for node in (26, 27):
-                path = f"/api/explain?{urlencode(EXPLAIN | {'index': node}, doseq=True)}"
-                own = f"Host: 127.0.0.1:{server.port}\r\nX-Graphfaith-Token: {server.token}\r\n"
-                with socket.create_connection(("127.0.0.1", server.port)) as left:
-                    left.sendall(f"GET {path} HTTP/1.0\r\n{own}\r\n".encode())
-                    time.sleep(0.2)
+        go_on = threading.Event()
+        server.desk._worker.submit(go_on.wait, 10)  # something is being worked out
+        first.start()
+        for node in (26, 27):
+            path = f"/api/explain?{urlencode(EXPLAIN | {'index': node}, doseq=True)}"
+            own = f"Host: 127.0.0.1:{server.port}\r\nX-Graphfaith-Token: {server.token}\r\n"
+            with socket.create_connection(("127.0.0.1", server.port)) as left:
+                left.sendall(f"GET {path} HTTP/1.0\r\n{own}\r\n".encode())
+                time.sleep(0.2)
+        go_on.set()
         first.join()
         time.sleep(0.2)
         assert {node for node, _, _ in counted["done"]} == {25}
@@ -498,7 +410,7 @@ class TestFlights:
 
 
 class TestCommand:
-    def start(self, tmp_path, model: str) -> tuple[subprocess.Popen[str], str]:
+    def start(self, tmp_path, model: str, *options: str) -> tuple[subprocess.Popen[str], str]:
         (tmp_path / "mine.py").write_text(model)
         torch.save(
             {"x": torch.eye(6)[:, :3], "edge_index": torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])},
@@ -515,6 +427,7 @@ class TestCommand:
             "g.pt",
             "--method",
             "saliency",
+            *options,
         ]
 
         def listen_to_interrupts() -> None:
@@ -528,9 +441,14 @@ class TestCommand:
         line = process.stdout.readline()
         return process, re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", line)[0]
 
-    def test_it_serves_a_model_of_one_s_own_until_ctrl_c(self, tmp_path) -> None:
+    def test_it_serves_a_model_of_one_s_own_until_ctrl_c(self, tmp_path, monkeypatch) -> None:
         model = "from torch_geometric.nn import GCN\ndef load():\n    return GCN(3, 4, num_layers=2, out_channels=2)\n"
-        process, url = self.start(tmp_path, model)
+        browser = tmp_path / "browser"
+        browser.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/unfinished\nmv {tmp_path}/unfinished {tmp_path}/seen\n')
+        browser.chmod(0o700)
+        monkeypatch.setenv("BROWSER", str(browser))
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        process, url = self.start(tmp_path, model, "--open")
         try:
             port, token = int(url.split(":")[2].split("/")[0]), url.split("=")[1]
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -539,10 +457,18 @@ class TestCommand:
             )
             assert connection.getresponse().status == 200
             connection.close()
+            deadline = time.monotonic() + 30
+            while not (tmp_path / "seen").exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=30)
         finally:
             process.kill()
+        seen = (tmp_path / "seen").read_text()  # the command line of the browser, which every user can read
+        assert token not in seen
+        assert seen.startswith(f"file://{tmp_path}/graphfaith-")
+        assert not list(tmp_path.glob("graphfaith-*"))
         assert process.returncode == 0
         assert out.endswith("stopped\n")
         assert "Traceback" not in err

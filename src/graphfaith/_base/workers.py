@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
-import torch
+from .threads import use_one_thread
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def open_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 def _start_worker() -> None:
     """Set up a worker process: one thread, no reaction to Ctrl-C, and an exit when the parent process has died."""
-    torch.set_num_threads(1)
+    use_one_thread()
     # Ctrl-C reaches every process of the group. The parent handles it and terminates the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()

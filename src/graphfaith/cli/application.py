@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any
 
-import torch
 import typer
 
 from .._base.errors import GraphfaithError, InputError
+from .._base.threads import use_one_thread
 from .._base.version import __version__
 from .demo import demo
 from .explain import explain
@@ -74,7 +75,7 @@ def main() -> None:
     """Run the command; a mistake in its arguments is one line and exit code 2."""
     if "OMP_NUM_THREADS" not in os.environ:
         # Computation graphs are small: a second thread gains little, and on a busy machine waiting for it costs dear.
-        torch.set_num_threads(1)
+        use_one_thread()
     try:
         code = app(standalone_mode=False)
     except UsageError as error:
@@ -84,6 +85,7 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     if code == 130:  # typer turns an interrupt into this code
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # A second Ctrl-C must not interrupt the exit.
         say("stopped")
     sys.exit(code or 0)
 

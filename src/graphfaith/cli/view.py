@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import webbrowser
+import threading
+from contextlib import ExitStack, suppress
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from ..facade import Options
 from ..model.call import check_edges
 from ..model.task import Task
 from ..view.live.desk import Desk, Question, check_methods
+from ..view.live.redirect import Redirect
 from ..view.live.server import Server, check_loopback, check_port
 from .arguments import check_numbers, neighborhoods_of, samples_of, source_of
 from .options import (
@@ -33,7 +35,8 @@ from .options import (
     Seed,
     TestSamples,
 )
-from .source import open_subject
+from .source import open_subject, say
+
 
 
 def view(
@@ -83,18 +86,37 @@ def view(
 
 def serve(desk: Desk, first: Question, *, host: str, port: int, browser: bool = False) -> None:
     """Serve the desk on a loopback address, starting with the question ``first``, until Ctrl-C."""
-    with Server(desk, desk.start(first), host, port) as server:
+    with suppress(KeyboardInterrupt), ExitStack() as stack:
+        server = stack.enter_context(Server(desk, desk.start(first), host, port))
+        _end_once()
         typer.echo(f"Explaining {desk.label} at {server.url}\nCtrl-C ends it.")
         sys.stdout.flush()
         if browser:
-            webbrowser.open(server.url)
-        try:
-            server.serve_forever(poll_interval=0.2)
-        except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # A second Ctrl-C must not interrupt the exit.
-            typer.echo("\nstopped")
+            with suppress(OSError):  # Without a temporary directory the reader has to open the address.
+                redirect = stack.enter_context(Redirect(server.url))
+                threading.Thread(target=_open_browser, args=(redirect, server), daemon=True).start()
+        server.serve_forever(poll_interval=0.2)
+    with suppress(OSError):  # Nobody may be left to read it.
+        typer.echo("\nstopped")
+        sys.stdout.flush()
+        sys.stderr.flush()
     # Threads may still run the model, for minutes. They have no results to save, and Python aborts the process if it
     # ends the interpreter while one of them is inside torch, so the process ends without that.
-    sys.stdout.flush()
-    sys.stderr.flush()
     os._exit(0)
+
+
+def _end_once() -> None:
+    """Ignore every Ctrl-C after the first, because it must not interrupt the exit."""
+
+    def interrupt(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # Jobs in the background ignore Ctrl-C.
+        signal.signal(signal.SIGINT, interrupt)
+
+
+def _open_browser(redirect: Redirect, server: Server) -> None:
+    """Open the page in the browser, in a thread of its own because some browsers keep it waiting."""
+    if not redirect.open(server.visited) and not server.visited.is_set():
+        say("no browser could be started: open the address above")

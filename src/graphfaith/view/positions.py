@@ -14,6 +14,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial.distance import pdist, squareform
 
+from .._base.threads import one_thread
+
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
@@ -33,13 +35,14 @@ def place(num_nodes: int, edges: Index, strength: Array, centre: int) -> Array:
     """
     if num_nodes < 2:
         return np.zeros((num_nodes, 2))
-    distance = _compute_distances(num_nodes, edges, strength, centre)
-    results = [_run_kamada_kawai(_scale_classically(distance), distance)]
-    if num_nodes <= _FEW:
-        # In a small graph every crossing is visible, and a second run is cheap. The result with less stress is taken.
-        results.append(_run_kamada_kawai(None, distance))
-    best = min(results, key=lambda result: round(result[1], 6))[0]
-    return _normalise(_spread(_turn_across(best), edges, strength, centre), centre)
+    with one_thread():
+        distance = _compute_distances(num_nodes, edges, strength, centre)
+        results = [_run_kamada_kawai(_scale_classically(distance), distance)]
+        if num_nodes <= _FEW:
+            # In a small graph every crossing is visible, and a second run is cheap. The one with less stress is taken.
+            results.append(_run_kamada_kawai(None, distance))
+        best = min(results, key=lambda result: round(result[1], 6))[0]
+        return _normalise(_spread(_turn_across(best), edges, strength, centre), centre)
 
 
 def _compute_distances(num_nodes: int, edges: Index, strength: Array, centre: int) -> Array:

@@ -1,24 +1,25 @@
 """The desk: it reads a question, has it explained, and returns the answer for the page or as a file.
 
 Two threads must not use a model at the same time, because PyG's explainers set masks on its layers, and matplotlib is
-not safe for threads either. So the desk works on one question at a time, and keeps its last answers.
+not safe for threads either. So the desk works on one question at a time, in the order in which they come and in one
+thread of its own, and keeps its last answers.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from torch_geometric.explain import Explanation
 
 from ..._base.checks import check_node
 from ..._base.errors import InputError, UnsupportedError
+from ..._base.heap import return_free_memory
 from ...explainers.base import Samples
 from ...explainers.methods import expand_methods, method_named, method_names
 from ...explanation.scores import explained_nodes
@@ -29,12 +30,14 @@ from ..page import LONGEST_NAME, page_data
 from ..report import explanation_row, finite_rows
 from .flights import Flights
 
+T = TypeVar("T")
 Wanted = Callable[[], bool]
 MOST_METHODS = 6
 MATCHES = 20  # of a search
 TOP = 100  # edges and features in a JSON file
-# The masks of an explanation are as large as the graph, so few are kept; the data of a page are small.
-_KEPT_EXPLANATIONS, _KEPT_PAGES = 8, 200
+# The masks of an explanation are as large as the graph, so few are kept. A page or a picture has from 10 kB to several
+# MB, so their sizes are limited and not their number.
+_KEPT_EXPLANATIONS, _KEPT_BYTES = 8, 16 * 2**20
 
 
 class AbandonedError(Exception):
@@ -72,8 +75,8 @@ class Desk:
         # If several nodes have the same name, the name means the first of them.
         self._ids = {name.strip(): node for node, name in reversed(list(enumerate(self.names or ())))}
         self._explanations: Flights[tuple[Explanation, tuple[str, ...]]] = Flights(_KEPT_EXPLANATIONS)
-        self._pages: Flights[bytes] = Flights(_KEPT_PAGES)
-        self._work = threading.Lock()
+        self._pages: Flights[bytes] = Flights(_KEPT_BYTES, weigh=len)
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="desk")
 
     # Questions ----------------------------------------------------------------------------------------------------
 
@@ -170,26 +173,33 @@ class Desk:
 
     def _picture(self, question: Question, wanted: Wanted) -> bytes:
         explanations = [explanation for explanation, _ in self._explained(question, wanted)]
-        with self._turn(wanted):
-            return render(figure(explanations), ".svg")
+        return self._take_turn(wanted, lambda: render(figure(explanations), ".svg"))
 
     def _page(self, question: Question, wanted: Wanted) -> bytes:
-        # This must not hold the lock, because the thread that works on one of these explanations needs it.
         answers = self._explained(question, wanted)
         explanations = [explanation for explanation, _ in answers]
-        with self._turn(wanted):
-            data = page_data(explanations, title=self._title(question, explanations[0]))
+        title = self._title(question, explanations[0])
+        data = self._take_turn(wanted, lambda: page_data(explanations, title=title))
         data["notes"] = list(dict.fromkeys(note for _, notes in answers for note in notes))
         data["index"], data["text"] = question.index, self.text(question.index)
         return json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
 
-    @contextmanager
-    def _turn(self, wanted: Wanted) -> Iterator[None]:
-        """Wait until nothing else is worked on, and stop if the client has left by then."""
-        with self._work:
+    def _take_turn(self, wanted: Wanted, work: Callable[[], T]) -> T:
+        """Return the result of some work that is done when nothing else is, unless the client has left by then.
+
+        The work must not take a turn itself, because it would wait for its own end.
+        """
+
+        def work_if_wanted() -> T:
             if not wanted():
                 raise AbandonedError("the client that asked for this has left")
-            yield
+            try:
+                return work()
+            finally:
+                # Between the answers that are kept lies what the work has freed. It would become more and more.
+                return_free_memory()
+
+        return self._worker.submit(work_if_wanted).result()
 
     def _title(self, question: Question, explanation: Explanation) -> str:
         row = explanation_row(explanation, 1)
@@ -213,19 +223,22 @@ class Desk:
 
     def _explain(self, question: Question, method: str, wanted: Wanted) -> tuple[Explanation, tuple[str, ...]]:
         """Return an explanation with its score, and the library's warnings."""
-        with self._turn(wanted), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            samples = self._samples(method)
-            explanation = self.subject.explain(
-                question.index,
-                method,
-                question.neighborhood,
-                samples=samples,
-                test_samples=self.test_samples,
-                seed=self.seed,
-            )
-        ours = (warning for warning in caught if warning.category.__module__.startswith("graphfaith"))
-        return explanation, tuple(str(warning.message) for warning in ours)
+
+        def explain() -> tuple[Explanation, tuple[str, ...]]:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                explanation = self.subject.explain(
+                    question.index,
+                    method,
+                    question.neighborhood,
+                    samples=self._samples(method),
+                    test_samples=self.test_samples,
+                    seed=self.seed,
+                )
+            ours = (warning for warning in caught if warning.category.__module__.startswith("graphfaith"))
+            return explanation, tuple(str(warning.message) for warning in ours)
+
+        return self._take_turn(wanted, explain)
 
     def _samples(self, method: str) -> Samples:
         """Return the number of samples for a method: 200 instead of "auto" if it cannot choose by itself."""

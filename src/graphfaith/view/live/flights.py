@@ -15,17 +15,20 @@ V = TypeVar("V")
 
 
 class Flights(Generic[V]):
-    """A cache of the answers to the last ``keep`` questions.
+    """A cache of the answers to the last questions, as many as weigh ``keep`` together.
+
+    By default every answer weighs 1. An answer that weighs more than ``keep`` is given to those who wait, but not kept.
 
     >>> flights = Flights(keep=2)
     >>> flights.get("6 x 7", lambda: 42), flights.get("6 x 7", lambda: 1 / 0)
     (42, 42)
     """
 
-    def __init__(self, keep: int) -> None:
-        self.keep = keep
+    def __init__(self, keep: int, weigh: Callable[[V], int] = lambda _: 1) -> None:
+        self.keep, self._weigh = keep, weigh
         self._lock = threading.Lock()
         self._flights: OrderedDict[Hashable, Future[V]] = OrderedDict()
+        self._weights: dict[Hashable, int] = {}  # of the answers that are there
 
     def get(self, question: Hashable, answer: Callable[[], V]) -> V:
         """Return the answer from the cache, from another thread that is computing it, or by calling ``answer``."""
@@ -44,11 +47,19 @@ class Flights(Generic[V]):
                     self._flights.pop(question, None)
                 flight.set_exception(error)
             else:
-                self._forget_oldest()
-        return flight.result()
+                self._keep(question, flight.result())
+        try:
+            return flight.result()
+        finally:
+            del flight  # An error refers to this frame. Without this the two would keep each other in memory.
 
-    def _forget_oldest(self) -> None:
+    def _keep(self, question: Hashable, answer: V) -> None:
+        """Keep an answer, and forget the oldest ones that are too much."""
         with self._lock:
-            done = [question for question, flight in self._flights.items() if flight.done()]
-            for question in done[: max(len(done) - self.keep, 0)]:
-                del self._flights[question]
+            self._weights[question] = self._weigh(answer)
+            total = sum(self._weights.values())
+            for oldest in [one for one in self._flights if one in self._weights]:
+                if total <= self.keep:
+                    return
+                total -= self._weights.pop(oldest)
+                del self._flights[oldest]

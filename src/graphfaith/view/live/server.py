@@ -9,35 +9,28 @@ server answers five fixed paths and no others.
 from __future__ import annotations
 
 import hmac
+import io
 import ipaddress
 import json
 import secrets
-import select
 import socket
-import socketserver
-import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from ..._base.errors import GraphfaithError, InputError, OutputError
 from ..page import asset, policy, render_page
 from .desk import AbandonedError, Desk
+from .reception import LONGEST_HEAD, PATIENCE, Reception, is_complete
 
 SCRIPTS = ("live.js",)
 TOKEN_HEADER = "X-Graphfaith-Token"
-MOST_CONNECTIONS = 400
-PATIENCE = 20.0  # seconds that a client may take to send its request, or to receive a part of the answer
-_BUSY = (
-    b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Security-Policy: default-src 'none'"
-    b'\r\nConnection: close\r\n\r\n{"error": "there are too many requests at once: try again in a moment"}\n'
-)
+MOST_REQUESTS = 400  # that are answered at the same time, each by a thread of its own
 
 
 def check_loopback(host: str) -> str:
@@ -66,76 +59,92 @@ def check_port(port: int) -> int:
     return port
 
 
-class Server(ThreadingHTTPServer):
+class Server:
     """The server for one desk; ``start`` is the data of the empty page, from
     :meth:`~graphfaith.view.live.desk.Desk.start`.
     """
 
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 512
-
     def __init__(self, desk: Desk, start: dict[str, Any], host: str = "127.0.0.1", port: int = 0) -> None:
         self.desk, self.start = desk, start
         self.token = secrets.token_urlsafe(24)
+        self.visited = threading.Event()  # whether the page was sent to somebody who has the token
         address = check_loopback(host)
         check_port(port)
-        self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        self.reading: dict[Any, float] = {}  # deadlines by connection, until its request is complete
+        self._slots = threading.BoundedSemaphore(MOST_REQUESTS)
+        self._ending, self._ended = threading.Event(), threading.Event()
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
-            super().__init__((address, port), _Handler)
+            self.socket = socket.create_server((address, port), family=family, backlog=512)
         except OSError as error:
             raise OutputError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
-        self.port: int = self.server_address[1]
+        self.reception = Reception(self.socket, self._admit)
+        self.port: int = self.socket.getsockname()[1]
         self.hosts = {f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]", _add_brackets(address))}
         self.url = f"http://{_add_brackets(address)}:{self.port}/?token={self.token}"
 
-    def server_bind(self) -> None:
-        """Bind to the address without the name look-up of HTTPServer, which may wait for a name server."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a request in a new thread, or send a short error if MOST_CONNECTIONS threads are running."""
-        if not self._slots.acquire(blocking=False):
-            with suppress(OSError):
-                request.sendall(_BUSY)
-            self.shutdown_request(request)
-            return
+    def serve_forever(self, poll_interval: float = 0.5) -> None:
+        """Answer requests until :meth:`shutdown` is called, which is noticed after ``poll_interval`` seconds."""
+        self._ended.clear()
         try:
-            self.reading[request] = time.monotonic() + PATIENCE
-            super().process_request(request, client_address)
-        except BaseException:  # No thread could be started.
-            self.clear_deadline(request)
-            self._slots.release()
-            raise
+            while not self._ending.is_set():
+                self.reception.attend(poll_interval)
+        finally:
+            self._ending.clear()
+            self._ended.set()
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
+    def shutdown(self) -> None:
+        """Make :meth:`serve_forever` end, which runs in another thread, and wait until it has ended."""
+        self._ending.set()
+        self._ended.wait()
+
+    def close(self) -> None:
+        """Close the sockets of the listener and of those whose request is not complete."""
+        self.reception.close()
+        self.socket.close()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _admit(self, request: socket.socket, client_address: Any, head: bytes) -> None:
+        """Answer a request in a new thread, or send a short error if MOST_REQUESTS threads are running."""
+        has_slot = self._slots.acquire(blocking=False)
+        if has_slot:
+            try:
+                threading.Thread(target=self._answer, args=(request, client_address, head), daemon=True).start()
+            except RuntimeError:  # The system allows no more threads.
+                self._slots.release()
+                has_slot = False
+        if not has_slot:
+            with suppress(OSError):
+                request.sendall(_make_busy_reply())
+            _hang_up(request)
+
+    def _answer(self, request: socket.socket, client_address: Any, head: bytes) -> None:
         """Answer a request, and release its slot even if that fails."""
         try:
-            super().process_request_thread(request, client_address)
+            _Handler(request, client_address, self, head)
+        except (ConnectionError, TimeoutError):  # The client closed the connection, or was too slow.
+            pass
+        except Exception:
+            traceback.print_exc()
         finally:
-            self.clear_deadline(request)
+            _hang_up(request)
             self._slots.release()
 
-    def clear_deadline(self, request: Any) -> None:
-        """Remove the deadline of a request that is complete or has ended."""
-        self.reading.pop(request, None)
 
-    def service_actions(self) -> None:
-        """Close connections whose request is not complete in time; the base class calls this a few times a second."""
-        now = time.monotonic()
-        for request, deadline in list(self.reading.items()):
-            if now > deadline:
-                self.clear_deadline(request)
-                with suppress(OSError):
-                    request.shutdown(socket.SHUT_RDWR)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
-        """Print the error of a request, unless the client just closed the connection or was too slow."""
-        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
-            traceback.print_exc()
+def _hang_up(connection: socket.socket) -> None:
+    """Close a connection after its answer was sent."""
+    # If unread data were left, closing would reset the connection, and the client might lose the answer.
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)
+        connection.setblocking(False)
+        for _ in range(16):
+            if not connection.recv(LONGEST_HEAD):
+                break
+    connection.close()
 
 
 def _add_brackets(address: str) -> str:
@@ -151,14 +160,66 @@ class _Refused(Exception):
         self.status = status
 
 
+def _make_headers(kind: str, body: bytes) -> dict[str, str]:
+    """Return the headers that every answer has, whatever was asked."""
+    return {
+        "Content-Type": kind,
+        "Content-Length": str(len(body)),
+        "Content-Security-Policy": f"{policy(SCRIPTS)}; frame-ancestors 'none'",
+        "X-Content-Type-Options": "nosniff",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-store",
+    }
+
+
+def _make_busy_reply() -> bytes:
+    """Return the whole answer to a request for which there is no thread."""
+    body = b'{"error": "there are too many requests at once: try again in a moment"}\n'
+    headers = [f"{name}: {value}" for name, value in _make_headers("application/json", body).items()]
+    return "\r\n".join(["HTTP/1.0 503 Service Unavailable", *headers, "", ""]).encode() + body
+
+
 class _Handler(BaseHTTPRequestHandler):
-    server: Server
+    server: Server  # type: ignore[assignment]
     timeout = PATIENCE
     server_version, sys_version = "graphfaith", ""
+    # The base class sets these when it has read a request. An answer to a request that cannot be read needs them too.
+    command, path, requestline, request_version = "GET", "", "", "HTTP/1.0"
+
+    def __init__(self, request: socket.socket, client_address: Any, server: Server, head: bytes) -> None:
+        self._head = head
+        super().__init__(request, client_address, server)  # type: ignore[arg-type]
+
+    def setup(self) -> None:
+        """Let the base class read the request that the reception has read from the connection."""
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(io.BytesIO(self._head))
+
+    def handle(self) -> None:
+        """Answer the one request of a connection."""
+        if is_complete(self._head):
+            self.handle_one_request()
+        elif len(self._head) <= LONGEST_HEAD:
+            self.send_error(HTTPStatus.BAD_REQUEST)
+        elif b"\n" in self._head:
+            self.send_error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        else:
+            self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
+
+    def parse_request(self) -> bool:
+        """Read the request; refuse HTTP/0.9, whose answers have neither a status line nor headers."""
+        if not super().parse_request():
+            return False
+        if self.request_version == "HTTP/0.9":
+            self.send_error(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+            return False
+        return True
 
     def do_GET(self) -> None:
         """Send the answer to a request, or an error message."""
-        self.server.clear_deadline(self.connection)
         try:
             kind, body, more = self._answer()
             self._send(HTTPStatus.OK, kind, body, more)
@@ -191,6 +252,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(HTTPStatus.BAD_REQUEST, "this address cannot be read") from None
         if parts.path == "/":
             self._check_token(*fields.get("token", [""])[:1])
+            server.visited.set()
             text = render_page(server.start, controls=asset("live.html"), scripts=SCRIPTS)
             return "text/html; charset=utf-8", text.encode(), {}
         self._check_token(self.headers.get(TOKEN_HEADER, ""))
@@ -218,11 +280,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _is_there(self) -> bool:
         """Return whether the client still waits; a connection that it closed is readable but has no data."""
         try:
-            if not select.select([self.connection], [], [], 0)[0]:
-                return True
+            self.connection.setblocking(False)
             return bool(self.connection.recv(1, socket.MSG_PEEK))
-        except (OSError, ValueError):
+        except BlockingIOError:
+            return True
+        except OSError:
             return False
+        finally:
+            self.connection.settimeout(PATIENCE)
 
     def _check_token(self, token: str = "") -> None:
         if not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):
@@ -236,17 +301,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(status, "text/plain; charset=utf-8", f"{message}\n".encode("utf-8", "replace"))
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes, more: dict[str, str] | None = None) -> None:
-        headers = {
-            "Content-Type": kind,
-            "Content-Length": str(len(body)),
-            "Content-Security-Policy": f"{policy(SCRIPTS)}; frame-ancestors 'none'",
-            "X-Content-Type-Options": "nosniff",
-            "Cross-Origin-Resource-Policy": "same-origin",
-            "Cross-Origin-Opener-Policy": "same-origin",
-            "Referrer-Policy": "no-referrer",
-            "Cache-Control": "no-store",
-            **(more or {}),
-        }
+        headers = {**_make_headers(kind, body), **(more or {})}
         with suppress(OSError):  # If the client has closed the connection, nothing can be sent.
             self.send_response(status)
             for name, value in headers.items():
@@ -259,9 +314,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Send the error of the base class about a request that it cannot read, without repeating the request."""
         # The base class assumes HTTP/0.9 in this case, whose answers have no status line.
         self.close_connection, self.request_version = True, "HTTP/1.0"
+        self.command = self.command or "GET"
         status = HTTPStatus(code)
-        self.path = getattr(self, "path", "")
-        self.command = getattr(self, "command", None) or "GET"
         self._send(status, "text/plain; charset=utf-8", f"{status.phrase}\n".encode())
 
     def log_message(self, format: str, *arguments: Any) -> None:  # The base class prescribes the name `format`.
