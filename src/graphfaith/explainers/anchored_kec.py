@@ -18,7 +18,7 @@ from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood
 from ..sampling.perturbations import Perturbations
 from ..surrogate.difference import AnchoredModel, DifferenceModel, carry, curvature_of, energy
-from ..surrogate.estimate import estimate_unfaithfulness
+from ..surrogate.estimate import estimate_unfaithfulness, rounding_square
 from ..surrogate.propagation import MOMENTS, Propagation
 from ..surrogate.sensitivity import Sensitivity, gradients_at
 from ..surrogate.solve import ridge
@@ -162,7 +162,7 @@ class AnchoredKEC(FittedExplainer):
             "anchored": fit.solution.left_out_residual,
         }
         errors = {name: float(residual @ residual) / len(change) for name, residual in left.items()}
-        noise = (4 * torch.finfo(terms.graph.x.dtype).eps * terms.target.scale) ** 2
+        noise = rounding_square(terms.target.scale, terms.graph.x.dtype)
         chosen = min(errors, key=errors.__getitem__)  # Of equal errors, min takes the first, which is the simplest p.
         # If F does not change, the gradient is as good as 0, but it also shows what a change of X would do if only A is
         # perturbed. Therefore it is preferred.
@@ -302,7 +302,8 @@ class _Fit:
     def __init__(self, blocks: dict[Block, tuple[Tensor, float]], change: Tensor) -> None:
         parts = [block.numpy() for block, _ in blocks.values()]
         terms = np.concatenate(parts, axis=1) if parts else np.zeros((len(change), 0))
-        squares = (terms * terms).sum(axis=0) / len(terms)
+        with np.errstate(over="ignore"):  # A term whose square is infinite gets the scale 0, so that it is left out.
+            squares = (terms * terms).sum(axis=0) / len(terms)
         typical = float(change @ change) / len(change)
         self._places: dict[Block, slice] = {}
         size, stop = squares.copy(), 0
@@ -317,10 +318,13 @@ class _Fit:
                 # A prediction that is tiny compared with F's change must not be scaled up to the size of the others.
                 least = 0.0 if name == "energy" else _FAINT**2 * typical
                 size[columns] = np.maximum(squares[columns], least) / _FIRM
-            size[columns][size[columns] <= rounding**2] = np.inf  # A term that changes only by rounding is left out.
+            # A term that changes only by rounding is left out.
+            size[columns][size[columns] <= rounding * rounding] = np.inf
             self._places[name] = columns
         self._scale = 1 / np.sqrt(size)
-        self.solution = ridge(torch.from_numpy(terms * self._scale), change)
+        with np.errstate(invalid="ignore"):  # ridge refuses a term that is infinite itself
+            scaled = terms * self._scale
+        self.solution = ridge(torch.from_numpy(scaled), change)
         self.error = self.solution.left_out
 
     def weights(self, name: Block, shape: tuple[int, ...]) -> Float64:

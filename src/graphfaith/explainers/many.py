@@ -13,6 +13,7 @@ from torch_geometric.explain.config import ExplanationType
 
 from .._base.errors import InputError, UnsupportedError
 from .._base.progress import track
+from ..graph.graph import check_features
 from ..model.task import Task
 from . import FaithfulExplainer
 from .sweep import AT_LEAST, Sweep, reason_against
@@ -62,6 +63,8 @@ def explain_nodes(
     if explainer.explanation_type == ExplanationType.model:
         if target is not None:
             raise InputError('target is for explanation_type="phenomenon": leave it out for explanation_type="model"')
+        if isinstance(explainer.algorithm, FaithfulExplainer):
+            check_features(x)  # before the model runs, which would raise an error that does not say what is right
         prediction = explainer.get_prediction(x, edge_index, **kwargs)
         predicted = explainer.get_target(prediction)
         once.get_prediction = lambda *_, **__: prediction

@@ -86,6 +86,12 @@ class MaskLearner(SubgraphExplainer):
     def _call(self, target: Target) -> tuple[tuple[Any, ...], dict[str, Any], Tensor]:
         """Return the arguments of PyG's algorithms on the computation graph, and the places of their edges in A."""
         graph = target.computation_graph
+        if torch.finfo(graph.x.dtype).bits < 32:
+            # PyG's masks have single precision, and so have masked features, which such a model does not take.
+            raise UnsupportedError(
+                f"{self.method} learns masks in single precision, and x is {graph.x.dtype}: pass model.float() and "
+                "x.float()"
+            )
         places = ((graph.edge_id >= 0) & graph.felt).nonzero().view(-1)
         # For the gradients of the training, torch keeps a few numbers for every edge and unit of a layer.
         target.room(0, 8 * 8 * graph.num_edges * target.width(), f"{self.epochs} epochs of {self.method}")

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.explain import Explainer, Explanation
 from torch_geometric.explain.config import MaskType
 
-from .._base.errors import InputError, UnsupportedError
+from .._base.errors import InputError, ModelError, UnsupportedError
 from ..graph.computation_graph import ComputationGraph
 from ..model.record import Route
 from ..model.target import Target
@@ -83,6 +83,7 @@ def lay_out_scores(
             explanation["node_mask"] = _zeros((num_nodes, node_rows.size(1)), node_rows.dtype)
             explanation["node_mask"][part.nodes[: part.num_visible]] = node_rows
     edge_score = edge_score.to(dtype)
+    _check_finite(part, node_rows, node_mask_type, edge_score, extra.get("method"))
     if edge_mask_type is not None:
         given = (part.edge_id >= 0).nonzero().view(-1)
         given_score = edge_score[given]
@@ -99,6 +100,34 @@ def lay_out_scores(
     # This equals scores_digest() of the explanation, without reading the scores back from the masks.
     explanation["scores_digest"] = digest_of(node_rows, given_score, loop_score)
     return explanation
+
+
+def _check_finite(
+    part: ComputationGraph, node_rows: Tensor | None, kind: MaskType | None, edge_score: Tensor, method: str | None
+) -> None:
+    """Raise a :class:`ModelError` that names the first score which is not a finite number in the masks' precision.
+
+    A derivative of F with respect to a feature as small as 1e-42 may be too large for single precision.
+    """
+    for scores in (node_rows, edge_score):
+        # The sum is finite only if every score is, and it is computed sooner than a truth value for each.
+        if scores is None or math.isfinite(float(scores.sum())) or bool(torch.isfinite(scores).all()):
+            continue
+        row, *column = (~torch.isfinite(scores)).nonzero()[0].tolist()
+        if scores is edge_score:
+            source, sink = part.nodes[part.edge_index[:, row]].tolist()
+            entry = f"the edge from node {source} to node {sink}" if source != sink else f"the self-loop of node {sink}"
+        elif kind == MaskType.common_attributes:
+            entry = f"feature {column[0]}"
+        else:
+            entry = f"node {int(part.nodes[row])}" + ("" if kind == MaskType.object else f", feature {column[0]}")
+        seeds = part.nodes[part.seeds].tolist()
+        read = f"node {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} nodes"
+        wider = "" if scores.dtype == torch.float64 else ", or use double precision (model.double(), x.double())"
+        raise ModelError(
+            f"{method or 'the method'}, explaining {read}: the score of {entry} is {float(scores[row, *column])} in "
+            f"{scores.dtype}; scale features and weights so that they are neither tiny nor huge{wider}"
+        )
 
 
 def _node_rows(part: ComputationGraph, scores: Tensor, kind: MaskType, as_mask: bool) -> Tensor:

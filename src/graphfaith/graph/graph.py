@@ -178,20 +178,25 @@ def _alive(reference: weakref.ref[Tensor]) -> Tensor:
     return tensor
 
 
+def check_features(x: Tensor) -> None:
+    """Check that x is a matrix of real numbers; raise an :class:`InputError` that names the first fault otherwise."""
+    if not isinstance(x, Tensor) or x.dim() != 2:
+        raise InputError(f"x must be a tensor of shape [nodes, features] (got {_shape(x)})")
+    if x.dtype not in _PRECISIONS:
+        raise InputError(
+            f"x must hold real numbers, which have derivatives, in float16, float32 or float64 (got {x.dtype}): pass "
+            "x.float(), or the embedded features if x holds ids of an embedding"
+        )
+    if x.size(0) == 0 or x.size(1) == 0:
+        raise InputError(f"the graph is empty: x has shape {list(x.shape)}")
+
+
 def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> float:
     """Check that the tensors form a valid graph (X, A), and return max(X) - min(X).
 
     Raise an :class:`InputError` that names the first fault otherwise.
     """
-    if not isinstance(x, Tensor) or x.dim() != 2:
-        raise InputError(f"x must be a tensor of shape [nodes, features] (got {_shape(x)})")
-    if x.dtype not in _PRECISIONS:
-        raise InputError(
-            f"x must hold real numbers of a precision that numpy supports, e.g. x.float(); if x holds ids of an "
-            f"embedding, pass the embedded features instead (got {x.dtype})"
-        )
-    if x.size(0) == 0 or x.size(1) == 0:
-        raise InputError(f"the graph is empty: x has shape {list(x.shape)}")
+    check_features(x)
     if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.size(0) != 2:
         raise InputError(f"edge_index must be a tensor of shape [2, edges] (got {_shape(edge_index)})")
     if edge_index.dtype != torch.int64:
@@ -210,7 +215,10 @@ def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> float:
             f"edge_weight must have one number for each of the {edge_index.size(1)} edges (got {_shape(edge_weight)})"
         )
     if edge_weight.dtype not in _PRECISIONS:
-        raise InputError(f"edge_weight must hold real numbers, e.g. edge_weight.float() (got {edge_weight.dtype})")
+        raise InputError(
+            f"edge_weight must hold real numbers in float16, float32 or float64 (got {edge_weight.dtype}): pass "
+            "edge_weight.float()"
+        )
     if edge_weight.numel() and float(_finite_ends(edge_weight, "edge_weight")[0]) < 0:
         where = int(edge_weight.detach().argmin())
         raise InputError(f"edge {where} has weight {float(edge_weight.detach()[where]):g}: weights must be 0 or more")

@@ -24,7 +24,7 @@ from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood, as_neighborhood
 from ..sampling.perturbations import Perturbations
 from ..surrogate.difference import DifferenceModel, LinearModel, SubgraphModel
-from ..surrogate.estimate import Unfaithfulness, estimate_unfaithfulness
+from ..surrogate.estimate import Unfaithfulness, estimate_unfaithfulness, rounding_square
 
 # Explainers of PyG whose result is a mask in [0, 1] that multiplies the graph: p(X, A) = F(X_s, A_s).
 _MASK_LEARNERS = (GNNExplainer, PGExplainer, GraphMaskExplainer, AttentionExplainer)
@@ -74,9 +74,8 @@ def unfaithfulness_of(
     """Measure Delta(p) of several difference models of one target, on the same samples with one evaluation of F."""
     near = as_neighborhood(neighborhood)
     residuals, delta = residuals_of(target, models, near, num_samples=num_samples, seed=seed)
-    # A change of F that is no larger than its rounding counts as none.
-    noise = 4 * torch.finfo(target.computation_graph.x.dtype).eps * target.scale
-    return [estimate_unfaithfulness(residual, delta, noise**2, str(near), seed) for residual in residuals]
+    noise = rounding_square(target.scale, target.computation_graph.x.dtype)
+    return [estimate_unfaithfulness(residual, delta, noise, str(near), seed) for residual in residuals]
 
 
 def residuals_of(
@@ -137,7 +136,7 @@ def subgraph_lower_bound(
     gap = 0.0
     for chunk in _chunks(target, near, num_samples, seed):
         gap += float((p.change(chunk) - target.changes(chunk)).sum())
-    return (gap / num_samples) ** 2
+    return (gap / num_samples) * (gap / num_samples)
 
 
 def difference_model_of(

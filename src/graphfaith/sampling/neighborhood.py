@@ -172,6 +172,11 @@ class UniformEdges(Neighborhood):
         """Check sigma."""
         _check_sigma(self.sigma, math.inf, "UniformEdges")
 
+    def check(self, graph: ComputationGraph) -> None:
+        """A weight that has moved has to be a number."""
+        if self.sigma > torch.finfo(graph.weight.dtype).max / 2:
+            raise InputError(f"{self}: sigma is too large for weights in {graph.weight.dtype}; use a smaller sigma")
+
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
         """Return eps = min(sigma (2 u - 1), A), so that A - eps >= 0."""
         moved = torch.from_numpy(symmetric(*_edge_keys(graph, samples, seed), float(self.sigma)))
@@ -220,6 +225,11 @@ class UniformFeatures(Neighborhood):
             raise InputError(
                 f"{self}: every feature of this graph is {float(graph.x[0, 0]):g}, so r = max(X) - min(X) = 0 and "
                 "nothing would move; use a neighbourhood of edges, such as U(A,0.5)"
+            )
+        if not self.sigma * graph.feature_range <= torch.finfo(graph.x.dtype).max / 2:
+            raise InputError(
+                f"{self}: sigma r, with r = max(X) - min(X) = {graph.feature_range:g}, is too large for "
+                f"{graph.x.dtype}; use a smaller sigma"
             )
 
     def features(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:

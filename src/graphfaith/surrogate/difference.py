@@ -7,6 +7,7 @@ respect to X [n, d] and to A [e]. Nodes and edges have the order of the computat
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
@@ -299,6 +300,8 @@ def energy(eps: Tensor) -> Tensor:
     if eps.dim() == 2:  # Edge perturbations are often stored transposed, where a plain sum is faster than a norm.
         return eps.square().sum(dim=1)
     length: Tensor = torch.linalg.vector_norm(eps.flatten(1), dim=1)
+    if not math.isfinite(float(length.sum())):  # The square of a single feature may need a wider range than eps has.
+        length = torch.linalg.vector_norm(eps.flatten(1), dim=1, dtype=torch.float64)
     return length.double().square()
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from torch import Tensor
+
+from .._base.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,19 @@ class Unfaithfulness:
         )
 
 
+def rounding_square(scale: float, dtype: torch.dtype) -> float:
+    """Return the square of F's rounding, (4 eps scale)^2; a change of F that is no larger counts as none.
+
+    ``scale`` is the largest magnitude of the model's output.
+    """
+    rounding = 4 * torch.finfo(dtype).eps * scale
+    if math.isinf(rounding * rounding):
+        raise ModelError(
+            f"the output of the model is as large as {scale:.1e}, so that squares of its changes overflow: scale it"
+        )
+    return rounding * rounding
+
+
 def estimate_unfaithfulness(
     residual: Tensor, delta: Tensor, noise: float, neighborhood: str, seed: int
 ) -> Unfaithfulness:
@@ -53,6 +69,9 @@ def estimate_unfaithfulness(
     0, and so is a Delta(p) that is no larger either, so that the record says so without knowing the noise. The
     standard error of the ratio Delta(p) / Delta(0) is that of its linearisation (the delta method).
     """
+    largest = max(float(residual.abs().max()), float(delta.abs().max()))
+    if largest and not _LEAST < largest < _MOST:
+        return _estimate_scaled(residual, delta, noise, neighborhood, seed, largest)
     errors, changes, count = residual.numpy() ** 2, delta.numpy() ** 2, len(delta)
     value, zero = float(errors.sum()) / count, float(changes.sum()) / count
     stderr = _standard_error(errors, value)
@@ -64,6 +83,30 @@ def estimate_unfaithfulness(
     else:
         value = stderr = zero = relative = relative_stderr = 0.0
     return Unfaithfulness(value, stderr, relative, relative_stderr, zero, count, neighborhood, seed)
+
+
+# Standard errors need the fourth power of a change, which is a normal number in double precision within these bounds.
+_LEAST, _MOST = 1e-70, 1e70
+
+
+def _estimate_scaled(
+    residual: Tensor, delta: Tensor, noise: float, neighborhood: str, seed: int, largest: float
+) -> Unfaithfulness:
+    """Estimate Delta(p) of changes whose fourth powers are no numbers, from changes scaled by a power of two."""
+    if math.isfinite(largest):
+        unit = 2.0 ** (math.frexp(largest)[1] - 1)
+        scaled = estimate_unfaithfulness(residual / unit, delta / unit, noise / unit / unit, neighborhood, seed)
+        parts = {name: getattr(scaled, name) * unit * unit for name in ("value", "stderr", "delta_zero")}
+        held = [(size > 0) == (getattr(scaled, name) > 0) for name, size in parts.items()]
+        held += [math.isfinite(size) == math.isfinite(getattr(scaled, name)) for name, size in parts.items()]
+        # F's change must not have been lost beside a much larger change of p.
+        moves = float(delta.abs().max())
+        if all(held) and math.isfinite(scaled.relative_stderr) and (scaled.delta_zero or not moves * moves > noise):
+            return replace(scaled, **parts)
+    raise ModelError(
+        f"F and its explanation change by {largest:.1e} in {neighborhood}, whose square double precision cannot hold: "
+        "scale the output of the model, or use another neighbourhood"
+    )
 
 
 def _standard_error(values: np.ndarray, mean: float) -> float:

@@ -54,8 +54,7 @@ class Sensitivity:
             rows[1, 0], rows[1, 1:], rows[2:, 1:] = 0, 1 / count, mix
         mixed = torch.from_numpy(rows)
         along_x, along_a = (
-            g.unsqueeze(0) if eps is None else (mixed.to(g.dtype) @ g.flatten(1)).view(-1, *g.shape[1:])
-            for g, eps in zip(slopes, moves, strict=True)
+            g.unsqueeze(0) if eps is None else _combine(mixed, g) for g, eps in zip(slopes, moves, strict=True)
         )
         columns = _main_columns(along_x[1 if len(along_x) > 1 else 0, : chunk.graph.num_visible])
         return cls(along_x, along_a, torch.from_numpy(bend), columns)
@@ -133,6 +132,14 @@ def _select_finite(
     return (dx, da), chunk[good]
 
 
+def _combine(weights: Tensor, gradients: Tensor) -> Tensor:
+    """Return the sums of S gradients [S, ...] with the weights of each row of [r, S], in the gradients' precision."""
+    narrow, flat = weights.to(gradients.dtype), gradients.flatten(1)
+    # The weights of tiny gradients are huge, and may need a wider range than the directions that they make.
+    product = narrow @ flat if math.isfinite(float(narrow.sum())) else (weights @ flat.double()).to(gradients.dtype)
+    return product.view(-1, *gradients.shape[1:])
+
+
 # The functions below use numpy, because it is faster than torch for small matrices.
 
 
@@ -140,31 +147,36 @@ def _fit_curvature(parts: list[tuple[Tensor, Tensor]]) -> tuple[Float64, Float64
     """Return the weights with which the gradients of S samples add up to the directions V, [r, S], and B, [r, r].
 
     ``parts`` has the gradients and the perturbations, [S, ...], for X and for A. The gradients of X and of A are
-    comparable because each is scaled by the mean square of its perturbations.
+    comparable because each is scaled by the mean square of its perturbations. If they are so large that a product
+    overflows, there are no directions, and the mean gradient is all that is known of F's slope.
     """
     count = len(parts[0][0])
+    none = np.zeros((0, count)), np.zeros((0, 0))
     if not count:
-        return np.zeros((0, 0)), np.zeros((0, 0))
+        return none
     gram, meet = np.zeros((count, count)), np.zeros((count, count))  # meet: perturbations times gradients
-    for gradients, epsilon in parts:
-        g, eps = gradients.flatten(1).numpy(), epsilon.flatten(1).numpy()
-        spread = (
-            float(np.vdot(eps, eps)) / eps.size
-            if eps.dtype != np.float16
-            else float(np.square(eps, dtype=np.float64).mean())
-        )
-        gram += spread * _products(g, g)
-        meet += _products(eps.astype(g.dtype, copy=False), g)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for gradients, epsilon in parts:
+            g, eps = gradients.flatten(1).numpy(), epsilon.flatten(1).numpy()
+            spread = math.inf if eps.dtype == np.float16 else float(np.vdot(eps, eps)) / eps.size
+            if not math.isfinite(spread):  # the sum of squares may need more than the precision of eps
+                spread = float(np.square(eps, dtype=np.float64).mean())
+            gram += spread * _products(g, g)
+            meet += _products(eps.astype(g.dtype, copy=False), g)
+    if not math.isfinite(gram.sum() + meet.sum()):
+        return none
     values, vectors = _largest_eigenpairs(gram)
     root = np.sqrt(values)
     mix = vectors / root
-    z, along = meet @ mix, vectors * root
-    design = np.concatenate([np.ones((count, 1)), z], axis=1)
-    normal = design.T @ design
+    with np.errstate(over="ignore", invalid="ignore"):
+        z, along = meet @ mix, vectors * root
+        design = np.concatenate([np.ones((count, 1)), z], axis=1)
+        normal, moved = design.T @ design, design.T @ along
+    if not math.isfinite(normal.sum() + moved.sum()):
+        return none
     spread = normal.diagonal()
     normal.flat[:: len(normal) + 1] += np.where(spread > 0, _RIDGE * spread, 1.0)
-    bend = np.linalg.solve(normal, design.T @ along)[1:]
-    return mix.T, bend
+    return mix.T, np.linalg.solve(normal, moved)[1:]
 
 
 def _main_columns(gradient: Tensor) -> Tensor:
@@ -174,7 +186,11 @@ def _main_columns(gradient: Tensor) -> Tensor:
     rows = gradient.numpy()
     if len(rows) > _ROWS:
         rows = rows[np.argsort(-np.square(rows).sum(axis=1), kind="stable")[:_ROWS]]
-    values, vectors = _largest_eigenpairs(_products(rows, rows))
+    products = _products(rows, rows)
+    if not math.isfinite(products.sum()):  # only their directions matter
+        rows = rows / np.abs(rows).max()
+        products = _products(rows, rows)
+    values, vectors = _largest_eigenpairs(products)
     return torch.from_numpy(rows.T.astype(np.float64) @ (vectors / np.sqrt(values)))
 
 

@@ -173,7 +173,9 @@ def ridge(features: Tensor, change: Tensor) -> Ridge:
     >>> solution.weights.round(decimals=4).tolist(), solution.penalty
     ([3.0, -1.0], 1e-08)
     """
-    phi, delta = (part.numpy() for part in _check(features, change, 0.0))
+    checked = _check(features, change, 0.0)
+    _check_squares(checked[0], "features")
+    phi, delta = (part.numpy() for part in checked)
     if phi.shape[1] > len(phi):  # The solution lies in the span of the samples, so solve in S coordinates.
         left, spread, right = np.linalg.svd(phi, full_matrices=False)
         solution = ridge(torch.from_numpy(left * spread), change)
@@ -229,8 +231,21 @@ def _check(matrix: Tensor, change: Tensor, threshold: float) -> tuple[Tensor, Te
     for name, tensor in (("features", phi), ("change", delta)):
         if not math.isfinite(float(tensor.sum())) and not torch.isfinite(tensor).all():
             where = int((~torch.isfinite(tensor)).nonzero()[0, 0])
-            raise InputError(f"{name} to be fitted are not finite (first in sample {where})")
+            raise InputError(
+                f"{name} to be fitted are not finite (first in sample {where}): use a smaller neighbourhood, or scale "
+                "features and weights"
+            )
+    _check_squares(delta, "change")
     return phi, delta
+
+
+def _check_squares(tensor: Tensor, name: str) -> None:
+    """Raise an :class:`InputError` if the numbers are finite, but the sum of their squares is not."""
+    if not math.isfinite(float(torch.linalg.vector_norm(tensor))):
+        raise InputError(
+            f"{name} to be fitted are as large as {float(tensor.abs().max()):.1e}, so that squares overflow: use a "
+            "smaller neighbourhood, or scale features and weights"
+        )
 
 
 def _rank(sigma: Tensor, threshold: float, relative: bool, rounding: float) -> int:
