@@ -20,11 +20,11 @@ from ..sampling.perturbations import Perturbations
 from .batching import distrust, find_batching, vmap
 from .call import Edges, check_edges
 from .layers import check_layers, count_hops, widest_layer
-from .placement import Placement, is_close
+from .placement import Placement
 from .readout import Readout
 from .record import Batching, Record, Route, evaluating, key_of
 from .task import Index, Task
-from .whole import Whole
+from .whole import Whole, is_close
 
 _LOG = logging.getLogger(__name__)
 
