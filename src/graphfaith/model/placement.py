@@ -72,8 +72,7 @@ class Placement:
             self._check_size(self.graph.num_nodes, self.graph.num_edges)
             self.large = False
         for call in self._whole_calls():
-            if self._loops_are_own(call):
-                return call
+            return call
         if self.edges == "auto" and not self.whole.weighted:
             # Some models compute something else without weights than with weights of 1.
             self.edges = "mask"
@@ -173,7 +172,7 @@ class Placement:
         """Yield the model's calls on the whole graph that give what the model gives there, the likeliest first."""
         for loop_weight in self._loop_weights():
             call = self._whole_call(loop_weight)
-            if call is not None and self._fits(call):
+            if call is not None and self._fits(call) and self._loops_are_own(call):
                 yield call
 
     def _whole_call(self, loop_weight: float | None) -> Call | None:

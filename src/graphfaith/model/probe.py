@@ -118,24 +118,38 @@ def _places_in(part: ComputationGraph, beyond: ComputationGraph) -> tuple[Tensor
 def sees_copy(call: Call) -> bool:
     """Return whether the output changes if an unconnected copy of the graph stands beside it, with other X and A.
 
-    No message comes from there, so that such a model reads features or weights of all nodes alike.
+    No message comes from there, so that such a model reads features or weights of all nodes alike. The graph itself is
+    tried as it is and at another point, because what is done with weights may have no effect on weights of 1.
     """
-    part, expected, scale = call.part, call.output[call.rows], largest(call.output)
-    edge_index, kwargs = call.inputs(part.weight)
-    edges = torch.cat([edge_index, edge_index + part.num_nodes], dim=1)
-    for place, (x, weight) in enumerate([(part.x, part.weight), *draw_around(part, seed=1)]):
-        _, beside = call.inputs(weight)
-        sizes = (part.num_nodes, edge_index.size(1))
-        twice = {name: _join(value, beside[name], sizes) for name, value in kwargs.items()}
-        try:
-            output = call.model(torch.cat([part.x, x]), edges, **twice)[call.rows]
-        except Exception:  # the user's own forward may raise anything
-            if place == 0:
-                return True  # a model that has a parameter for every node cannot be given more of them
+    part = call.part
+    try:
+        _run_beside(call, part.x, part.weight, part.x, part.weight)
+    except Exception:  # a model that has a parameter for every node cannot be given more of them
+        return True
+    for x, weight in ((part.x, part.weight), ORDINARY.on(part, torch.Generator().manual_seed(0))):
+        expected = run_at(call, x, weight) if call.route == "weight" else run_at(call, x, part.weight)
+        if expected is None:
             continue
-        if not is_close(output, expected, scale):
-            return True
+        for beside_x, beside_weight in draw_around(part, seed=1):
+            try:
+                output = _run_beside(call, x, weight, beside_x, beside_weight)
+            except Exception:  # the user's own forward may raise anything
+                continue
+            if not is_close(output[call.rows], expected[call.rows], largest(expected)):
+                return True
     return False
+
+
+def _run_beside(call: Call, x: Tensor, weight: Tensor, beside_x: Tensor, beside_weight: Tensor) -> Tensor:
+    """Return the output on two copies of the graph that no edge connects."""
+    count = call.part.num_nodes
+    (edge_index, kwargs), (_, beside) = call.inputs(weight), call.inputs(beside_weight)
+    sizes = (count, edge_index.size(1))
+    arguments = {name: _join(value, beside[name], sizes) for name, value in kwargs.items()}
+    output: Tensor = call.model(
+        torch.cat([x, beside_x]), torch.cat([edge_index, edge_index + count], dim=1), **arguments
+    )
+    return output
 
 
 def _join(value: Any, beside: Any, sizes: tuple[int, int]) -> Any:

@@ -32,12 +32,12 @@ def outer_variables(module: torch.nn.Module) -> Iterator[Any]:
             yield from _read_by(value, 0)
 
 
-@lru_cache(maxsize=256)
-def _own_classes(kind: Any) -> tuple[type, ...]:
+def _own_classes(kind: type) -> list[type]:
     """Return the classes, among one and those it inherits from, whose code is the user's."""
-    return tuple(base for base in kind.__mro__ if not _is_foreign(base.__module__))
+    return [base for base in kind.__mro__ if not _is_foreign(base.__module__)]
 
 
+@lru_cache(maxsize=1024)
 def _is_foreign(module: str | None) -> bool:
     return (module or "").split(".")[0] in _FOREIGN
 
