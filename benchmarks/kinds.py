@@ -16,7 +16,7 @@ from torch import nn
 from torch_geometric import nn as pyg
 from torch_geometric.utils import degree
 
-FEATURES, HIDDEN, CLASSES = 6, 8, 3
+NODES, FEATURES, HIDDEN, CLASSES = 160, 6, 8, 3
 SWITCH = SimpleNamespace(reads=True)  # a flag outside of any model
 READS = True
 
@@ -25,13 +25,13 @@ READS = True
 class Kind:
     """A kind of model: how it is made, which graph it is for, and the reason of a refusal that is right.
 
-    ``graph`` is "plain", "weighted", "loops" (some nodes have one), "duplicates", "directed", "sorted" (by receivers) or
-    "alone" (the explained node is the second one; the first has no neighbours). ``options`` are those of a target, and
+    ``graph`` is "plain", "weighted", "loops" (some nodes have one), "duplicates", "directed", "sorted" (by receivers)
+    or "alone" (a node without neighbours is explained before the other). ``options`` are those of a target, and
     ``toggle`` is what the user does to the model after a first explanation.
     """
 
     name: str
-    make: Callable[[int], nn.Module]  # from the number of nodes
+    make: Callable[[], nn.Module]
     graph: str = "plain"
     refused: str | None = None  # a regular expression; None if it must not be refused
     options: dict[str, Any] = field(default_factory=dict)
@@ -41,8 +41,6 @@ class Kind:
 class Two(nn.Module):
     """Two layers, and whatever is between them."""
 
-    weighted = True
-
     def __init__(self, layer=pyg.GCNConv, between=None, width=FEATURES, **options):
         super().__init__()
         self.first, self.second = layer(width, HIDDEN, **options), layer(HIDDEN, CLASSES, **options)
@@ -51,7 +49,7 @@ class Two(nn.Module):
     def between(self, h):
         return self.inner(h)
 
-    def weights(self, edge_weight, edge_index, x):
+    def weights(self, edge_weight, *_):
         return edge_weight
 
     def forward(self, x, edge_index, edge_weight=None):
@@ -85,7 +83,7 @@ def edges_of(width, out):
     return pyg.EdgeConv(nn.Sequential(nn.Linear(2 * width, out), nn.Tanh()), aggr="add")
 
 
-# Weights of all edges ---------------------------------------------------------------------------------------------
+# Weights of all edges ------------------------------------------------------------------------------------------------
 
 
 class AllWeights(Two):
@@ -109,7 +107,7 @@ class AllWeights(Two):
         }[self.how]()
 
 
-# Features of all nodes ----------------------------------------------------------------------------------------------
+# Features of all nodes -----------------------------------------------------------------------------------------------
 
 
 class Between(Two):
@@ -138,9 +136,9 @@ class NormOfTheBatch(Two):
 class Table(Two):
     """Features that belong to nodes, whole or by their places."""
 
-    def __init__(self, count, by_place):
+    def __init__(self, by_place):
         super().__init__(width=FEATURES + 2)
-        self.table, self.by_place = nn.Embedding(count, 2), by_place
+        self.table, self.by_place = nn.Embedding(NODES, 2), by_place
 
     def forward(self, x, edge_index, edge_weight=None):
         rows = self.table(torch.arange(x.size(-2))) if self.by_place else self.table.weight
@@ -154,7 +152,7 @@ class VirtualNode(Two):
         return (h + h.mean(dim=-2, keepdim=True)).relu()
 
 
-# Branches -----------------------------------------------------------------------------------------------------------
+# Branches ------------------------------------------------------------------------------------------------------------
 
 
 class Branch(Two):
@@ -193,7 +191,7 @@ class ByEdges(Two):
         return super().forward(x, edge_index, edge_weight) * edge_index.size(1) / 500
 
 
-# Reach ----------------------------------------------------------------------------------------------------------------
+# Reach ---------------------------------------------------------------------------------------------------------------
 
 
 class Again(nn.Module):
@@ -245,7 +243,7 @@ class Rounds(nn.Module):
         return self.layer(self.first(x), edge_index, edge_weight)
 
 
-# Weights that are not what they seem --------------------------------------------------------------------------------
+# Weights that are not what they seem ---------------------------------------------------------------------------------
 
 
 class FirstLayerOnly(Two):
@@ -286,7 +284,7 @@ class NoneIsNotOne(Two):
 class RootWeights(Two):
     """Weights whose roots are taken."""
 
-    def weights(self, edge_weight, edge_index, x):
+    def weights(self, edge_weight, *_):
         return None if edge_weight is None else edge_weight.sqrt()
 
 
@@ -298,7 +296,7 @@ class Degrees(Two):
         return super().forward(x * leaving, edge_index, edge_weight)
 
 
-# Models that are no functions -----------------------------------------------------------------------------------------
+# Models that are no functions ----------------------------------------------------------------------------------------
 
 
 class Dropped(Two):
@@ -380,7 +378,7 @@ class Counted(Two):
         return super().forward(x, edge_index, edge_weight) * (1.1 if self.calls > 3 else 1.0)
 
 
-# Flags -----------------------------------------------------------------------------------------------------------------
+# Flags ---------------------------------------------------------------------------------------------------------------
 
 
 class Flagged(Two):
@@ -403,7 +401,7 @@ class Flagged(Two):
 
         self.ask, self.forget = ask, forget
 
-    def weights(self, edge_weight, edge_index, x):
+    def weights(self, edge_weight, *_):
         reads = {
             "attribute": self.own,
             "dictionary": self.options["reads"],
@@ -441,7 +439,7 @@ def restore_flags():
     READS = SWITCH.reads = Flagged.in_class = True
 
 
-# The list ---------------------------------------------------------------------------------------------------------------
+# The list ------------------------------------------------------------------------------------------------------------
 
 
 class ReadsData(Two):
@@ -481,89 +479,89 @@ NORMS = {
 
 
 def _list_kinds():
-    yield Kind("GCN", lambda n: Two())
-    yield Kind("GCN, improved", lambda n: Two(improved=True))
-    yield Kind("GCN, improved, weighted", lambda n: Two(improved=True), graph="weighted")
-    yield Kind("GCN without loops", lambda n: Two(add_self_loops=False))
-    yield Kind("GCN without a norm", lambda n: Two(normalize=False))
-    yield Kind("GCN, single precision", lambda n: Two().float())
-    yield Kind("GCN, cached", lambda n: Two(cached=True), refused=r"made with cached=True")
+    yield Kind("GCN", Two)
+    yield Kind("GCN, improved", lambda: Two(improved=True))
+    yield Kind("GCN, improved, weighted", lambda: Two(improved=True), graph="weighted")
+    yield Kind("GCN without loops", lambda: Two(add_self_loops=False))
+    yield Kind("GCN without a norm", lambda: Two(normalize=False))
+    yield Kind("GCN, single precision", lambda: Two().float())
+    yield Kind("GCN, cached", lambda: Two(cached=True), refused=r"made with cached=True")
     for graph in ("weighted", "loops", "duplicates", "directed", "alone"):
-        yield Kind(f"GCN, graph: {graph}", lambda n: Two(), graph=graph)
+        yield Kind(f"GCN, graph: {graph}", Two, graph=graph)
         refused = r"takes no edge_weight, but one was given" if graph == "weighted" else None
-        yield Kind(f"GAT, graph: {graph}", lambda n: Masked(pyg.GATConv), graph=graph, refused=refused)
-    yield Kind("GraphConv", lambda n: Two(pyg.GraphConv))
-    yield Kind("GraphConv, mean", lambda n: Two(pyg.GraphConv, aggr="mean"))
-    yield Kind("GraphConv, max", lambda n: Two(pyg.GraphConv, aggr="max"))
-    yield Kind("ChebConv, K=3", lambda n: Two(pyg.ChebConv, K=3))
-    yield Kind("TAGConv", lambda n: Two(pyg.TAGConv, K=2))
-    yield Kind("SGConv", lambda n: Two(pyg.SGConv, K=2))
-    yield Kind("ARMAConv", lambda n: Two(pyg.ARMAConv))
-    yield Kind("LEConv", lambda n: Two(pyg.LEConv))
-    yield Kind("SSGConv", lambda n: Two(pyg.SSGConv, alpha=0.3, K=2))
-    yield Kind("APPNP", lambda n: Rounds(pyg.APPNP(3, 0.2)))
-    yield Kind("LGConv", lambda n: Rounds(pyg.LGConv()))
-    yield Kind("GatedGraphConv", lambda n: Rounds(pyg.GatedGraphConv(CLASSES, 2)))
-    yield Kind("GAT", lambda n: Masked(pyg.GATConv))
-    yield Kind("GATv2", lambda n: Masked(pyg.GATv2Conv))
-    yield Kind("TransformerConv", lambda n: Masked(pyg.TransformerConv))
-    yield Kind("GIN", lambda n: Masked(perceptrons))
-    yield Kind("PNA", lambda n: Masked(principal))
-    yield Kind("EdgeConv", lambda n: Masked(edges_of))
-    yield Kind("ResGatedGraphConv", lambda n: Masked(pyg.ResGatedGraphConv))
-    yield Kind("ClusterGCN", lambda n: Masked(pyg.ClusterGCNConv))
-    yield Kind("GENConv", lambda n: Masked(pyg.GENConv))
-    yield Kind("GCN without weights", lambda n: Masked(pyg.GCNConv))
+        yield Kind(f"GAT, graph: {graph}", lambda: Masked(pyg.GATConv), graph=graph, refused=refused)
+    yield Kind("GraphConv", lambda: Two(pyg.GraphConv))
+    yield Kind("GraphConv, mean", lambda: Two(pyg.GraphConv, aggr="mean"))
+    yield Kind("GraphConv, max", lambda: Two(pyg.GraphConv, aggr="max"))
+    yield Kind("ChebConv, K=3", lambda: Two(pyg.ChebConv, K=3))
+    yield Kind("TAGConv", lambda: Two(pyg.TAGConv, K=2))
+    yield Kind("SGConv", lambda: Two(pyg.SGConv, K=2))
+    yield Kind("ARMAConv", lambda: Two(pyg.ARMAConv))
+    yield Kind("LEConv", lambda: Two(pyg.LEConv))
+    yield Kind("SSGConv", lambda: Two(pyg.SSGConv, alpha=0.3, K=2))
+    yield Kind("APPNP", lambda: Rounds(pyg.APPNP(3, 0.2)))
+    yield Kind("LGConv", lambda: Rounds(pyg.LGConv()))
+    yield Kind("GatedGraphConv", lambda: Rounds(pyg.GatedGraphConv(CLASSES, 2)))
+    yield Kind("GAT", lambda: Masked(pyg.GATConv))
+    yield Kind("GATv2", lambda: Masked(pyg.GATv2Conv))
+    yield Kind("TransformerConv", lambda: Masked(pyg.TransformerConv))
+    yield Kind("GIN", lambda: Masked(perceptrons))
+    yield Kind("PNA", lambda: Masked(principal))
+    yield Kind("EdgeConv", lambda: Masked(edges_of))
+    yield Kind("ResGatedGraphConv", lambda: Masked(pyg.ResGatedGraphConv))
+    yield Kind("ClusterGCN", lambda: Masked(pyg.ClusterGCNConv))
+    yield Kind("GENConv", lambda: Masked(pyg.GENConv))
+    yield Kind("GCN without weights", lambda: Masked(pyg.GCNConv))
     for aggregation in ("mean", "max", "median", "std", "lstm"):
         refused = NOT_SORTED if aggregation == "lstm" else None
-        yield Kind(f"SAGE, {aggregation}", lambda n, a=aggregation: Masked(pyg.SAGEConv, aggr=a), refused=refused)
-    yield Kind("SAGE, lstm, edges sorted", lambda n: Masked(pyg.SAGEConv, aggr="lstm"), graph="sorted")
+        yield Kind(f"SAGE, {aggregation}", lambda a=aggregation: Masked(pyg.SAGEConv, aggr=a), refused=refused)
+    yield Kind("SAGE, lstm, edges sorted", lambda: Masked(pyg.SAGEConv, aggr="lstm"), graph="sorted")
     for name, make in NORMS.items():
-        yield Kind(name, lambda n, make=make: Two(between=make()))
-    yield Kind("batch norm of the batch", lambda n: NormOfTheBatch())
+        yield Kind(name, lambda make=make: Two(between=make()))
+    yield Kind("batch norm of the batch", NormOfTheBatch)
     for how in ("mean", "largest", "softmax", "minus mean", "above mean", "ranks", "norm", "branch"):
-        yield Kind(f"weights: {how}", lambda n, how=how: AllWeights(how))
+        yield Kind(f"weights: {how}", lambda how=how: AllWeights(how))
     for how in ("mean", "softmax"):
-        yield Kind(f"weights: {how}, weighted", lambda n, how=how: AllWeights(how), graph="weighted")
-        yield Kind(f"weights: {how}, in a GCN", lambda n, how=how: AllWeights(how, pyg.GCNConv))
-        yield Kind(f"weights: {how}, after an isolated node", lambda n, how=how: AllWeights(how), graph="alone")
-    yield Kind("virtual node", lambda n: VirtualNode())
-    yield Kind("clip by norm, unreached", lambda n: Between(clip_norm(200.0)))
-    yield Kind("clip by norm, reached at times", lambda n: Between(clip_norm(12.0)))
-    yield Kind("clip by norm, reached always", lambda n: Between(clip_norm(3.0)))
-    yield Kind("largest activation", lambda n: Between(lambda h: h / h.max().clamp(min=2.0)))
-    yield Kind("a row for every node", lambda n: Table(n, by_place=False))
-    yield Kind("a row for every place", lambda n: Table(n, by_place=True))
-    yield Kind("branch on a sum", lambda n: Branch())
-    yield Kind("branch on a sum, 3 hops", lambda n: Branch(), options={"num_hops": 3})
-    yield Kind("branch on the first node", lambda n: BranchOfANode())
-    yield Kind("branch on the size", lambda n: BranchBySize())
-    yield Kind("branch of each number", lambda n: BranchOfEach())
-    yield Kind("number of edges", lambda n: ByEdges())
-    yield Kind("one layer thrice", lambda n: Again(), refused=FURTHER.format("Again", 1))
-    yield Kind("one layer thrice, 3 hops", lambda n: Again(), options={"num_hops": 3})
-    yield Kind("layers side by side", lambda n: SideBySide())
-    yield Kind("jumping knowledge", lambda n: Jumping())
-    yield Kind("weights for one layer", lambda n: FirstLayerOnly())
-    yield Kind("second layer backwards", lambda n: Backwards())
-    yield Kind("weights of its own", lambda n: OwnWeights(True), refused=FURTHER.format("OwnWeights", 2))
-    yield Kind("weights of its own, 3 hops", lambda n: OwnWeights(True), options={"num_hops": 3})
-    yield Kind("weights of its own for none", lambda n: OwnWeights(False), options={"num_hops": 3})
-    yield Kind("none is not one", lambda n: NoneIsNotOne())
-    yield Kind("roots of weights", lambda n: RootWeights())
-    yield Kind("out-degrees as features", lambda n: Degrees())
-    yield Kind("dropout, .5", lambda n: Dropped(0.5), refused=RANDOM)
-    yield Kind("dropout, .0005", lambda n: Dropped(0.0005), refused=RANDOM)
-    yield Kind("noise without effect", lambda n: Noise())
-    yield Kind("some of the edges", lambda n: SomeEdges(), refused=RANDOM)
-    yield Kind("running mean", lambda n: Average(), refused=EARLIER.format("mean"))
-    yield Kind("degrees it keeps", lambda n: KeptDegrees(), refused=EARLIER.format("degrees"))
-    yield Kind("activations it keeps", lambda n: Remembering())
-    yield Kind("counted calls", lambda n: Counted())
-    yield Kind("edges it drops", lambda n: DropsEdges(pyg.SAGEConv), refused=r"one message for each edge")
-    yield Kind("forward(data)", lambda n: ReadsData(), refused=r"cannot be run on this graph: TypeError")
+        yield Kind(f"weights: {how}, weighted", lambda how=how: AllWeights(how), graph="weighted")
+        yield Kind(f"weights: {how}, in a GCN", lambda how=how: AllWeights(how, pyg.GCNConv))
+        yield Kind(f"weights: {how}, after an isolated node", lambda how=how: AllWeights(how), graph="alone")
+    yield Kind("virtual node", VirtualNode)
+    yield Kind("clip by norm, unreached", lambda: Between(clip_norm(200.0)))
+    yield Kind("clip by norm, reached at times", lambda: Between(clip_norm(12.0)))
+    yield Kind("clip by norm, reached always", lambda: Between(clip_norm(3.0)))
+    yield Kind("largest activation", lambda: Between(lambda h: h / h.max().clamp(min=2.0)))
+    yield Kind("a row for every node", lambda: Table(by_place=False))
+    yield Kind("a row for every place", lambda: Table(by_place=True))
+    yield Kind("branch on a sum", Branch)
+    yield Kind("branch on a sum, 3 hops", Branch, options={"num_hops": 3})
+    yield Kind("branch on the first node", BranchOfANode)
+    yield Kind("branch on the size", BranchBySize)
+    yield Kind("branch of each number", BranchOfEach)
+    yield Kind("number of edges", ByEdges)
+    yield Kind("one layer thrice", Again, refused=FURTHER.format("Again", 1))
+    yield Kind("one layer thrice, 3 hops", Again, options={"num_hops": 3})
+    yield Kind("layers side by side", SideBySide)
+    yield Kind("jumping knowledge", Jumping)
+    yield Kind("weights for one layer", FirstLayerOnly)
+    yield Kind("second layer backwards", Backwards)
+    yield Kind("weights of its own", lambda: OwnWeights(True), refused=FURTHER.format("OwnWeights", 2))
+    yield Kind("weights of its own, 3 hops", lambda: OwnWeights(True), options={"num_hops": 3})
+    yield Kind("weights of its own for none", lambda: OwnWeights(False), options={"num_hops": 3})
+    yield Kind("none is not one", NoneIsNotOne)
+    yield Kind("roots of weights", RootWeights)
+    yield Kind("out-degrees as features", Degrees)
+    yield Kind("dropout, .5", lambda: Dropped(0.5), refused=RANDOM)
+    yield Kind("dropout, .0005", lambda: Dropped(0.0005), refused=RANDOM)
+    yield Kind("noise without effect", Noise)
+    yield Kind("some of the edges", SomeEdges, refused=RANDOM)
+    yield Kind("running mean", Average, refused=EARLIER.format("mean"))
+    yield Kind("degrees it keeps", KeptDegrees, refused=EARLIER.format("degrees"))
+    yield Kind("activations it keeps", Remembering)
+    yield Kind("counted calls", Counted)
+    yield Kind("edges it drops", lambda: DropsEdges(pyg.SAGEConv), refused=r"one message for each edge")
+    yield Kind("forward(data)", ReadsData, refused=r"cannot be run on this graph: TypeError")
     for where in ("attribute", "dictionary", "object", "class", "global", "outer object", "closure"):
-        yield Kind(f"flag: {where}", lambda n, where=where: Flagged(where), toggle=_toggle)
+        yield Kind(f"flag: {where}", lambda where=where: Flagged(where), toggle=_toggle)
 
 
 KINDS = tuple(_list_kinds())

@@ -70,7 +70,7 @@ def _reads_no_number(call: Call) -> bool:
     """Return whether vmap can batch the forward when features and entries of A differ between samples."""
     x, weight = (torch.stack([own, own]) for own in (call.part.x, call.part.weight))
     try:
-        vmap(lambda a, b: call(a, b, plain=True), 0)(x, weight)
+        vmap(lambda a, b: call(a, b, plain=True), 0, randomness="same")(x, weight)
     except RuntimeError as error:
         _LOG.debug("%s reads a number out of its data: %s", type(call.model).__name__, error)
         return False
@@ -125,13 +125,15 @@ def _move_to_ladder(call: Call, record: Record) -> Call:
     return Call(call.model, record, call.task, readout, part, call.loop_weight, "weight")
 
 
-def vmap(function: Callable[..., Tensor], dims: int | tuple[int | None, ...]) -> Callable[..., Tensor]:
+def vmap(
+    function: Callable[..., Tensor], dims: int | tuple[int | None, ...], randomness: str = "error"
+) -> Callable[..., Tensor]:
     """Return ``function`` for a batch of arguments, without torch's warning that an operation is slow in a batch."""
 
     def call_batched(*arguments: Tensor) -> Tensor:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="There is a performance drop")
-            values: Tensor = torch.func.vmap(function, in_dims=dims)(*arguments)
+            values: Tensor = torch.func.vmap(function, in_dims=dims, randomness=randomness)(*arguments)
             return values
 
     return call_batched

@@ -254,9 +254,9 @@ class Placement:
     def _is_everything(self, call: Call) -> bool:
         """Return whether the part lacks nothing of the graph that it is compared with."""
         if not self.large:
-            # Every edge of a part has its place in the graph; self-loops of the graph are felt, or too far away.
-            given = int(((call.part.edge_id >= 0) & call.part.felt).sum())
-            return call.part.num_nodes == self.graph.num_nodes and given == self.graph.num_edges
+            if call.part.num_nodes < self.graph.num_nodes:
+                return False
+            return int(((call.part.edge_id >= 0) & call.part.felt).sum()) == self.graph.num_edges
         wider = self._wider(call)
         return wider.num_visible == call.part.num_visible and wider.num_plain == call.part.num_plain
 
