@@ -120,13 +120,14 @@ class Placement:
     def _looks_at_all(self) -> bool:
         """Return whether no number of hops is enough: the output depends on more than messages can bring.
 
-        That is so if it depends on an unconnected copy of the graph, or if the part is not enough although nothing
-        outside of it has an effect: then it is the number or the order of nodes and edges that matters.
+        That is so if it depends on an unconnected copy, of the graph or of the part (where a threshold that all nodes
+        reach together is passed by the copy), or if the part is not enough although nothing outside of it has an
+        effect: then it is the number or the order of nodes and edges that matters.
         """
-        if self.whole.task.level == "graph":
+        if self.whole.task.level == "graph" or sees_copy(next(self._whole_calls())):
             return True
-        call = next(self._whole_calls())
-        return sees_copy(call) or not any(self._probe(call).depends for call in self._calls(self.num_hops))
+        calls = list(self._calls(self.num_hops))
+        return any(map(sees_copy, calls)) or not any(self._probe(call).depends for call in calls)
 
     def _try(self, num_hops: int) -> Call | None:
         for call in self._calls(num_hops):
