@@ -266,11 +266,10 @@ def test_explain_nodes_is_lazy_and_checks_first():
             gf.explain_nodes(explainer, x, edges, wrong)
     assert model.calls == 0
     found = gf.explain_nodes(explainer, x, edges)
-    before = model.calls
-    next(found)
-    assert [int(one.index) for one in found] == list(range(1, NODES))
-    # Once more to check computation graphs against, and once with random features, however many nodes.
-    assert model.calls <= before + 2
+    next(found), next(found)  # the first has no neighbours, so that it says nothing of others
+    once = model.calls
+    assert [int(one.index) for one in found] == list(range(2, NODES))
+    assert model.calls == once  # what was found out for the second node serves them all
     with pytest.raises(gf.InputError, match="target is for"):
         gf.explain_nodes(explainer, x, edges, [0], target=torch.zeros(NODES))
     explainer = Explainer(model, gf.Saliency(), "phenomenon", config("node"), "attributes", "object")

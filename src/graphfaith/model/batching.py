@@ -5,6 +5,9 @@ of graph convolutions and of functions of single numbers accept a leading dimens
 what they compute on a computation graph never reaches the explained rows. Whether a forward is of that kind cannot be
 seen from outside. So it is tried once for each model, on a small graph that is made for this purpose: then the answer
 does not depend on which node is explained first.
+
+A forward that branches on its data would take one branch for all samples. vmap refuses to read a number out of a batch,
+which a branch does, so a leading dimension is only used for what vmap can batch, too.
 """
 
 from __future__ import annotations
@@ -55,10 +58,23 @@ def _key(call: Call) -> tuple[int, float | None, Key]:
 def _try_ways(call: Call, record: Record) -> Batching:
     try:
         with torch.no_grad():
-            return _find_quickest(_move_to_ladder(call, record))
+            ladder = _move_to_ladder(call, record)
+            # A branch may depend on the size of the graph as well, and then be there on one of the two only.
+            return _find_quickest(ladder) if _reads_no_number(call) and _reads_no_number(ladder) else "vmap"
     except Exception as error:  # the user's own forward may raise anything on a graph that is not its own
         _LOG.debug("%s cannot be tried on a graph made for it: %s", type(call.model).__name__, error)
         return "vmap"
+
+
+def _reads_no_number(call: Call) -> bool:
+    """Return whether vmap can batch the forward when features and entries of A differ between samples."""
+    x, weight = (torch.stack([own, own]) for own in (call.part.x, call.part.weight))
+    try:
+        vmap(lambda a, b: call(a, b, plain=True), 0, randomness="same")(x, weight)
+    except RuntimeError as error:
+        _LOG.debug("%s reads a number out of its data: %s", type(call.model).__name__, error)
+        return False
+    return True
 
 
 def _find_quickest(call: Call) -> Batching:
@@ -109,13 +125,15 @@ def _move_to_ladder(call: Call, record: Record) -> Call:
     return Call(call.model, record, call.task, readout, part, call.loop_weight, "weight")
 
 
-def vmap(function: Callable[..., Tensor], dims: int | tuple[int | None, ...]) -> Callable[..., Tensor]:
+def vmap(
+    function: Callable[..., Tensor], dims: int | tuple[int | None, ...], randomness: str = "error"
+) -> Callable[..., Tensor]:
     """Return ``function`` for a batch of arguments, without torch's warning that an operation is slow in a batch."""
 
     def call_batched(*arguments: Tensor) -> Tensor:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="There is a performance drop")
-            values: Tensor = torch.func.vmap(function, in_dims=dims)(*arguments)
+            values: Tensor = torch.func.vmap(function, in_dims=dims, randomness=randomness)(*arguments)
             return values
 
     return call_batched

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -69,14 +69,14 @@ class Call:
         with torch.no_grad(), one_thread(self.is_small):
             return self(self.part.x, self.part.weight)
 
-    def sees(self, test: Callable[[Tensor, dict[str, Any]], bool]) -> bool:
-        """Return ``test`` of the ``edge_index`` and the keyword arguments that the model is called with on the part.
+    def inputs(self, weight: Tensor) -> tuple[Tensor, dict[str, Any]]:
+        """Return the ``edge_index`` and the keyword arguments of the model for the entries ``weight`` [e] of A.
 
-        With masks there are no weights to pass: in the unperturbed part every message has weight 1.
+        With masks there are no weights to pass: the model is then called as on the unperturbed part.
         """
-        weight = self.part.weight if self._read is None else self.part.weight[self._read]
+        weight = weight if self._read is None else weight[self._read]
         own = {"edge_weight": weight} if self.route == "weight" else {}
-        return test(self._edge_index, {**self._kwargs, **own})
+        return self._edge_index, {**self._kwargs, **own}
 
     @property
     def is_small(self) -> bool:

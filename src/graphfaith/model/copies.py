@@ -16,7 +16,7 @@ from torch import Tensor
 from .._base.errors import GraphfaithError, ModelError, UnsupportedError, describe_error
 from .call import Call, as_rows
 from .layers import unwrap
-from .placement import is_close
+from .whole import is_close
 from .record import Record, key_of
 
 _LOG = logging.getLogger(__name__)

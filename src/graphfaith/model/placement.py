@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,11 +12,12 @@ from .._base.errors import GraphfaithError, ModelError, ReachWarning, describe_e
 from ..graph.computation_graph import ComputationGraph
 from .call import Call, Edges
 from .layers import Degrees, find_sender_degrees, message_passing_layers
-from .readout import Readout, is_pairs
-from .record import key_of
-from .whole import Whole, largest
+from .probe import ORDINARY, Probe, run_at, sees_copy
+from .readout import Readout
+from .record import drop_kept, key_of
+from .steadiness import check_steady
+from .whole import Whole, is_close, largest
 
-_TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}
 _SEARCHED = 16  # hops that are tried beyond a reach that is too short, to tell the user which reach would be right
 _PROBES = 4
 _SMOOTH = ("add", "sum", "mean")  # aggregations through which every neighbour has an effect
@@ -26,9 +26,8 @@ _SMOOTH = ("add", "sum", "mean")  # aggregations through which every neighbour h
 class Placement:
     """The search for the part of the graph that F is computed on.
 
-    On that part the model has to give what it gives on the whole graph: with the features of the graph and, once for
-    each model, with random features, because with constant features a reach that is too short shows in derivatives
-    alone.
+    On that part the model has to give what it gives on the whole graph: with the features and weights of the graph and,
+    once for each model, with others (:class:`~graphfaith.model.probe.Probe`).
 
     On a ``large`` graph, where running the model would take more memory than an explanation, a part two hops wider
     stands for the whole graph, and one proof serves all nodes. ``check_size`` is called before the model is run on so
@@ -49,7 +48,8 @@ class Placement:
         self.whole, self.readout, self.num_hops, self.edges, self.name = whole, readout, num_hops, edges, name
         self.large, self._check_size = large, check_size
         self.model, self.record, self.graph = whole.model, whole.record, whole.graph
-        self._probe: tuple[Tensor, Tensor] | None = None
+        self._key = key_of(whole.kwargs)
+        self._wholes: dict[tuple[Edges, float | None], Call | None] = {}
         self._failure: Exception | None = None
 
     def scale(self, call: Call) -> float:
@@ -58,6 +58,12 @@ class Placement:
 
     def find(self) -> Call:
         """Return the model's call on the computation graph, or on the whole graph if it looks at all of it."""
+        try:
+            return self._find()
+        finally:
+            self._wholes.clear()  # calls on the whole graph take memory, and are of no use later
+
+    def _find(self) -> Call:
         if not (self.readout.reads_whole_graph or self.whole.facts.looks_at_all):
             call = self._find_local()
             if call is not None:
@@ -65,15 +71,12 @@ class Placement:
         if self.large:
             self._check_size(self.graph.num_nodes, self.graph.num_edges)
             self.large = False
-        for loop_weight in self._loop_weights():
-            part = ComputationGraph.whole(self.graph, self.readout.seeds, self.num_hops, loop_weight=loop_weight)
-            call = self._call(part, loop_weight)
-            if call is not None and self._fits(call):
-                return call
+        for call in self._whole_calls():
+            return call
         if self.edges == "auto" and not self.whole.weighted:
             # Some models compute something else without weights than with weights of 1.
             self.edges = "mask" if self.readout.kind == "edge" else "removal"
-            return self.find()
+            return self._find()
         if self._failure is not None:
             raise ModelError(
                 f"the model cannot be run with all edges given one by one: {describe_error(self._failure)}"
@@ -87,68 +90,61 @@ class Placement:
         call = self._try(self.num_hops)
         if call is None and self.large:
             self._check_size(self.graph.num_nodes, self.graph.num_edges)
-            self.large, self._probe = False, None
+            self.large = False
             call = self._try(self.num_hops)
-        if call is None:
-            self.whole.forget()
-            self._probe = None
+        if call is None and self._is_outdated():
             call = self._try(self.num_hops)
         if call is not None:
             return call
+        if next(self._whole_calls(), None) is None:
+            return None  # it is not a matter of the part
         if self._looks_at_all():
             self.whole.facts.looks_at_all = True  # for the next node
             return None
         for hops in range(self.num_hops + 1, self.num_hops + 1 + _SEARCHED):
             for call in self._calls(hops):
-                if self._fits(call) and self._fits_with_other_features(call):
+                if self._fits(call) and self._loops_are_own(call) and self._probe(call).fits:
                     raise ModelError(
                         f"messages of {type(self.model).__name__} go further than {self.num_hops} hops: its output at "
                         f"{self.name} is the same as on the whole graph from {hops} hops on. Pass num_hops={hops}"
                     )
         return None
 
-    def _looks_at_all(self) -> bool:
-        """Return whether the output depends on what no message can bring, such as an unconnected copy of the graph."""
-        if self.whole.task.level == "graph":
-            return True
-        (x, edge_index), kwargs = self.whole.arguments()
-        rows, expected = self.readout.rows, self.whole.output()
-        return self._sees_copy(x, edge_index, kwargs, rows, expected[rows], largest(expected))
+    def _is_outdated(self) -> bool:
+        """Return whether the output on the whole graph has changed by a write that has left no trace."""
+        kept = self.whole.output()
+        self.whole.forget()
+        self._wholes.clear()
+        return not torch.equal(self.whole.output(), kept)
 
-    def _sees_copy(
-        self, x: Tensor, edge_index: Tensor, kwargs: dict[str, Any], rows: Tensor, expected: Tensor, scale: float
-    ) -> bool:
-        """Return whether rows of the output change if a copy of the graph with random features stands beside it."""
-        other = torch.randn(x.shape, generator=torch.Generator().manual_seed(1)).to(x.dtype)
-        sizes = (len(x), edge_index.size(1))
-        twice = {
-            name: torch.cat([value, value])
-            if isinstance(value, Tensor) and value.dim() and value.size(0) in sizes and not is_pairs(value)
-            else value
-            for name, value in kwargs.items()
-        }
-        try:
-            edges = torch.cat([edge_index, edge_index + len(x)], dim=1)
-            output = self.model(torch.cat([x, other]), edges, **twice)[rows]
-        except Exception:  # a model that has a parameter for every node cannot be given more of them
+    def _looks_at_all(self) -> bool:
+        """Return whether no number of hops is enough: the output depends on more than messages can bring.
+
+        That is so if it depends on an unconnected copy, of the graph or of the part (where a threshold that all nodes
+        reach together is passed by the copy), or if the part is not enough although nothing outside of it has an
+        effect: then it is the number or the order of nodes and edges that matters.
+        """
+        if self.whole.task.level == "graph" or sees_copy(next(self._whole_calls())):
             return True
-        return not is_close(output, expected, scale)
+        calls = list(self._calls(self.num_hops))
+        return any(map(sees_copy, calls)) or not any(self._probe(call).depends for call in calls)
 
     def _try(self, num_hops: int) -> Call | None:
         for call in self._calls(num_hops):
-            how = (num_hops, self.edges, call.degrees, call.loop_weight)
+            how = (self._key, num_hops, self.edges, call.degrees, call.loop_weight)
             if self.large and self.whole.facts.proved == how:
                 return call
-            if not self._fits(call):
+            if not self._fits(call) or not self._loops_are_own(call):
                 continue
-            # If the part holds every node, the comparison says nothing of nodes outside.
-            if self._count_outside(call) == 0:
+            if self._is_everything(call):  # then the comparison says nothing of what is outside
                 return call
-            key = key_of(self.whole.kwargs)
-            if self.record.probed.get(key) != num_hops:
-                if not self._fits_with_other_features(call):
+            if how not in self.record.probed:
+                probe = self._probe(call)
+                if not probe.fits:
                     continue
-                self.record.probed[key] = num_hops
+                if not probe.is_telling:  # a node without neighbours, for example, says nothing of other nodes
+                    return call
+                self.record.probed.add(how)
             self.whole.facts.proved = how
             return call
         return None
@@ -159,17 +155,32 @@ class Placement:
         options: tuple[Degrees, ...] = (own,) if own == "out" else (own, "out")
         for degrees in options:
             for loop_weight in self._loop_weights():
-                part = ComputationGraph.around(
-                    self.graph,
-                    self.readout.seeds,
-                    num_hops,
-                    degrees=degrees == "in",
-                    out_degrees=degrees == "out",
-                    loop_weight=loop_weight,
-                )
-                call = self._call(part, loop_weight, degrees)
+                call = self._call(self._around(num_hops, degrees, loop_weight), loop_weight, degrees)
                 if call is not None:
                     yield call
+
+    def _around(self, num_hops: int, degrees: Degrees | None, loop_weight: float | None) -> ComputationGraph:
+        """Return the computation graph of so many hops, cut out for a kind of degrees; all of the graph for None."""
+        seeds = self.readout.seeds
+        if degrees is None:
+            return ComputationGraph.whole(self.graph, seeds, num_hops, loop_weight=loop_weight)
+        in_degrees, out_degrees = degrees == "in", degrees == "out"
+        return ComputationGraph.around(
+            self.graph, seeds, num_hops, degrees=in_degrees, out_degrees=out_degrees, loop_weight=loop_weight
+        )
+
+    def _whole_calls(self) -> Iterator[Call]:
+        """Yield the model's calls on the whole graph that give what the model gives there, the likeliest first."""
+        for loop_weight in self._loop_weights():
+            call = self._whole_call(loop_weight)
+            if call is not None and self._fits(call) and self._loops_are_own(call):
+                yield call
+
+    def _whole_call(self, loop_weight: float | None) -> Call | None:
+        way = self.edges, loop_weight
+        if way not in self._wholes:
+            self._wholes[way] = self._call(self._around(self.num_hops, None, loop_weight), loop_weight)
+        return self._wholes[way]
 
     def _loop_weights(self) -> tuple[float | None, ...]:
         layers = message_passing_layers(self.model)
@@ -182,10 +193,16 @@ class Placement:
     def _call(self, part: ComputationGraph, loop_weight: float | None, degrees: Degrees | None = None) -> Call | None:
         """Return the model's call on ``part``, or None if it fails there because it has a parameter for every node."""
         self._check_size(part.num_nodes, part.num_edges)
+        is_known = self._key in self.record.steady
+        if not is_known:
+            drop_kept(self.model)  # it may have the size of another part
         try:
             call = Call(self.model, self.record, self.whole.task, self.readout, part, loop_weight, self.edges)
             call.degrees = degrees
             _ = call.output  # runs the model, which may fail
+            if not is_known:
+                check_steady(call)
+                self.record.steady.add(self._key)
             return call
         except GraphfaithError:
             raise
@@ -196,59 +213,66 @@ class Placement:
     def _fits(self, call: Call) -> bool:
         """Return whether the model gives on a part what it gives on the whole graph."""
         if self.large:
-            return self._same_as_wider(call, call.part.x, call.output)
+            beyond = self._beyond(call)
+            return (
+                beyond is not None
+                and is_close(call.output[call.rows], beyond.output[beyond.rows], largest(beyond.output))
+                and self._is_same_without_weights(beyond)
+                and not sees_copy(beyond)  # a part of the nodes does not show what a model reads from all nodes alike
+            )
         expected = self.whole.output()[self.readout.rows]
         return is_close(call.output[call.rows], expected, self.whole.scale())
 
-    def _count_outside(self, call: Call) -> int:
-        """Return how many nodes the part lacks of those in the graph that it is compared with."""
+    def _is_same_without_weights(self, call: Call) -> bool:
+        """Return whether weights of 1 are the same to the model as none, if none are given."""
+        if self.whole.weighted or call.route != "weight":
+            return True
+        edge_index, kwargs = call.inputs(call.part.weight)
+        del kwargs["edge_weight"]
+        output = self.model(call.part.x, edge_index, **kwargs)
+        return is_close(output[call.rows], call.output[call.rows], largest(call.output))
+
+    def _loops_are_own(self, call: Call) -> bool:
+        """Return whether self-loops that are given with the edges are to the model what those of its layers are.
+
+        A mean over all weights, for example, is another one with the loops, which shows when the weights are not 1.
+        """
+        if call.loop_weight is None or call.route != "weight":
+            return True
+        way = self._key, call.loop_weight
+        if way not in self.record.own_loops:
+            plain = self._call(self._around(call.part.num_hops, call.degrees, None), None, call.degrees)
+            same = True
+            if plain is not None and is_close(plain.output[plain.rows], call.output[call.rows], largest(call.output)):
+                x, weight = ORDINARY.on(call.part, torch.Generator().manual_seed(0))
+                weight = torch.where(call.part.edge_id < 0, call.part.weight, weight)
+                given, left = run_at(call, x, weight), run_at(plain, x, weight)
+                if given is not None and left is not None:
+                    same = is_close(given[call.rows], left[plain.rows], largest(left))
+            self.record.own_loops[way] = same
+        return self.record.own_loops[way]
+
+    def _is_everything(self, call: Call) -> bool:
+        """Return whether the part lacks nothing of the graph that it is compared with."""
         if not self.large:
-            return self.graph.num_nodes - call.part.num_nodes
-        return self._wider(call).num_visible - call.part.num_visible
+            if call.part.num_nodes < self.graph.num_nodes:
+                return False
+            return int(((call.part.edge_id >= 0) & call.part.felt).sum()) == self.graph.num_edges
+        wider = self._wider(call)
+        return wider.num_visible == call.part.num_visible and wider.num_plain == call.part.num_plain
 
     def _wider(self, call: Call) -> ComputationGraph:
-        seeds, hops = self.readout.seeds, call.part.num_hops + 2
-        return ComputationGraph.around(self.graph, seeds, hops, out_degrees=True, loop_weight=call.loop_weight)
+        return self._around(call.part.num_hops + 2, "out", call.loop_weight)
 
-    def _same_as_wider(self, call: Call, x: Tensor, output: Tensor) -> bool:
-        """Return whether ``output`` is that of a part two hops wider, whose additional nodes have random features."""
-        wider = self._wider(call)
-        beyond = self._call(wider, call.loop_weight)
-        if beyond is None:
-            return False
-        own = wider.x.clone()
-        if x is not call.part.x:
-            own = torch.randn(own.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float32).to(own.dtype)
-        order = wider.nodes.argsort()
-        places = order[torch.searchsorted(wider.nodes[order], call.part.nodes)]
-        own[places] = x
-        expected = beyond(own, wider.weight)
-        scale = largest(expected)
-        if not is_close(output[call.rows], expected[beyond.rows], scale):
-            return False
-        # A part of the nodes does not show what a model reads from all nodes alike.
-        return x is not call.part.x or not beyond.sees(
-            lambda edges, kwargs: self._sees_copy(own, edges, kwargs, beyond.rows, expected[beyond.rows], scale)
-        )
+    def _beyond(self, call: Call) -> Call | None:
+        """Return the model's call on the graph that the part is compared with."""
+        return self._call(self._wider(call), call.loop_weight) if self.large else self._whole_call(call.loop_weight)
 
-    def _fits_with_other_features(self, call: Call) -> bool:
-        """Return whether :meth:`_fits` also holds for random features; a model that fails on those is trusted."""
-        generator = torch.Generator().manual_seed(0)
-        try:
-            if self.large:
-                x = torch.randn(call.part.x.shape, generator=generator).to(call.part.x.dtype)
-                return self._same_as_wider(call, x, call(x, call.part.weight))
-            if self._probe is None:
-                x = self.graph.x
-                drawn = torch.randn(x.shape, generator=generator, dtype=torch.float32).to(x.dtype)
-                self._probe = drawn, self.whole.output_with(drawn)
-            drawn, expected = self._probe
-            output = call(drawn[call.part.nodes], call.part.weight)
-        except Exception:  # features may be ids that the model looks up, for example
-            return True
-        if not bool(torch.isfinite(expected).all()):
-            return True
-        return is_close(output[call.rows], expected[self.readout.rows], largest(expected))
+    def _probe(self, call: Call) -> Probe:
+        """Return the comparison of the part with what is beyond it, at other features and weights."""
+        beyond = self._beyond(call)
+        # What fits on a part with these loops has been run with them, so that it can be run beyond the part, too.
+        return Probe(call, call if beyond is None else beyond)
 
     def check_reach(self, call: Call) -> None:
         """Warn, once for each model, if features of the outermost hop cannot matter: the reach is too long."""
@@ -292,11 +316,3 @@ def _measure_reach(call: Call, ring: Tensor, generator: torch.Generator) -> int:
         return 0
     seen = (gradient[: part.num_visible] != 0).any(dim=1)
     return int(max([0, *ring[seen].tolist()]))
-
-
-def is_close(output: Tensor, expected: Tensor, scale: float) -> bool:
-    """Return whether two outputs differ by no more than rounding, if the largest output there is has this scale."""
-    tolerance = _TOLERANCE.get(output.dtype, 1e-2)
-    if output.shape == expected.shape and bool(((output - expected).abs() <= tolerance * scale).all()):
-        return True  # nearly always; allclose takes several times as long
-    return torch.allclose(output, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True)

@@ -4,7 +4,7 @@ To explain a prediction several things have to be found out about the model, eac
 weights, whether it can be called on many graphs at once, how far its messages go. They do not change from node to node,
 so they are kept. They would be wrong after a change of the model, so :func:`evaluating`, the only way to run a model
 here, compares the model with what it was when the record was written: its modules, parameters, buffers, hooks and
-plain attributes. A model that differs gets a new, empty record.
+plain attributes, and the variables outside of it that its code reads. A model that differs gets a new, empty record.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from ..graph.graph import Graph
+from .variables import outer_variables
 
 Route = Literal["weight", "removal", "mask"]
 Batching = Literal["vmap", "whole", "trimmed"]
@@ -68,7 +69,9 @@ class Record:
     batching: dict[tuple[int, float | None, Key], Batching] = field(default_factory=dict)  # also by hops and loops
     one_by_one: set[Key] = field(default_factory=set)  # where even vmap fails, because the model reads a value
     copies: dict[Key, bool] = field(default_factory=dict)  # whether disjoint copies have no effect on each other
-    probed: dict[Key, int] = field(default_factory=dict)  # the reach that held for random features too
+    probed: set[tuple[Any, ...]] = field(default_factory=set)  # the kinds of parts that held at random features too
+    steady: set[Key] = field(default_factory=set)  # where the output depends on nothing but the arguments
+    own_loops: dict[tuple[Key, float], bool] = field(default_factory=dict)  # whether loops may be given with the edges
     warned: int | None = None  # the reach that has been checked for being longer than the model's own
     _facts: weakref.WeakKeyDictionary[Graph, tuple[Any, Facts]] = field(default_factory=weakref.WeakKeyDictionary)
 
@@ -100,6 +103,7 @@ class _Entry:
             Tensor
         ] = []  # they are kept alive, because a new tensor could get the identity of an old one
         self.volatile: set[int] = set()  # places in the state that the model's own forward changes
+        self.before: list[tuple[torch.nn.Module, bool, dict[str, Any], dict[str, Any]]] = []  # while it is running
 
     def update(self, state: list[Any]) -> None:
         """Take a new state, and drop the record if it is another one."""
@@ -140,13 +144,13 @@ def evaluating(model: torch.nn.Module) -> Iterator[Record]:
         modules = list(model.modules())
         before = [(module, module.training, dict(vars(module)), dict(module._buffers)) for module in modules]
         try:
-            entry.running = True
+            entry.running, entry.before = True, before
             # A model may do more in a train() or eval() of its own, so it is only spared the call if it has neither.
             if any(module.training or _switches_modes_itself(module) for module in modules):
                 model.eval()
             yield entry.record
         finally:
-            entry.running = False
+            entry.running, entry.before = False, []
             for module, training, *_ in before:
                 if module.training is not training:
                     module.training = training
@@ -156,8 +160,25 @@ def evaluating(model: torch.nn.Module) -> Iterator[Record]:
                     _restore(vars(module), attributes)
                     _restore(module._buffers, buffers)
             # What the model's own forward has changed, such as a counter of calls, is no change by the user.
-            entry.state = describe_state(model)
+            state = describe_state(model)
+            entry.note_changes(state)
+            entry.state = state
             entry.tensors = [*model.parameters(), *model.buffers()]
+
+
+def drop_kept(model: torch.nn.Module) -> list[str]:
+    """Take away the tensors that runs of ``model`` have left on it, and return their names.
+
+    It must be called inside :func:`evaluating`.
+    """
+    names: list[str] = []
+    for module, _, attributes, buffers in _ENTRIES[model].before:
+        for place, held in ((vars(module), attributes), (module._buffers, buffers)):
+            names += [
+                name for name, value in place.items() if isinstance(value, Tensor) and value is not held.get(name)
+            ]
+            _restore(place, held)
+    return names
 
 
 def describe_state(model: torch.nn.Module) -> list[Any]:
@@ -165,8 +186,8 @@ def describe_state(model: torch.nn.Module) -> list[Any]:
 
     It has an entry for each module and each attribute of a module: plain values as they are, tensors with the number
     of writes to them, containers and the attributes of plain objects by their entries, other objects by identity.
-    Parameters, buffers and hooks are in containers of that kind. The mode (train or eval) is left out, because models
-    are always run in eval mode here.
+    Parameters, buffers and hooks are in containers of that kind. Variables outside of the model that its code reads
+    follow. The mode (train or eval) is left out, because models are always run in eval mode here.
     """
     state: list[Any] = []
     for module in model.modules():
@@ -179,6 +200,7 @@ def describe_state(model: torch.nn.Module) -> list[Any]:
                 state.append(None)
             else:
                 state.append(_describe(value, 0))
+        state += [_describe(value, 1) for value in outer_variables(module)]
     return state
 
 

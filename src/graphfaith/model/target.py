@@ -21,11 +21,11 @@ from .batching import distrust, find_batching, vmap
 from .call import Edges, check_edges
 from .copies import lacks_edges, run_without_edges, run_without_some
 from .layers import check_layers, count_hops, widest_layer
-from .placement import Placement, is_close
+from .placement import Placement
 from .readout import Readout
 from .record import Batching, Record, Route, evaluating, key_of
 from .task import Index, Task
-from .whole import Whole
+from .whole import Whole, is_close
 
 _LOG = logging.getLogger(__name__)
 
