@@ -206,8 +206,6 @@ def try_kind(kind, near, samples=SAMPLES):
     allowed = TOLERANCE[dtype] * (change + abs(target.value))
     # A neighbourhood in which nothing happens is no part of the list: then A is not what the model reads.
     outcome = "right" if change > 0 and deviation <= allowed else "WRONG"
-    if kind.refused is not None:
-        outcome = "NOT REFUSED"
     return {
         **row,
         "outcome": outcome,

@@ -16,8 +16,8 @@ from torch import Tensor
 from .._base.errors import GraphfaithError, ModelError, UnsupportedError, describe_error
 from .call import Call, as_rows
 from .layers import unwrap
-from .whole import is_close
 from .record import Record, key_of
+from .whole import is_close
 
 _LOG = logging.getLogger(__name__)
 _CHECKED = 4  # copies that are run alone before a model is given copies for the first time
