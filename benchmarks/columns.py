@@ -1,8 +1,9 @@
 """One table from several runs of ``graphfaith score``, such as one for each model seed.
 
 Rows are methods, columns neighbourhoods; a cell is the mean of Delta(p) over nodes and model seeds with its standard
-error. Below stand the shares of nodes at which the first method is at least as good as the best of the others, and as
-each of them, and how many times lower its mean is than that of KEC.
+error over both (``graphfaith.metric.pool``). Below stand the shares of nodes at which the first method is at least as
+good as the best of the others, and as each of them, and how many times lower its mean is than that of KEC. A file that
+``--json`` has written holds Delta(p) at every node, and can be read again like those of ``graphfaith score``.
 
     for seed in 0 1 2; do
       graphfaith score --dataset cora --neighborhood all --model-seed $seed --json cora-$seed.json
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from graphfaith.metric import pool
 from graphfaith.view.report import write_json
 
 
@@ -38,24 +40,38 @@ def pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         # Delta(0), which is the same for all of them.
         zeros = [row["unfaithfulness"] / row["relative"] for row in own if row["relative"]]
         zero = np.mean(zeros) if zeros else math.nan
+        seeds, nodes = (sorted({place[kind] for place in places}) for kind in (0, 1))
+        if len(places) != len(seeds) * len(nodes):
+            raise SystemExit(f"{dataset}, {near}: not every node was scored in every model seed")
         for at, method in enumerate(methods):
             others = np.delete(table, at, axis=0)
-            mean = float(table[at].mean())
+            by_node = table[at].reshape(len(seeds), len(nodes))
+            mean, error = pool(by_node)
             found.append(
                 {
                     "dataset": dataset,
                     "neighborhood": near,
                     "method": method,
                     "unfaithfulness": mean,
-                    "stderr": float(table[at].std(ddof=1)) / math.sqrt(len(places)) if len(places) > 1 else 0.0,
+                    "stderr": error,
                     "relative": mean / float(zero),
                     "lowest": float((table[at] <= others.min(axis=0)).mean()) if len(others) else 1.0,
                     "beaten_by_first": float((table[0] <= table[at]).mean()),
                     "places": len(places),
-                    "model_seeds": sorted({seed for seed, _ in places}),
+                    "model_seeds": seeds,
+                    "nodes": nodes,
+                    "by_node": [[float(f"{value:.5g}") for value in line] for line in by_node.tolist()],
                 }
             )
     return found
+
+
+def by_training(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of single trainings that a pooled row was made of; a row of ``graphfaith score`` is one itself."""
+    if "model_seeds" not in row:
+        return [row]
+    lines = zip(row["model_seeds"], row["by_node"], strict=True)
+    return [{**row, "model_seed": seed, "by_node": values} for seed, values in lines]
 
 
 def by_place(rows: list[dict[str, Any]]) -> dict[tuple[int, int], float]:
@@ -81,7 +97,8 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         shown = []
         for text in near:
             one = cells[method, text]
-            number = f"{one['unfaithfulness']:.3g} ± {one['stderr']:.1g} ({one['relative']:.2g})"
+            error = "" if one["stderr"] is None else f" ± {one['stderr']:.1g}"
+            number = f"{one['unfaithfulness']:.3g}{error} ({one['relative']:.2g})"
             shown.append(f"**{number}**" if one["unfaithfulness"] == lowest[text] else number)
         print(f"| {method} | " + " | ".join(shown) + " |")
     first = methods[0]
@@ -103,10 +120,11 @@ def print_table(rows: list[dict[str, Any]]) -> None:
 def main(arguments: list[str]) -> None:
     """Read the files, print a table for each data set."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", type=Path, help="what graphfaith score --json has written")
+    parser.add_argument("files", nargs="+", type=Path, help="what graphfaith score --json, or this script, has written")
     parser.add_argument("--json", type=Path, help="also write the pooled rows to this file")
     options = parser.parse_args(arguments)
-    rows = pooled([row for file in options.files for row in json.loads(file.read_text())])
+    read = [row for file in options.files for row in json.loads(file.read_text())]
+    rows = pooled([one for row in read for one in by_training(row)])
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         print_table([row for row in rows if row["dataset"] == dataset])
     if options.json is not None:

@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 import graphfaith as gf
 from graphfaith.explainers.methods import method_named
 from graphfaith.facade import compare
+from graphfaith.metric.pooling import pool
 from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith.model.target import Target
 from reference import make_case
@@ -135,12 +136,18 @@ def test_several_runs_make_one_table(rows, capsys, tmp_path):
     assert len(pooled) == 8
     for one in pooled:
         own = [r for r in rows if (r.method, r.neighborhood) == (one["method"], one["neighborhood"])]
-        values = torch.tensor([value for row in own for value in row.by_node], dtype=torch.float64)
+        values = torch.tensor([row.by_node for row in own], dtype=torch.float64)
         assert one["places"] == 12
         assert one["model_seeds"] == [0, 1]
         assert one["unfaithfulness"] == pytest.approx(float(values.mean()))
-        assert one["stderr"] == pytest.approx(float(values.std()) / 12**0.5)
+        assert one["stderr"] == pytest.approx(pool(values.numpy())[1])
+        assert one["stderr"] > float(values.mean(dim=1).std()) / 2**0.5 - 1e-12  # trainings differ
         assert one["lowest"] == pytest.approx(sum(row.lowest for row in own) / 2)
+    again = columns.pooled([one for row in pooled for one in columns.by_training(row)])
+    for one, other in zip(pooled, again, strict=True):  # from the numbers that were kept, to five digits
+        assert other["by_node"] == one["by_node"]
+        for name in ("unfaithfulness", "stderr", "relative", "lowest"):
+            assert other[name] == pytest.approx(one[name], rel=1e-3)
     first = next(one for one in pooled if one["method"] == "anchored-kec")
     assert first["beaten_by_first"] == 1
     columns.print_table(pooled)
