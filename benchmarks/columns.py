@@ -66,12 +66,16 @@ def pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def by_training(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of single trainings that a pooled row was made of; a row of ``graphfaith score`` is one itself."""
-    if "model_seeds" not in row:
-        return [row]
-    lines = zip(row["model_seeds"], row["by_node"], strict=True)
-    return [{**row, "model_seed": seed, "by_node": values} for seed, values in lines]
+def pooled_again(row: dict[str, Any]) -> dict[str, Any]:
+    """A row that was pooled before, with the mean and the error of the numbers that it kept.
+
+    Without the numbers at nodes no error can be told: to count pairs of a node and a training as independent would
+    make it several times too small.
+    """
+    if row.get("by_node") is None:
+        return {**row, "stderr": None, "by_node": None}
+    mean, error = pool(row["by_node"])
+    return {**row, "unfaithfulness": mean, "stderr": error}
 
 
 def by_place(rows: list[dict[str, Any]]) -> dict[tuple[int, int], float]:
@@ -124,7 +128,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--json", type=Path, help="also write the pooled rows to this file")
     options = parser.parse_args(arguments)
     read = [row for file in options.files for row in json.loads(file.read_text())]
-    rows = pooled([one for row in read for one in by_training(row)])
+    rows = [pooled_again(row) for row in read if "model_seeds" in row]
+    rows += pooled([row for row in read if "model_seeds" not in row])
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         print_table([row for row in rows if row["dataset"] == dataset])
     if options.json is not None:

@@ -36,8 +36,9 @@ class Row:
 
     ``unfaithfulness`` is the mean of Delta(p) and ``stderr`` its standard error over nodes (over samples, if there
     is one node). It is of this one training: rows of several trainings are pooled by
-    :func:`graphfaith.metric.pooling.pool`. ``relative`` is that mean over the mean of Delta(0). ``by_node`` has
-    Delta(p) at each node, and ``lowest`` the share of nodes at which no other method of the comparison has less.
+    :func:`graphfaith.metric.pooling.pool`. ``relative`` is that mean over the mean of Delta(0), and NaN where
+    F does not change. ``by_node`` has Delta(p) at each node, and ``lowest`` the share of nodes at which no other method
+    of the comparison has less.
     """
 
     dataset: str
@@ -114,6 +115,8 @@ def _make_table(rows: Sequence[Row]) -> Any:
 
 
 def _format(value: float, digits: int = 3) -> str:
+    if math.isnan(value):
+        return "no change of F"
     return f"{value:.{digits}g}" if math.isfinite(value) else "inf"
 
 
@@ -265,5 +268,5 @@ def _pool(scores: Sequence[Unfaithfulness]) -> dict[str, float]:
     """Return the mean over nodes, its standard error, and relative Delta as a ratio of means."""
     mean, error = pool([[score.value for score in scores]])
     zero = sum(score.delta_zero for score in scores) / len(scores)
-    relative = mean / zero if zero > 0 else (0.0 if mean == 0 else math.inf)
+    relative = mean / zero if zero > 0 else (math.nan if mean == 0 else math.inf)
     return {"unfaithfulness": mean, "stderr": scores[0].stderr if error is None else error, "relative": relative}
