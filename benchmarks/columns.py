@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from graphfaith._base.files import write_file
 from graphfaith.metric import pool
-from graphfaith.view.report import write_json
+from graphfaith.view.report import finite_rows
 
 
 def pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -78,6 +79,17 @@ def pooled_again(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "unfaithfulness": mean, "stderr": error}
 
 
+def with_kept(row: dict[str, Any], kept: dict[tuple[str, str, str], dict[str, Any]]) -> dict[str, Any]:
+    """A row that was pooled without keeping the numbers at nodes, with those of another run of the same thing."""
+    other = kept.get((row["dataset"], row["neighborhood"], row["method"]))
+    if row.get("by_node") is not None or other is None or other["model_seeds"] != row["model_seeds"]:
+        return row
+    mean, _ = pool(other["by_node"])
+    if not math.isclose(mean, row["unfaithfulness"], rel_tol=1e-3) or np.size(other["by_node"]) != row["places"]:
+        return row  # It is the same thing only if it has the same mean.
+    return {**row, "nodes": other["nodes"], "by_node": other["by_node"]}
+
+
 def by_place(rows: list[dict[str, Any]]) -> dict[tuple[int, int], float]:
     """Delta(p) by model seed and node."""
     found = {}
@@ -101,7 +113,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         shown = []
         for text in near:
             one = cells[method, text]
-            error = "" if one["stderr"] is None else f" ± {one['stderr']:.1g}"
+            error = "" if one["stderr"] is None else " ± {:g}".format(float(f"{one['stderr']:.1g}"))
             number = f"{one['unfaithfulness']:.3g}{error} ({one['relative']:.2g})"
             shown.append(f"**{number}**" if one["unfaithfulness"] == lowest[text] else number)
         print(f"| {method} | " + " | ".join(shown) + " |")
@@ -126,14 +138,20 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path, help="what graphfaith score --json, or this script, has written")
     parser.add_argument("--json", type=Path, help="also write the pooled rows to this file")
+    parser.add_argument(
+        "--kept", nargs="*", type=Path, default=[], help="results of graphfaith reproduce, for rows without their nodes"
+    )
     options = parser.parse_args(arguments)
+    results = [row for file in options.kept for row in json.loads(file.read_text()) if row["protocol"] == "held-out"]
+    kept = {(row["dataset"], row["neighborhood"], row["method"]): row for row in results}
     read = [row for file in options.files for row in json.loads(file.read_text())]
-    rows = [pooled_again(row) for row in read if "model_seeds" in row]
+    rows = [pooled_again(with_kept(row, kept)) for row in read if "model_seeds" in row]
     rows += pooled([row for row in read if "model_seeds" not in row])
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         print_table([row for row in rows if row["dataset"] == dataset])
     if options.json is not None:
-        write_json(options.json, rows)
+        lines = ",\n".join(json.dumps(row, allow_nan=False) for row in finite_rows(rows))  # a row a line
+        write_file(options.json, f"[\n{lines}\n]\n".encode())
 
 
 if __name__ == "__main__":
