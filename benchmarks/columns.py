@@ -101,6 +101,19 @@ def by_place(rows: list[dict[str, Any]]) -> dict[tuple[int, int], float]:
     return dict(sorted(found.items()))
 
 
+def gap_to_next(rows: list[dict[str, Any]], first: str, near: str) -> str:
+    """The least mean of the other methods, less that of the first, in units of its error over nodes and trainings."""
+    at = {row["method"]: row for row in rows if row["neighborhood"] == near}
+    others = [row for method, row in at.items() if method != first]
+    if not others:
+        return "-"
+    best = min(others, key=lambda row: row["unfaithfulness"])
+    if best["by_node"] is None or at[first]["by_node"] is None:
+        return "-"
+    gap, error = pool(np.array(best["by_node"]) - np.array(at[first]["by_node"]))
+    return f"{gap / error:.1f} ({best['method']})" if error else "-"
+
+
 def print_table(rows: list[dict[str, Any]]) -> None:
     """Print the pooled rows of one data set in Markdown."""
     near = list(dict.fromkeys(row["neighborhood"] for row in rows))
@@ -128,6 +141,8 @@ def print_table(rows: list[dict[str, Any]]) -> None:
             + " | ".join(f"{100 * cells[method, text]['beaten_by_first']:.0f} %" for text in near)
             + " |"
         )
+    gaps = [gap_to_next(rows, first, text) for text in near]
+    print("| the next best mean, less its own, in errors of that | " + " | ".join(gaps) + " |")
     if "kec" in methods and first != "kec":
         times = [cells["kec", text]["unfaithfulness"] / cells[first, text]["unfaithfulness"] for text in near]
         print("| mean Delta(p) of kec / its own | " + " | ".join(f"{one:.3g}" for one in times) + " |")
