@@ -1,6 +1,11 @@
 """AnchoredKEC's own estimate of Delta(p), which costs no sample more, against Delta(p) on samples it has not seen.
 
 python benchmarks/calibration.py [--column "cora U(A,0.5)"] [--nodes 10] [--figure docs/calibration.png] [--quick]
+
+With --counts it asks from how many samples on the estimate is right, and shows beside it what KEC leaves on the samples
+that it was fitted to, which is no estimate:
+
+python benchmarks/calibration.py --counts --nodes 20
 """
 
 import argparse
@@ -27,6 +32,10 @@ FIT, HELD_OUT = 200, 2000  # samples, of seeds 0 and 1
 MARKERS = "osD^v<>Ph*X"
 COLOURS = (*(f"C{number}" for number in range(10)), "black")
 QUICK = 4  # nodes
+COUNTS = (12, 25, 50, 75, 100, 200, 400)  # samples of the fit
+COUNTED = [(name, near) for name in ("ba-shapes", "cora") for near in ("U(A,0.5)", "B(A,0.5)")] + [
+    ("cora", "U(X,0.2r)")
+]
 
 
 def measure(columns, count=None, held_out=HELD_OUT):
@@ -61,6 +70,66 @@ def measure(columns, count=None, held_out=HELD_OUT):
                 }
             )
     return results
+
+
+def measure_counts(columns, counts, count=None, held_out=HELD_OUT):
+    """Both numbers of AnchoredKEC and of KEC, at each node and for each number of samples."""
+    made = {dataset: load_trained(dataset) for dataset, _ in columns}
+    work = [(dataset, near, node) for dataset, near in columns for node in spread_over(NODES[dataset], count)]
+    results = []
+    for dataset, near, node in track(work, "counting", "nodes"):
+        data = made[dataset].data
+        target = gf.Target(made[dataset].model, data.x, data.edge_index, node)
+        anchored = [gf.AnchoredKEC(near, num_samples=samples).fit(target) for samples in counts]
+        kec = [gf.KEC(near, num_samples=samples).fit(target) for samples in counts]
+        scores = unfaithfulness_of(target, [*anchored, *kec], near, num_samples=held_out, seed=1)
+        for method, models, found in (("anchored-kec", anchored, scores), ("kec", kec, scores[len(counts) :])):
+            for samples, p, score in zip(counts, models, found, strict=False):
+                said = p.estimate if method == "anchored-kec" else None
+                zero = score.delta_zero or math.nan
+                results.append(
+                    {
+                        "method": method,
+                        "dataset": dataset,
+                        "neighborhood": near,
+                        "node": node,
+                        "num_samples": samples,
+                        "estimate": p.in_sample_error if said is None else said.value,
+                        "estimate_relative": p.in_sample_error / zero if said is None else said.relative,
+                        "estimate_relative_stderr": 0.0 if said is None else said.relative_stderr,
+                        "held_out": score.value,
+                        "held_out_relative": score.relative,
+                        "held_out_relative_stderr": score.relative_stderr,
+                        "held_out_samples": held_out,
+                        "chosen": "kec" if said is None else p.chosen,
+                    }
+                )
+    return results
+
+
+def count_table(results, counts):
+    """For each number of samples: the estimate over what is held out, ratio of means; the worst column; coverage."""
+    rows = []
+    for samples in counts:
+        cells = [str(samples)]
+        for method in ("anchored-kec", "kec"):
+            own = [one for one in results if (one["method"], one["num_samples"]) == (method, samples)]
+            columns = dict.fromkeys((one["dataset"], one["neighborhood"]) for one in own)
+            found = [
+                agreement([one for one in own if (one["dataset"], one["neighborhood"]) == column]) for column in columns
+            ]
+            medians, means = ([one[key] for one in found] for key in ("median_ratio", "ratio_of_means"))
+            cells += [f"{statistics.fmean(medians):.2f}", f"{min(medians):.2f}", f"{min(means):.2f}"]
+            if method == "anchored-kec":
+                cells += [f"{100 * statistics.fmean(one['within_two_errors'] for one in found):.0f} %"]
+                cells += [f"{100 * min(one['within_two_errors'] for one in found):.0f} %"]
+                cells += [f"{statistics.fmean(one['mean_relative'] for one in found):.2g}"]
+                cells += [f"{statistics.fmean(one['mean_held_out'] for one in found):.2g}"]
+        rows.append(cells)
+    head = ["samples", "median ratio", "its least column", "ratio of means, least column"]
+    head += ["within 2 errors", "its least column", "estimate", "held out"]
+    head += ["KEC in sample: median ratio", "its least column", "ratio of means, least column"]
+    return table(head, rows)
 
 
 def agreement(results):
@@ -154,10 +223,19 @@ def main(arguments=None):
     parser.add_argument("--figure", help="draw both numbers of every node in this file, e.g. docs/calibration.png")
     parser.add_argument("--json", help="also write the results to this file")
     parser.add_argument("--quick", action="store_true", help="a few nodes of each data set, to see that it runs")
+    parser.add_argument("--counts", action="store_true", help=f"fit on {', '.join(map(str, COUNTS))} samples")
     args = parser.parse_args(arguments)
     path = None if args.json is None else check_output(args.json, (".json",))
     picture = None if args.figure is None else check_output(args.figure, (".png", ".pdf", ".svg"))
     torch.set_num_threads(1)
+    if args.counts:
+        columns = columns_of(args.column) if args.column else COUNTED
+        results = measure_counts(columns, COUNTS, args.nodes or (QUICK if args.quick else None), args.held_out)
+        print(f"Estimate / held out ({args.held_out} samples), means over {len(columns)} columns:\n")
+        print(count_table(results, COUNTS))
+        if path is not None:
+            write_json(path, results)
+        return
     columns = columns_of(args.column)
     results = measure(columns, args.nodes or (QUICK if args.quick else None), args.held_out)
     fixed, auto = as_tables(results, columns)

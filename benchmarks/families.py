@@ -17,7 +17,7 @@ from torch_geometric.utils import degree
 
 import graphfaith as gf
 from graphfaith.data import load_dataset
-from graphfaith.metric import unfaithfulness_of
+from graphfaith.metric import pool_ratio, unfaithfulness_of
 
 NEAR = ("U(A,0.5)", "B(A,0.5)")
 CONFIG = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
@@ -124,9 +124,7 @@ def compare(model, data, extra, nodes, near, **options):
             unfaithfulness_of(target, [e.difference_model for e in explanations], near, num_samples=500, seed=1)
         )
     for name, column in zip(made, zip(*scores, strict=True), strict=True):
-        value, change = torch.tensor([(s.value, s.delta_zero) for s in column], dtype=torch.float64).T
-        ratio = value.mean() / change.mean()  # its error is that of the linearised ratio, over nodes
-        found[name] = float(ratio), float((value - ratio * change).std() / change.mean() / len(value) ** 0.5)
+        found[name] = pool_ratio([[score.value for score in column]], [[score.delta_zero for score in column]])
     return made["KEC"], seconds, statistics.mode(e.normalization for e in made["KEC auto"]), found
 
 

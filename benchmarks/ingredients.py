@@ -18,6 +18,7 @@ from graphfaith._base.progress import track
 from graphfaith.data.models import load_trained
 from graphfaith.explainers import anchored_kec
 from graphfaith.explainers.anchored_kec import BLOCKS
+from graphfaith.metric import pool
 from graphfaith.sampling.neighborhood import Perturbations, UniformEdges, as_neighborhood
 from graphfaith.surrogate.difference import carry, curvature_of, energy
 from graphfaith.surrogate.propagation import Propagation
@@ -282,14 +283,15 @@ def measure(columns, count=None, *, forced=False):
         zero = sum(one[NOTHING][0] for one in at) / len(at)
         for row in at[0]:
             values = np.array([one[row][0] for one in at])
+            mean, error = pool([values])
             results.append(
                 {
                     "dataset": dataset,
                     "neighborhood": near,
                     "row": row,
                     "nodes": spread_over(NODES[dataset], count),
-                    "unfaithfulness": float(values.mean()),
-                    "stderr": float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else 0.0,
+                    "unfaithfulness": mean,
+                    "stderr": error,  # over nodes of one training
                     "relative": float(values.mean() / zero),
                     "simpler": sum(one[row][1] != "anchored" for one in at) if row != NOTHING else 0,
                     "by_node": values.tolist(),

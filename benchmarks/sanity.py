@@ -20,7 +20,7 @@ from graphfaith._base.progress import track
 from graphfaith.data.models import BAShapesGCN, CitationGCN, load_trained
 from graphfaith.explainers.methods import method_named
 from graphfaith.facade import Subject
-from graphfaith.metric import unfaithfulness_of
+from graphfaith.metric import pool, unfaithfulness_of
 from graphfaith.view.report import write_json
 
 COMPARED = ("anchored-kec", "kec", "saliency")
@@ -52,12 +52,9 @@ def predicted(model, data):
         return model.eval()(data.x, data.edge_index).argmax(dim=1)
 
 
-def mean_and_error(values):
-    """The mean of what is a number, its standard error, and how many there are."""
-    known = np.array([value for value in values if not math.isnan(value)])
-    if not len(known):
-        return math.nan, math.nan, 0
-    return float(known.mean()), float(known.std(ddof=1) / len(known) ** 0.5) if len(known) > 1 else 0.0, len(known)
+def mean_of(values):
+    """The mean of what is a number."""
+    return pool([values])[0]
 
 
 # Motifs -------------------------------------------------------------------------------------------------------------
@@ -101,18 +98,16 @@ def motifs(count=None, seeds=MODEL_SEEDS):
 
 
 def motif_table(results):
-    """The mean over nodes and models, with its error over nodes."""
+    """The mean over nodes and models, with its error over both."""
     rows = []
     for near in NEAR:
         for method in COMPARED:
             found = [one for one in results if (one["neighborhood"], one["method"]) == (near, method)]
             cells = []
             for kind in ("own_house", "any_house"):
-                each = [mean_and_error(one[kind])[0] for one in found]
-                # Models look at the same nodes, so a node counts once, with its mean over models.
-                by_node = [mean_and_error(at)[0] for at in zip(*(one[kind] for one in found), strict=True)]
-                mean, error, _ = mean_and_error(by_node)
-                cells += [f"{mean:.3f} ± {error:.3f}", ", ".join(f"{value:.3f}" for value in each)]
+                each = ", ".join(f"{mean_of(one[kind]):.3f}" for one in found)
+                mean, error = pool([one[kind] for one in found])
+                cells += [f"{mean:.3f}" if error is None else f"{mean:.3f} ± {error:.3f}", each]
             rows.append([near, method, *cells])
     seeds = ", ".join(dict.fromkeys(str(one["model_seed"]) for one in results))
     head = ["neighbourhood", "method", "own house", f"models {seeds}", "any house", f"models {seeds}"]
@@ -182,10 +177,7 @@ def weights(count=None, datasets=("ba-shapes", "cora"), seeds=RANDOM_SEEDS):
 
 
 def weight_table(results):
-    """The mean over nodes and random models, with its error over models; |scores|, and then signed ones.
-
-    Nodes share a model, whose sign may be that of all their correlations: their spread would tell too little.
-    """
+    """The mean over nodes and random models, with its error over both; |scores|, and then signed ones."""
     found = {}
     for one in results:
         done = one["dataset"], one["neighborhood"], one["layer"], one["way"]
@@ -195,9 +187,8 @@ def weight_table(results):
         cells = []
         for method in COMPARED:
             for kind in ("absolute", "signed"):
-                means = [mean_and_error(one[kind])[0] for one in by_method[method]]
-                mean, error, models = mean_and_error(means)
-                cells.append(f"{mean:.2f} ± {error:.2f}" if models > 1 else f"{mean:.2f}")
+                mean, error = pool([one[kind] for one in by_method[method]])
+                cells.append(f"{mean:.2f}" if error is None else f"{mean:.2f} ± {error:.2f}")
         rows.append([dataset, near, f"{layer} {way}", *cells])
     head = [f"{method}, {kind}" for method in COMPARED for kind in ("size", "signed")]
     return table(["data", "neighbourhood", "randomised", *head], rows)

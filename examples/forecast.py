@@ -11,6 +11,7 @@ from torch_geometric.explain import Explainer
 
 import graphfaith as gf
 from graphfaith.data.advection import advection, expected
+from graphfaith.metric import pool_ratio
 from graphfaith_studies.showcase import train_forecaster
 
 NEAR = "U(X,0.2r)xU(A,0.2)"
@@ -67,9 +68,7 @@ def main():
         cause_scores = torch.cat(masks)
         signs = (cause_scores.sign() == truth.sign())[sizeable].double().mean()
         correlation = torch.corrcoef(torch.stack([cause_scores, truth]))[0, 1]
-        value, change = torch.tensor([(s.value, s.delta_zero) for s in scores], dtype=torch.float64).T
-        ratio = value.mean() / change.mean()
-        error = (value - ratio * change).std() / change.mean() / count**0.5
+        ratio, error = pool_ratio([[s.value for s in scores]], [[s.delta_zero for s in scores]])
         row = [name, f"{100 * signs:.0f} %", f"{correlation:.2f}", f"{100 * sum(off) / count:.0f} %"]
         print("| " + " | ".join([*row, f"{ratio:.2g} ± {error:.1g}", f"{seconds / count:.3f}"]) + " |", flush=True)
 

@@ -13,6 +13,7 @@ from torch_geometric.explain import Explainer
 
 import graphfaith as gf
 from graphfaith.data.ba_2motifs import ba_2motifs
+from graphfaith.metric import pool, pool_ratio
 from graphfaith_studies.showcase import train_motif_classifier
 
 NEAR = "B(A,0.2)"
@@ -33,8 +34,8 @@ METHODS = {
 
 def format_mean(values):
     """Return the mean over graphs and its standard error as text."""
-    values = torch.tensor(values, dtype=torch.float64)
-    return f"{values.mean():.2f} ± {values.std() / len(values) ** 0.5:.2f}"
+    mean, error = pool([values])
+    return f"{mean:.2f}" if error is None else f"{mean:.2f} ± {error:.2f}"
 
 
 def main():
@@ -68,9 +69,7 @@ def main():
             in_graph = graph_of_edge == graph
             auc.append(roc_auc_score(batch.motif_edge[in_graph], explanation.edge_mask[in_graph].abs()))
             scores.append(gf.general_unfaithfulness(explainer, explanation, NEAR, num_samples=500, seed=1))
-        value, change = torch.tensor([(s.value, s.delta_zero) for s in scores], dtype=torch.float64).T
-        ratio = value.mean() / change.mean()
-        error = (value - ratio * change).std() / change.mean() / len(scores) ** 0.5
+        ratio, error = pool_ratio([[s.value for s in scores]], [[s.delta_zero for s in scores]])
         print(f"| {name} | {format_mean(auc)} | {ratio:.2g} ± {error:.1g} | {seconds:.2f} |", flush=True)
 
 

@@ -11,7 +11,7 @@ from torch_geometric.explain import Explainer
 from torch_geometric.utils import degree
 
 import graphfaith as gf
-from graphfaith.metric import unfaithfulness_of
+from graphfaith.metric import pool_ratio, unfaithfulness_of
 from graphfaith_studies.showcase import train_link_predictor
 
 NEAR = ("U(A,0.5)", "B(A,0.5)")
@@ -30,9 +30,8 @@ METHODS = {
 
 def format_relative(scores):
     """Return mean Delta(p) / mean Delta(0) and its standard error over links as text."""
-    value, change = torch.tensor([(s.value, s.delta_zero) for s in scores], dtype=torch.float64).T
-    ratio = value.mean() / change.mean()
-    return f"{ratio:.2g} ± {(value - ratio * change).std() / change.mean() / len(scores) ** 0.5:.2g}"
+    ratio, error = pool_ratio([[s.value for s in scores]], [[s.delta_zero for s in scores]])
+    return f"{ratio:.2g} ± {error:.2g}"
 
 
 def main():

@@ -11,6 +11,7 @@ from torch_geometric.explain import Explainer
 import graphfaith as gf
 from graphfaith.cli.arguments import parse_nodes
 from graphfaith.data.models import load_trained
+from graphfaith.metric import pool
 
 torch.set_num_threads(1)
 cora = load_trained("cora")
@@ -26,13 +27,15 @@ for near in ("U(A,0.5)", "B(A,0.5)"):
                 edge_mask_type="object",
                 model_config={"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"},
             )
-            values = torch.tensor(
+            mean, error = pool(
                 [
-                    gf.general_unfaithfulness(
-                        explainer, explainer(cora.data.x, cora.data.edge_index, index=v), near
-                    ).value
-                    for v in nodes
+                    [
+                        gf.general_unfaithfulness(
+                            explainer, explainer(cora.data.x, cora.data.edge_index, index=v), near
+                        ).value
+                        for v in nodes
+                    ]
                 ]
             )
             kind = "hard" if hard else "soft"
-            print(f"{near} {kind} {silent}: {values.mean():.3g} ± {values.std() / len(values) ** 0.5:.2g}")
+            print(f"{near} {kind} {silent}: {mean:.3g} ± {error:.2g}")

@@ -194,3 +194,32 @@ def test_scores_that_follow_the_houses_have_the_whole_area(script):
     assert np.isnan(module.area(truth[::2], np.ones(2)))
     assert np.isnan(module.correlation(np.arange(4.0), np.zeros(4)))
     assert module.correlation(np.arange(4.0), -np.arange(4.0)) == pytest.approx(-1)
+
+
+def test_calibration_by_the_number_of_samples(script, capsys, tmp_path, monkeypatch):
+    module, path = script("calibration"), tmp_path / "found.json"
+    monkeypatch.setattr(module, "COUNTS", (12, 100))
+    module.main(["--counts", "--column", "cora U(A,0.5)", "--nodes", "2", "--held-out", "40", "--json", str(path)])
+    (rows,) = tables(capsys.readouterr().out)
+    assert [row[0] for row in rows] == ["samples", "---", "12", "100"]
+    found = json.loads(path.read_text())
+    assert {(one["method"], one["num_samples"]) for one in found} == {
+        (method, samples) for method in ("anchored-kec", "kec") for samples in (12, 100)
+    }
+    p = gf.AnchoredKEC("U(A,0.5)", num_samples=12).fit(target(found[0]["node"], "cora"))
+    assert found[0]["estimate"] == pytest.approx(p.estimate.value)
+
+
+def test_scores_of_what_is_still(script, capsys, tmp_path):
+    module, path = script("still"), tmp_path / "found.json"
+    module.main(["--nodes", "2", "--json", str(path)])
+    (rows,) = tables(capsys.readouterr().out)
+    assert [row[0] for row in rows[2:]] == ["KEC"] * 2 + [module.FIT_ALONE] * 2 + ["AnchoredKEC"] * 2 + [
+        "the gradient of F"
+    ]
+    found = json.loads(path.read_text())
+    shares = {
+        name: [one["relative"] for one in found if (one["method"], one["neighborhood"]) == (name, "U(X,0.002r)")]
+        for name in ("AnchoredKEC", "the gradient of F")
+    }
+    assert shares["AnchoredKEC"] == pytest.approx(2 * shares["the gradient of F"], rel=1e-2, abs=1e-4)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from ._base.errors import (
     DataError,
+    FewSamplesWarning,
     GraphfaithError,
     InputError,
     MemoryLimitError,
     ModelError,
     OutputError,
     ReachWarning,
+    SameSamplesWarning,
     UnsupportedError,
 )
 from ._base.version import __version__
@@ -57,6 +59,7 @@ __all__ = [
     "DataError",
     "DifferenceModel",
     "FaithfulExplainer",
+    "FewSamplesWarning",
     "FittedExplainer",
     "GNNExplainer",
     "GraphfaithError",
@@ -72,6 +75,7 @@ __all__ = [
     "Perturbations",
     "ReachWarning",
     "Saliency",
+    "SameSamplesWarning",
     "SignedExplanation",
     "SubgraphX",
     "Target",

@@ -670,3 +670,32 @@ def test_it_is_the_lowest_in_every_column_on_cora():
         assert own.unfaithfulness < min(row.unfaithfulness for row in found.values())
         assert found["kec"].unfaithfulness > 3 * own.unfaithfulness
         assert own.lowest >= 0.8
+
+
+@pytest.mark.parametrize("text", ["U(A,0.5)", "B(A,0.5)", "U(X,0.3r)", "U(X,0.3r)xU(A,0.5)"])
+def test_what_the_neighbourhood_leaves_still_has_the_slope_of_f(text, monkeypatch):
+    near = gf.parse_neighborhood(text)
+    for seed in range(3):
+        target = target_of(make_case(seed=seed, nodes=12, edges=40))
+        p, own = gf.AnchoredKEC(text, num_samples=60).fit(target), target.gradient()
+        still = [not near.perturbs_features, not near.perturbs_edges]
+        for slope, expected, is_still in zip(p.gradient(), own, still, strict=True):
+            close = torch.allclose(
+                slope.double(), expected.double(), rtol=1e-4, atol=1e-5 * float(expected.abs().max())
+            )
+            assert close == is_still
+        with monkeypatch.context() as patch:
+            patch.setattr(anchored_kec._Terms, "anchor", lambda *_: None)
+            fitted = gf.AnchoredKEC(text, num_samples=60).fit(target)
+        sample = near.sample(target.computation_graph, 20, seed=1)
+        assert torch.equal(fitted.change(sample), p.change(sample))  # In the neighbourhood nothing has changed.
+        assert fitted.estimate == p.estimate
+
+
+def test_node_scores_in_a_neighbourhood_of_edges_follow_f():
+    found = []
+    for seed in range(4):
+        target = target_of(make_case(seed=seed, nodes=12, edges=40))
+        p = gf.AnchoredKEC("U(A,0.5)", num_samples=60).fit(target)
+        found.append(unfaithfulness_of(target, [p], "U(X,0.002r)", num_samples=50)[0].relative)
+    assert max(found) < 0.05

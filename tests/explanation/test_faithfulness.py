@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import warnings
 
 import pytest
 import torch
@@ -17,7 +18,9 @@ import graphfaith as gf
 from explaining import METHODS, explain
 from graphfaith.explanation.digest import current_digest, digest_of
 from graphfaith.explanation.faithfulness import (
+    FEW,
     Faithfulness,
+    faithfulness_by_kind,
     faithfulness_of,
     measured_unfaithfulness,
     own_estimate,
@@ -262,14 +265,14 @@ def test_no_bar_where_f_does_not_change():
 
 def test_a_record_says_that_f_does_not_change():
     rounding = torch.full((10,), 1e-9, dtype=torch.float64)
-    still = estimate_unfaithfulness(rounding, rounding, 1e-16, NEAR, 0)
+    still = estimate_unfaithfulness(rounding, rounding, 1e-16, gf.parse_neighborhood(NEAR), 0)
     assert (still.value, still.delta_zero, still.relative) == (0, 0, 0)
     assert "unexplained" not in str(still)
     assert "F does not change" in str(still)
     assert str(Faithfulness(still, is_estimate=False)) == "F does not change in U(A,0.5)"
-    wrong = estimate_unfaithfulness(1e9 * rounding, rounding, 1e-16, NEAR, 0)
+    wrong = estimate_unfaithfulness(1e9 * rounding, rounding, 1e-16, gf.parse_neighborhood(NEAR), 0)
     assert (wrong.value, wrong.delta_zero, wrong.relative) == (pytest.approx(1), 0, math.inf)
-    moving = estimate_unfaithfulness(rounding, 1e9 * rounding, 1e-16, NEAR, 0)
+    moving = estimate_unfaithfulness(rounding, 1e9 * rounding, 1e-16, gf.parse_neighborhood(NEAR), 0)
     assert moving.delta_zero == pytest.approx(1)
     assert moving.relative == pytest.approx(1e-18)
 
@@ -291,3 +294,125 @@ class TestDigest:
     @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.bool, torch.int64, torch.float64])
     def test_of_every_type(self, dtype):
         assert digest_of(torch.ones(3, dtype=dtype)) != digest_of(torch.zeros(3, dtype=dtype))
+
+
+class TestKinds:
+    """A number is about what its samples moved, and about nothing else."""
+
+    @pytest.mark.parametrize(
+        ("near", "kinds"),
+        [("U(A,0.5)", {"edges"}), ("U(X,0.3r)", {"features"}), ("U(X,0.3r)xB(A,0.5)", {"edges", "features"})],
+    )
+    @pytest.mark.parametrize("name", ["kec", "saliency", "foreign"])
+    def test_what_never_moved_is_not_measured(self, name, near, kinds):
+        call, explanation = case(name)
+        assert faithfulness_by_kind(explanation) == {"edges": None, "features": None}
+        score = gf.general_unfaithfulness(call, explanation, near, num_samples=20)
+        found = faithfulness_by_kind(explanation)
+        assert {kind for kind, known in found.items() if known is not None} == kinds
+        assert all(known.record is score for known in found.values() if known is not None)
+
+    def test_an_estimate_is_about_the_edges_that_were_moved(self):
+        _, explanation = case("anchored-kec")
+        found = faithfulness_by_kind(explanation)
+        assert found == {"edges": Faithfulness(explanation.estimate, is_estimate=True), "features": None}
+        explanation.edge_mask[0] += 1.0
+        assert faithfulness_by_kind(explanation) == {"edges": None, "features": None}
+
+    def test_each_kind_keeps_its_own_number(self):
+        call, explanation = case("kec")
+        near = ["U(A,0.5)", "U(X,0.3r)", "B(A,0.5)"]
+        _, second, third = (gf.general_unfaithfulness(call, explanation, text, num_samples=20) for text in near)
+        assert explanation.unfaithfulness is third
+        assert explanation.measurements == [second, third]
+        found = faithfulness_by_kind(explanation)
+        assert {kind: known.record for kind, known in found.items()} == {"edges": third, "features": second}
+        both = gf.general_unfaithfulness(call, explanation, "U(X,0.3r)xU(A,0.5)", num_samples=20)
+        assert explanation.measurements == [both]
+        explanation.edge_mask[0] += 1.0
+        assert set(faithfulness_by_kind(explanation).values()) == {None}
+        edited = gf.general_unfaithfulness(call, explanation, near[0], num_samples=20)
+        assert explanation.measurements == [edited]  # what was measured of other scores is gone
+
+    def test_a_method_of_edges_alone_has_no_scores_of_features(self):
+        call, explanation = explain(make_case(seed=31, nodes=10, edges=30), gf.PGExplainer(epochs=2))
+        assert faithfulness_by_kind(explanation) == {"edges": None}
+        gf.general_unfaithfulness(call, explanation, NEAR, num_samples=20)
+        assert list(faithfulness_by_kind(explanation)) == ["edges"]
+
+    def test_a_neighbourhood_of_ones_own_says_itself_what_it_moves(self):
+        class Strange(gf.UniformEdges):
+            notation = "strange {sigma}"
+
+        call, explanation = case("saliency")
+        score = gf.general_unfaithfulness(call, explanation, Strange(0.5), num_samples=20)
+        assert score.kinds == ("edges",)
+        assert faithfulness_by_kind(explanation)["features"] is None
+        unknown = gf.Unfaithfulness(0.1, 0.1, 0.1, 0.1, 1.0, 20, "strange 0.5", 1)
+        assert unknown.kinds == ()
+
+    def test_files_keep_the_numbers_of_both_kinds(self, tmp_path):
+        call, explanation = case("kec")
+        for text in ("U(X,0.3r)", NEAR):
+            gf.general_unfaithfulness(call, explanation, text, num_samples=20)
+        gf.save(explanation, tmp_path / "x.safetensors")
+        loaded = gf.load(tmp_path / "x.safetensors")
+        assert faithfulness_by_kind(loaded) == faithfulness_by_kind(explanation)
+        assert None not in faithfulness_by_kind(loaded).values()
+        del explanation["measurements"]  # as in files that were written before there were any
+        gf.save(explanation, tmp_path / "old.safetensors")
+        old = faithfulness_by_kind(gf.load(tmp_path / "old.safetensors"))
+        assert (old["edges"].record, old["features"]) == (explanation.unfaithfulness, None)
+
+    def test_explain_measures_both_if_asked_to(self):
+        torch.manual_seed(0)
+        data = Data(x=torch.rand(6, 3), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
+        model = GCN(3, 4, num_layers=2, out_channels=3)
+        one = gf.explain(model, data, 2, samples=100, test_samples=20)
+        both = gf.explain(model, data, 2, samples=100, test_samples=20, also="U(X,0.2r)")
+        assert both.unfaithfulness == one.unfaithfulness
+        assert faithfulness_by_kind(one)["features"] is None
+        assert faithfulness_by_kind(both)["features"].neighborhood == "U(X,0.2r)"
+        assert "features: not measured" in repr(one)
+        assert "unexplained in U(X,0.2r)" in repr(both)
+        with pytest.raises(gf.InputError, match="cannot read the neighbourhood"):
+            gf.explain(model, data, 2, also="sideways")
+
+
+class TestFewSamples:
+    def test_an_estimate_from_few_samples_says_so(self):
+        for count, few in ((1, True), (FEW - 1, True), (FEW, False), (500, False)):
+            text = Faithfulness(record(0.1, 0.01, samples=count), is_estimate=True).short
+            assert text.endswith("by its own estimate from few samples, likely too good" if few else "own estimate")
+            assert "too good" not in str(Faithfulness(record(0.1, 0.01, samples=count), is_estimate=False))
+
+    def test_a_fit_on_few_samples_warns_once(self):
+        one = make_case(seed=31, nodes=10, edges=30)
+        with pytest.warns(gf.FewSamplesWarning, match="an estimate from 24 samples flatters") as caught:
+            call, explanation = explain(one, gf.AnchoredKEC(NEAR, num_samples=24))
+        assert len(caught) == 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            list(gf.explain_nodes(call, one.x, one.edge_index, [0, 1], **one.kwargs))
+        assert Faithfulness(explanation.estimate, is_estimate=True).is_flattering
+
+    @pytest.mark.filterwarnings("error")
+    def test_a_fit_on_enough_samples_does_not_warn(self):
+        for samples in (100, "auto"):
+            _, explanation = explain(make_case(seed=31, nodes=10, edges=30), gf.AnchoredKEC(NEAR, num_samples=samples))
+            assert not Faithfulness(explanation.estimate, is_estimate=True).is_flattering
+
+
+class TestSameSamples:
+    @pytest.mark.parametrize("near", [NEAR, "B(A,0.2)", "U(X,0.3r)xU(A,0.2)"])
+    def test_the_seed_of_the_fit_is_not_that_of_the_score(self, near):
+        call, explanation = explain(make_case(seed=31, nodes=10, edges=30), gf.KEC(NEAR, num_samples=30, seed=1))
+        with pytest.warns(gf.SameSamplesWarning, match="fitted to samples of seed 1"):
+            gf.general_unfaithfulness(call, explanation, near, num_samples=20)
+        gf.general_unfaithfulness(call, explanation, near, num_samples=20, seed=2)  # warnings are errors here
+
+    def test_other_draws_and_methods_without_samples_are_free_to_share_a_seed(self):
+        call, explanation = explain(make_case(seed=31, nodes=10, edges=30), gf.KEC(NEAR, num_samples=30, seed=1))
+        gf.general_unfaithfulness(call, explanation, "U(X,0.3r)", num_samples=20)  # the fit has drawn no features
+        call, explanation = explain(make_case(seed=31, nodes=10, edges=30), gf.GNNExplainer(epochs=2, seed=1))
+        gf.general_unfaithfulness(call, explanation, NEAR, num_samples=20)

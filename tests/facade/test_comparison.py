@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 import graphfaith as gf
 from graphfaith.explainers.methods import method_named
 from graphfaith.facade import compare
+from graphfaith.metric.pooling import pool
 from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith.model.target import Target
 from reference import make_case
@@ -119,7 +120,11 @@ def test_pairs_are_compared_as_nodes_are():
         ([1], {"neighborhoods": []}, "nothing to compare"),
         ([99], {}, "node 99 is out of range"),
         ([1], {"methods": ["kec", "magic"]}, "unknown method 'magic'"),
-        ([1], {"samples": "auto", "methods": ["kec"]}, "num_samples"),
+        (
+            [1],
+            {"samples": "auto", "methods": ["anchored-kec", "linear"]},
+            "1 for Linear, which cannot choose",
+        ),
     ],
 )
 def test_mistakes_are_said_before_any_work(nodes, arguments, message, monkeypatch):
@@ -135,12 +140,17 @@ def test_several_runs_make_one_table(rows, capsys, tmp_path):
     assert len(pooled) == 8
     for one in pooled:
         own = [r for r in rows if (r.method, r.neighborhood) == (one["method"], one["neighborhood"])]
-        values = torch.tensor([value for row in own for value in row.by_node], dtype=torch.float64)
+        values = torch.tensor([row.by_node for row in own], dtype=torch.float64)
         assert one["places"] == 12
         assert one["model_seeds"] == [0, 1]
         assert one["unfaithfulness"] == pytest.approx(float(values.mean()))
-        assert one["stderr"] == pytest.approx(float(values.std()) / 12**0.5)
+        assert one["stderr"] == pytest.approx(pool(values.numpy())[1])
+        assert one["stderr"] > float(values.mean(dim=1).std()) / 2**0.5 - 1e-12  # trainings differ
         assert one["lowest"] == pytest.approx(sum(row.lowest for row in own) / 2)
+        again = columns.pooled_again({**one, "unfaithfulness": None, "stderr": None})  # from five digits of each
+        assert again["unfaithfulness"] == pytest.approx(one["unfaithfulness"], rel=1e-4)
+        assert again["stderr"] == pytest.approx(one["stderr"], rel=1e-3)
+        assert columns.pooled_again({**one, "by_node": None})["stderr"] is None
     first = next(one for one in pooled if one["method"] == "anchored-kec")
     assert first["beaten_by_first"] == 1
     columns.print_table(pooled)

@@ -104,7 +104,7 @@ class TestData:
         assert [panel["share"] for panel in shares["kec"][::2]] == ["", ""]
         assert [panel["relative"] for panel in shares["kec"][::2]] == [None, None]
         unscored, _, edited = shares["anchored-kec"]
-        assert re.fullmatch(r"about .* unexplained, by its own estimate", unscored["share"])
+        assert re.fullmatch(r"about .* unexplained, by its own estimate from few samples.*", unscored["share"])
         assert unscored["estimate"] is True
         assert (edited["share"], edited["faithfulness"], edited["relative"]) == ("", "", None)
 
@@ -225,3 +225,29 @@ class TestNotebook:
 
     def test_its_text_is_short(self) -> None:
         assert re.fullmatch(r"<a page of [\d,]+ bytes: .*>", repr(gf.page(small())))
+
+
+class TestKinds:
+    """Scores of what the samples never moved are marked, wherever they stand."""
+
+    def scored(self, *near: str) -> Explanation:
+        one = small(node_mask=torch.tensor([[3.0], [0.0], [-1.5]]), x=torch.ones(3, 1))
+        for text in near:
+            record_unfaithfulness(one, gf.Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, text, 1))
+        return one
+
+    @pytest.mark.parametrize(
+        ("near", "edges", "features"),
+        [
+            ((), "not measured", "not measured"),
+            (("U(A,0.5)",), "", "not measured"),
+            (("U(X,0.2r)",), "not measured", ""),
+            (("U(X,0.2r)xU(A,0.2)",), "", ""),
+            (("U(X,0.2r)", "U(A,0.5)"), "", "7.6 % ± 0.9 % unexplained in U(X,0.2r)"),
+        ],
+    )
+    def test_a_panel_notes_what_is_not_measured(self, near: tuple[str, ...], edges: str, features: str) -> None:
+        panel = data_of(gf.page(self.scored(*near)))["panels"][0]
+        assert panel["notes"] == {"edges": edges, "features": features}
+        marks = [f" ({note})" if note else "" for note in (edges, features)]
+        assert panel["scale"] == f"Scale: edges ±2{marks[0]}, nodes ±3{marks[1]}"

@@ -120,8 +120,8 @@ def test_panels_share_one_layout_and_keep_their_own_scale():
     assert np.array_equal(places[0], places[2])
     assert tuple(artist(drawn, "panel2-nodes").get_facecolor()[2][:3]) == to_rgb(EXPLAINED)
     assert tuple(artist(drawn, "panel2-nodes").get_facecolor()[0][:3]) == to_rgb(POSITIVE)
-    assert "scale ±2 edges · ±0.8 nodes" in texts(drawn)
-    assert "scale ±20 edges" in texts(drawn)
+    assert "scale ±2 edges (not measured) · ±0.8 nodes (not measured)" in texts(drawn)
+    assert "scale ±20 edges (not measured)" in texts(drawn)
 
 
 def test_titles_name_method_neighbourhood_and_unfaithfulness():
@@ -207,7 +207,7 @@ def test_self_loops_are_drawn_on_the_scale_of_the_edges():
     drawn_loops = artist(drawn, "panel0-loops")
     assert [tuple(c[:3]) for c in drawn_loops.get_colors()] == [to_rgb(NEGATIVE), to_rgb(POSITIVE)]
     assert drawn_loops.get_linestyles()[0][1] is not None
-    assert "scale ±4 edges · ±0.8 nodes" in texts(drawn)
+    assert "scale ±4 edges (not measured) · ±0.8 nodes (not measured)" in texts(drawn)
     # A self-loop in edge_index is drawn in the same way.
     inside = star(edge_index=torch.tensor([[0, 0], [0, 1]]), edge_mask=torch.tensor([4.0, 1.0]))
     assert lay_out(inside).panels[0].loops.tolist()[0] == 1.0
@@ -576,3 +576,12 @@ def test_stars():
     assert 3 in lay_out(star(), stars=[3]).nodes  # A node with a star is shown even without a score.
     with pytest.raises(InputError, match="no node 9 to put a star on"):
         figure(star(), stars=[9])
+
+
+def test_scores_that_were_not_measured_are_marked():
+    one = star()
+    record_unfaithfulness(one, Unfaithfulness(1e-3, 1e-4, 0.0763, 0.0091, 0.0131, 500, "U(A,0.5)", 1))
+    assert "scale ±2 edges · ±0.8 nodes (not measured)" in texts(figure(one))
+    record_unfaithfulness(one, Unfaithfulness(1e-3, 1e-4, 0.5, 0.01, 0.002, 500, "U(X,0.2r)", 1))
+    caption = "scale ±2 edges (7.6 % ± 0.9 % unexplained in U(A,0.5)) · ±0.8 nodes"
+    assert caption in texts(figure(one))

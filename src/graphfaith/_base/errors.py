@@ -39,6 +39,14 @@ class ReachWarning(UserWarning):
     """The messages of the model travel another number of hops than the user stated or the library counted."""
 
 
+class FewSamplesWarning(UserWarning):
+    """An explanation estimates its own error from so few samples that the estimate is too good."""
+
+
+class SameSamplesWarning(UserWarning):
+    """An explanation is scored on the samples that it was fitted to, where Delta(p) is too small."""
+
+
 def describe_error(error: BaseException) -> str:
     """Return the type and the message of an error raised by foreign code, as one line of text.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Literal, get_args
@@ -9,9 +10,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.explain import Explanation
 
 from .._base.checks import check_count, check_real
-from .._base.errors import InputError, ModelError
+from .._base.errors import FewSamplesWarning, InputError, ModelError
 from .._base.stages import stage, time_items
 from ..model.call import Edges
 from ..model.target import Target
@@ -30,7 +32,7 @@ BLOCKS: tuple[Block, ...] = get_args(Block)
 Chosen = Literal["anchored", "saliency", "zero"]
 
 _EVERY = 12  # one in this many samples is used for the gradient of F, and not for the regression
-_FEWEST = 100  # the number of samples that "auto" starts with
+_FEWEST = 100  # the number of samples that "auto" starts with; from fewer, the estimate is too good
 _ROUNDING = 1e-11  # the largest relative rounding error of a term
 _FAINT = 1e-3  # terms smaller than this share of F's change are not scaled up to the size of the others
 _FIRM = 100.0  # the penalty of all terms except "khop" and "degrees" is smaller by this factor
@@ -100,6 +102,19 @@ class AnchoredKEC(FittedExplainer):
         if not blocks:
             raise InputError(f"p needs at least one block: {', '.join(BLOCKS)}")
         self.blocks: tuple[Block, ...] = (blocks,) if isinstance(blocks, str) else tuple(blocks)
+        self._warned = False
+
+    def forward(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Explain as every method does, and warn once if the estimate that comes along is one of too few samples."""
+        if self.num_samples != "auto" and self.num_samples < _FEWEST and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"an estimate from {self.num_samples} samples flatters the explanation: fit on at least {_FEWEST}, or "
+                "on num_samples='auto', or believe general_unfaithfulness alone",
+                FewSamplesWarning,
+                stacklevel=2,
+            )
+        return super().forward(*args, **kwargs)
 
     def fit(self, target: Target) -> AnchoredModel:
         """Return the p with the least leave-one-out error."""
@@ -169,7 +184,8 @@ class AnchoredKEC(FittedExplainer):
         if errors["zero"] <= noise:
             chosen = "saliency" if errors["saliency"] <= noise else "zero"
         p = terms.model(fit, kind) if chosen == "anchored" else terms.simple(chosen, kind)
-        p.estimate = estimate_unfaithfulness(left[chosen], change, noise, str(self.neighborhood), self.seed)
+        terms.anchor(p)
+        p.estimate = estimate_unfaithfulness(left[chosen], change, noise, self.neighborhood, self.seed)
         p.in_sample_error = fit.solution.error if chosen == "anchored" else errors[chosen]
         p.fit_samples, p.chosen = count, chosen
         return p
@@ -294,6 +310,23 @@ class _Terms:
         )
         weights, degrees, stiffness, bend = zeros
         return AnchoredModel(part, weights, degrees, *phi, stiffness, None, None, bend, kind)
+
+    def anchor(self, p: AnchoredModel) -> None:
+        """Give p the derivative of F at the graph as it is, for X or A where the neighbourhood leaves it still.
+
+        No sample shows how F depends on what never moves, so the terms that were fitted foresee it badly. Phi_X (or
+        Phi_A) takes up the difference, which changes p nowhere in the neighbourhood.
+        """
+        if all(self._moves):
+            return
+        try:
+            own = self.target.gradient()
+        except ModelError:  # If the gradient is not finite, the fitted terms are all there is.
+            return
+        if not self._moves[0]:
+            p.phi_x = (p.phi_x.double() + own[0].double() - p.gradient_x()).to(p.phi_x.dtype)
+        if not self._moves[1]:
+            p.phi_a = (p.phi_a.double() + own[1].double() - p.gradient_a()).to(p.phi_a.dtype)
 
 
 class _Fit:

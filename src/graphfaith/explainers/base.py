@@ -189,8 +189,9 @@ class FittedExplainer(FaithfulExplainer):
         self.neighborhood, self.seed = as_neighborhood(neighborhood), check_seed(seed)
         if isinstance(num_samples, str):
             if num_samples != "auto" or not self.chooses_samples:
+                may = "" if self.chooses_samples else f" for {self.method}, which cannot choose it by itself"
                 auto = ", or 'auto'" if self.chooses_samples else ""
-                raise InputError(f"num_samples must be a whole number of at least 1{auto} (got {num_samples!r})")
+                raise InputError(f"num_samples must be a whole number of at least 1{auto}{may} (got {num_samples!r})")
             self.num_samples: Samples = "auto"
         else:
             self.num_samples = check_count(num_samples, "num_samples")

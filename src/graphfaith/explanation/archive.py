@@ -106,6 +106,11 @@ def _check(explanation: Explanation) -> None:
         for name in names:
             if not isinstance(explanation.get(name), kind | None):
                 raise InputError(f"{name} must be of type {kind.__name__} (got {type(explanation[name]).__name__})")
+    measurements = explanation.get("measurements")
+    if measurements is not None and (
+        not isinstance(measurements, list) or not all(isinstance(one, Unfaithfulness) for one in measurements)
+    ):
+        raise InputError("measurements must be a list of records of type Unfaithfulness")
     model = explanation.get("difference_model")
     if isinstance(model, LinearModel | KHopModel | AnchoredModel):
         if tuple(model.graph.size) != (num_nodes_of(explanation), edge_index_of(explanation).size(1)):

@@ -2,6 +2,10 @@
 
 A number is only returned if it is the number of the scores that the explanation has now. Scores that were edited,
 thresholded or cut to a subgraph after they were scored have none.
+
+A number is also only about what its samples moved. In a neighbourhood of edges, the scores of nodes and features are
+derivatives of p in directions that no sample has tried, and those of edges are so in a neighbourhood of features:
+:func:`faithfulness_by_kind` says which kinds of scores have a number, and all others are :data:`NOT_MEASURED`.
 """
 
 from __future__ import annotations
@@ -11,10 +15,16 @@ from dataclasses import dataclass
 
 from torch_geometric.explain import Explanation
 
-from ..surrogate.estimate import Unfaithfulness
+from ..surrogate.estimate import Kind, Unfaithfulness
 from .digest import are_fitted, current_digest
+from .scores import node_mask_of
+
+NOT_MEASURED = "not measured"
 
 _LEAST = 1e-4  # per cent: smaller shares are only said to be smaller
+# Leave-one-out errors of fewer samples than these are too good, and their error bars too small (docs/anchored.md). They
+# are those of a fit on 100 samples, of which one in twelve is asked for a gradient and not left out.
+FEW = 91
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,11 @@ class Faithfulness:
         return error if self.relative is not None and math.isfinite(error) else None
 
     @property
+    def is_flattering(self) -> bool:
+        """Whether this is an estimate from so few samples that it is too good, by its record."""
+        return self.is_estimate and 0 < self.record.num_samples < FEW
+
+    @property
     def short(self) -> str:
         """The text for people without the neighbourhood, for where that stands beside it."""
         return self._text("")
@@ -58,6 +73,8 @@ class Faithfulness:
 
     def _text(self, near: str) -> str:
         about, by = ("about ", ", by its own estimate") if self.is_estimate else ("", "")
+        if self.is_flattering:
+            by += " from few samples, likely too good"
         if self.relative is not None:
             # One sample has no spread, and so there is no error bar to say how little it means.
             count = ", from one sample" if self.record.num_samples == 1 else ""
@@ -77,6 +94,37 @@ def faithfulness_of(explanation: Explanation) -> Faithfulness | None:
     return None if estimate is None else Faithfulness(estimate, is_estimate=True)
 
 
+def faithfulness_by_kind(explanation: Explanation) -> dict[Kind, Faithfulness | None]:
+    """Return, for each kind of scores that an explanation has, the number that is about it; None if there is none.
+
+    "edges" stands for edges and self-loops, "features" for nodes and features. What was measured counts before the
+    explanation's own estimate, and the last measurement in which that kind was perturbed before an earlier one.
+
+    >>> import torch
+    >>> path = torch.tensor([[0, 1], [1, 2]])
+    >>> both = Explanation(x=torch.ones(3, 1), edge_index=path, node_mask=torch.ones(3, 1), edge_mask=torch.ones(2))
+    >>> record_unfaithfulness(both, Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "B(A,0.5)", 1))
+    >>> for kind, number in faithfulness_by_kind(both).items():
+    ...     print(kind, number or NOT_MEASURED)
+    edges 7.6 % ± 0.9 % unexplained in B(A,0.5)
+    features not measured
+    """
+    has_edges = explanation.get("edge_mask") is not None or explanation.get("self_loop_score") is not None
+    found: dict[Kind, Faithfulness | None] = {}
+    if has_edges:
+        found["edges"] = None
+    if node_mask_of(explanation) is not None:
+        found["features"] = None
+    if measured_unfaithfulness(explanation) is not None:
+        for record in _measurements(explanation):
+            found |= {kind: Faithfulness(record, is_estimate=False) for kind in record.kinds if kind in found}
+    estimate = own_estimate(explanation) if None in found.values() else None
+    if estimate is not None:
+        own = Faithfulness(estimate, is_estimate=True)
+        found |= {kind: own for kind in estimate.kinds if kind in found and found[kind] is None}
+    return found
+
+
 def measured_unfaithfulness(explanation: Explanation) -> Unfaithfulness | None:
     """Return the Delta(p) that was measured for the scores as they are now; None if there is none."""
     record, digest = explanation.get("unfaithfulness"), explanation.get("scored_digest")
@@ -92,9 +140,23 @@ def own_estimate(explanation: Explanation) -> Unfaithfulness | None:
 
 
 def record_unfaithfulness(explanation: Explanation, measured: Unfaithfulness) -> None:
-    """Leave ``measured`` on the explanation, with the digest of the scores that it was measured for."""
+    """Leave ``measured`` on the explanation, with the digest of the scores that it was measured for.
+
+    An earlier measurement of the same scores stays beside it if it is about a kind of scores that ``measured`` is not
+    about.
+    """
+    same = measured_unfaithfulness(explanation) is not None
+    earlier = [one for one in (_measurements(explanation) if same else ()) if set(one.kinds) - set(measured.kinds)]
+    explanation.measurements = [*earlier, measured]
     explanation.unfaithfulness = measured
     explanation.scored_digest = current_digest(explanation)
+
+
+def _measurements(explanation: Explanation) -> list[Unfaithfulness]:
+    """Return the measurements that are kept, the last one at the end; files of older versions hold one alone."""
+    records = [one for one in explanation.get("measurements") or () if isinstance(one, Unfaithfulness)]
+    last = explanation.unfaithfulness
+    return records if last in records else [*records, last]
 
 
 def _share(relative: float, error: float | None) -> str:

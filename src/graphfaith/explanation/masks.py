@@ -26,7 +26,7 @@ from .signed import SignedExplanation
 OWN_FIELDS = (
     *("x", "edge_index", "target", "prediction", "index", "node_mask", "edge_mask"),
     *("self_loop_score", "difference_model", "edge_route", "num_hops", "scores_digest"),
-    *("unfaithfulness", "scored_digest", "settings", "made_by", "seconds", "features_scored"),
+    *("unfaithfulness", "measurements", "scored_digest", "settings", "made_by", "seconds", "features_scored"),
     *("method", "neighborhood", "in_sample_error", "normalization", "node_names", "feature_names"),
     *("estimate", "fit_samples", "chosen"),
     *("evaluations", "rollouts", "budget_spent"),

@@ -7,7 +7,8 @@ also carries
 - ``difference_model``: the fitted p, and ``in_sample_error``: its Delta on the samples it was fitted to;
 - ``scores_digest``: the digest of the scores that were made, which tells edited scores from them;
 - ``unfaithfulness`` and ``scored_digest``, once it was scored: the Delta(p) that
-  :func:`~graphfaith.general_unfaithfulness` measured, and the digest of the scores that it measured;
+  :func:`~graphfaith.general_unfaithfulness` measured last, and the digest of the scores that it measured;
+- ``measurements``: a list with that Delta(p), and with an earlier one for a kind of scores that it is not about;
 - of an :class:`~graphfaith.explainers.AnchoredKEC`, ``estimate``, its own leave-one-out estimate of Delta(p),
   ``fit_samples``, the number of samples that this took, and ``chosen``, the p that the leave-one-out error chose;
 - ``self_loop_score``: one score a node for its self-loop, which PyG's ``edge_mask`` has no place for;
@@ -29,6 +30,7 @@ from torch import Tensor
 from torch_geometric.explain import Explanation
 
 from .._base.errors import GraphfaithError, InputError
+from .faithfulness import NOT_MEASURED, faithfulness_by_kind
 from .scores import (
     Entries,
     Names,
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
 _N = TypeVar("_N", bound="_Named")
 
 # These are of p, and of all its scores: no smaller graph has them.
-_OF_P = ("difference_model", "scores_digest", "unfaithfulness", "scored_digest", "estimate")
+_OF_P = ("difference_model", "scores_digest", "unfaithfulness", "measurements", "scored_digest", "estimate")
 # An excerpt has no output of F either, so that it cannot be scored by mistake.
 _WHOLE_ONLY = (*_OF_P, "prediction", "target")
 
@@ -323,6 +325,20 @@ class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
         if features is not None:
             self.feature_names = give_names(features, names_of(self, "feature_names"), num_columns_of(self), "features")
         return self
+
+    def __repr__(self) -> str:
+        """Do as PyG does, and say of each kind of scores how faithful it is, or that it is not measured."""
+        try:
+            known = faithfulness_by_kind(self)
+        except GraphfaithError:  # It is not complete, or its masks do not fit.
+            known = {}
+        text: str = super().__repr__()
+        if not known:
+            return text
+        # PyG writes many fields a line each, and few in one line.
+        end, gap = ("\n)", ",\n  ") if text.endswith("\n)") else (")", ", ")
+        said = (f"{kind}: {number or NOT_MEASURED}" for kind, number in known.items())
+        return gap.join([text.removesuffix(end).removesuffix(","), *said]) + end
 
     def _repr_html_(self) -> str | None:
         """Return the page of this explanation in a frame, for a notebook; None if it cannot be drawn."""

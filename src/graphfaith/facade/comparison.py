@@ -16,6 +16,7 @@ from torch_geometric.data import Data
 from .._base.errors import InputError, UnsupportedError
 from ..explainers.base import Samples
 from ..explainers.methods import expand_methods
+from ..metric.pooling import pool
 from ..metric.unfaithfulness import unfaithfulness_of
 from ..model.call import Edges
 from ..model.inference import find_task
@@ -34,8 +35,10 @@ class Row:
     """One method in one neighbourhood, averaged over nodes.
 
     ``unfaithfulness`` is the mean of Delta(p) and ``stderr`` its standard error over nodes (over samples, if there
-    is one node); ``relative`` is that mean over the mean of Delta(0). ``by_node`` has Delta(p) at each node, and
-    ``lowest`` the share of nodes at which no other method of the comparison has less.
+    is one node). It is of this one training: rows of several trainings are pooled by
+    :func:`graphfaith.metric.pooling.pool`. ``relative`` is that mean over the mean of Delta(0), and NaN where
+    F does not change. ``by_node`` has Delta(p) at each node, and ``lowest`` the share of nodes at which no other method
+    of the comparison has less.
     """
 
     dataset: str
@@ -112,6 +115,8 @@ def _make_table(rows: Sequence[Row]) -> Any:
 
 
 def _format(value: float, digits: int = 3) -> str:
+    if math.isnan(value):
+        return "no change of F"
     return f"{value:.{digits}g}" if math.isfinite(value) else "inf"
 
 
@@ -261,9 +266,7 @@ def _share_lowest(scores: Sequence[Unfaithfulness], others: Sequence[Sequence[Un
 
 def _pool(scores: Sequence[Unfaithfulness]) -> dict[str, float]:
     """Return the mean over nodes, its standard error, and relative Delta as a ratio of means."""
-    values = torch.tensor([score.value for score in scores], dtype=torch.float64)
+    mean, error = pool([[score.value for score in scores]])
     zero = sum(score.delta_zero for score in scores) / len(scores)
-    mean = float(values.mean())
-    spread = float(values.std()) / math.sqrt(len(scores)) if len(scores) > 1 else scores[0].stderr
-    relative = mean / zero if zero > 0 else (0.0 if mean == 0 else math.inf)
-    return {"unfaithfulness": mean, "stderr": spread, "relative": relative}
+    relative = mean / zero if zero > 0 else (math.nan if mean == 0 else math.inf)
+    return {"unfaithfulness": mean, "stderr": scores[0].stderr if error is None else error, "relative": relative}

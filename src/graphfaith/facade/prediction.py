@@ -20,7 +20,7 @@ from ..explainers.methods import method_named
 from ..explanation.signed import SignedExplanation
 from ..model.call import Edges
 from ..model.inference import find_task
-from ..sampling.neighborhood import Neighborhood
+from ..sampling.neighborhood import Neighborhood, as_neighborhood
 from .subject import METHOD, NEIGHBORHOOD, Options, Subject, prepare
 
 Pair = tuple[int, int]
@@ -43,6 +43,7 @@ def explain(
     num_hops: int | None = None,
     edges: Edges = "auto",
     max_memory: int | str | None = None,
+    also: Neighborhood | str | None = None,
 ) -> SignedExplanation:
     """Explain one prediction, and measure how far the explanation follows the model.
 
@@ -60,6 +61,8 @@ def explain(
         mode: "multiclass_classification", "binary_classification" or "regression"; found out if None.
         return_type: "raw", "probs" or "log_probs"; found out if None.
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
+        also: a second neighbourhood to score in, such as "U(X,0.2r)" beside one of edges: without it, the scores of
+            what ``neighborhood`` leaves still are shown as "not measured".
 
     >>> from torch_geometric.nn import GCN
     >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -71,6 +74,7 @@ def explain(
     check_count(test_samples, "test_samples")
     check_seed(seed)
     check_seed(int(seed) + 1)
+    also = None if also is None else as_neighborhood(also)
     options = Options(num_hops, edges, max_memory)
     method_named(method).make_for(neighborhood, samples, seed, **asdict(options))  # raises before the model runs
     data = prepare(model, data)
@@ -81,7 +85,8 @@ def explain(
     if not is_whole(index):
         raise InputError(f"{level}= takes one whole number (got {index!r}); for several see compare and explain_nodes")
     subject = Subject(model, data, task, options)
-    return subject.explain(int(index), method, neighborhood, samples=samples, test_samples=test_samples, seed=seed)
+    words: dict[str, Any] = {"samples": samples, "test_samples": test_samples, "seed": seed, "also": also}
+    return subject.explain(int(index), method, neighborhood, **words)
 
 
 def explainer_for(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -15,7 +16,7 @@ from torch_geometric.explain.algorithm import (
 )
 
 from .._base.checks import check_count
-from .._base.errors import InputError, UnsupportedError
+from .._base.errors import InputError, SameSamplesWarning, UnsupportedError
 from .._base.threads import one_thread
 from ..explanation.digest import scores_digest
 from ..explanation.faithfulness import record_unfaithfulness
@@ -52,15 +53,42 @@ def general_unfaithfulness(
     show it only while the scores are those that were measured. The last call counts. With ``difference_model``, the
     result is not one of this explanation, and does not stay on it.
 
-    Use another ``seed`` than the explainer's: on the samples that p was fitted to, Delta(p) is too small.
+    The number is about what the samples move: in a neighbourhood of edges it says nothing of the scores of nodes and
+    features, which are then shown as "not measured". To measure these too, call it again with a neighbourhood that
+    moves features, such as "U(X,0.2r)"; the explanation keeps one number for each kind of scores.
+
+    Use another ``seed`` than the explainer's: on the samples that p was fitted to, Delta(p) is too small, and a
+    :class:`~graphfaith.SameSamplesWarning` says so.
     """
     target, near = target_of(explainer, explanation), as_neighborhood(neighborhood)
+    _warn_of_same_samples(explainer, explanation, near, seed)
     if difference_model is not None:
         return unfaithfulness_of(target, [difference_model], near, num_samples=num_samples, seed=seed)[0]
     p = difference_model_of(explainer, explanation, target, features=near.perturbs_features)
     score = unfaithfulness_of(target, [p], near, num_samples=num_samples, seed=seed)[0]
     record_unfaithfulness(explanation, score)
     return score
+
+
+def _warn_of_same_samples(explainer: Explainer, explanation: Explanation, near: Neighborhood, seed: int) -> None:
+    """Warn if p was fitted to samples of this seed: the same draws are then scaled to fit either neighbourhood."""
+    settings = explanation.get("settings")
+    if not isinstance(settings, dict):
+        settings = getattr(explainer.algorithm, "settings", None)
+    if not isinstance(settings, dict) or "neighborhood" not in settings or settings.get("seed") != seed:
+        return
+    try:
+        fitted = as_neighborhood(settings["neighborhood"])
+    except InputError:  # It is not one that is known by its text.
+        fitted = near
+    shared = (fitted.perturbs_edges and near.perturbs_edges) or (fitted.perturbs_features and near.perturbs_features)
+    if shared:
+        warnings.warn(
+            f"the explanation was fitted to samples of seed {seed}, and is scored on the same draws: Delta(p) will be "
+            "too small; give another seed",
+            SameSamplesWarning,
+            stacklevel=3,
+        )
 
 
 def unfaithfulness_of(
@@ -75,7 +103,7 @@ def unfaithfulness_of(
     near = as_neighborhood(neighborhood)
     residuals, delta = residuals_of(target, models, near, num_samples=num_samples, seed=seed)
     noise = rounding_square(target.scale, target.computation_graph.x.dtype)
-    return [estimate_unfaithfulness(residual, delta, noise, str(near), seed) for residual in residuals]
+    return [estimate_unfaithfulness(residual, delta, noise, near, seed) for residual in residuals]
 
 
 def residuals_of(

@@ -276,6 +276,16 @@ class AnchoredModel:
 
         For X it is sum_k (N(A)^k)^T e w_k^T + Phi_X. For A it is the chain rule through N, plus Phi_A.
         """
+        return self.gradient_x(), self.gradient_a()
+
+    def gradient_x(self) -> Tensor:
+        """Return the derivative of p with respect to X, [n, d]."""
+        dx = torch.cat([self.propagation.e.T, self.rows]).T @ self.weights
+        dx[self.graph.num_visible :] = 0
+        return dx.add_(self.phi_x)
+
+    def gradient_a(self) -> Tensor:
+        """Return the derivative of p with respect to A, [e]."""
         y = self.graph.x.double() @ self.weights[1:].T
         da = torch.from_numpy(
             self.propagation.gradient(
@@ -283,9 +293,7 @@ class AnchoredModel:
             )
         )
         da[~self.graph.felt] = 0
-        dx = torch.cat([self.propagation.e.T, self.rows]).T @ self.weights
-        dx[self.graph.num_visible :] = 0
-        return dx.add_(self.phi_x), da.add_(self.phi_a)
+        return da.add_(self.phi_a)
 
 
 def carry(propagation: Propagation, rows: Tensor, eps: Tensor) -> Tensor:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._base.errors import ModelError
+from .._base.errors import InputError, ModelError
+from ..sampling.neighborhood import Neighborhood, parse_neighborhood
+
+Kind = Literal["edges", "features"]  # of scores: those of edges and self-loops, and those of nodes and features
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,7 @@ class Unfaithfulness:
     rounding. ``relative`` is Delta(p) / Delta(0), the share of that change which p leaves unexplained: 0 is perfect,
     and 1 is no better than to say that nothing changes. Where F does not change there is no such share: ``relative``
     is then 0 if p does not change either, and infinite otherwise. Standard errors are over samples.
+    ``moves_edges`` and ``moves_features`` say what the samples perturb; None is for records that do not say.
     """
 
     value: float
@@ -30,6 +36,24 @@ class Unfaithfulness:
     num_samples: int
     neighborhood: str
     seed: int
+    moves_edges: bool | None = None
+    moves_features: bool | None = None
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of scores that this number is about: of what never moved, no sample says anything.
+
+        >>> Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "B(A,0.5)", 1).kinds
+        ('edges',)
+        """
+        edges, features = self.moves_edges, self.moves_features
+        if edges is None and features is None:
+            try:
+                near = parse_neighborhood(self.neighborhood)
+            except InputError:  # It is not one that is known by its text, so nothing is known of it.
+                return ()
+            edges, features = near.perturbs_edges, near.perturbs_features
+        return tuple(kind for kind, moved in zip(KINDS, (edges, features), strict=True) if moved)
 
     def __str__(self) -> str:
         """Return one line to print.
@@ -61,7 +85,7 @@ def rounding_square(scale: float, dtype: torch.dtype) -> float:
 
 
 def estimate_unfaithfulness(
-    residual: Tensor, delta: Tensor, noise: float, neighborhood: str, seed: int
+    residual: Tensor, delta: Tensor, noise: float, neighborhood: Neighborhood, seed: int
 ) -> Unfaithfulness:
     """Estimate Delta(p) from what p leaves of F's change on each sample, and from that change ``delta`` itself.
 
@@ -82,7 +106,18 @@ def estimate_unfaithfulness(
         zero, relative, relative_stderr = 0.0, math.inf, 0.0
     else:
         value = stderr = zero = relative = relative_stderr = 0.0
-    return Unfaithfulness(value, stderr, relative, relative_stderr, zero, count, neighborhood, seed)
+    return Unfaithfulness(
+        value,
+        stderr,
+        relative,
+        relative_stderr,
+        zero,
+        count,
+        str(neighborhood),
+        seed,
+        moves_edges=neighborhood.perturbs_edges,
+        moves_features=neighborhood.perturbs_features,
+    )
 
 
 # Standard errors need the fourth power of a change, which is a normal number in double precision within these bounds.
@@ -90,7 +125,7 @@ _LEAST, _MOST = 1e-70, 1e70
 
 
 def _estimate_scaled(
-    residual: Tensor, delta: Tensor, noise: float, neighborhood: str, seed: int, largest: float
+    residual: Tensor, delta: Tensor, noise: float, neighborhood: Neighborhood, seed: int, largest: float
 ) -> Unfaithfulness:
     """Estimate Delta(p) of changes whose fourth powers are no numbers, from changes scaled by a power of two."""
     if math.isfinite(largest):

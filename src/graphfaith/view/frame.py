@@ -150,9 +150,13 @@ def draw_titles(axes: Axes, panel: Panel, frame: Frame) -> None:
 
 
 def format_caption(panel: Panel) -> str:
-    """Return a text with the scores that are drawn at full strength in this panel."""
-    kinds = (("edges", panel.edge_scale), ("nodes", panel.node_scale), ("features", panel.feature_scale))
-    parts = [f"±{scale:.3g} {kind}" for kind, scale in kinds if scale > 0 and (kind != "features" or panel.features)]
+    """Return a text with the scores that are drawn at full strength in this panel, and what is known of each kind."""
+    shown = (
+        ("edges", panel.edge_scale, panel.note("edges")),
+        ("nodes", panel.node_scale, panel.note("features")),
+        ("features", panel.feature_scale if panel.features else 0.0, panel.note("features")),
+    )
+    parts = [f"±{scale:.3g} {kind}{f' ({note})' if note else ''}" for kind, scale, note in shown if scale > 0]
     return "scale " + " · ".join(parts) if parts else "every score is zero"
 
 

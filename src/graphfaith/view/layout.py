@@ -23,8 +23,9 @@ from torch import Tensor
 from torch_geometric.explain import Explanation
 
 from .._base.errors import InputError
-from ..explanation.faithfulness import Faithfulness, faithfulness_of
+from ..explanation.faithfulness import NOT_MEASURED, Faithfulness, faithfulness_by_kind, faithfulness_of
 from ..explanation.scores import Scores, read_scores
+from ..surrogate.estimate import Kind
 from .positions import Array, Index, place
 
 MOST_NODES = 2000  # The memory to place nodes grows with the square of their number, and nobody can read more.
@@ -51,6 +52,7 @@ class Panel:
     feature_scale: float
     neighborhood: str  # of the fit, or else of the measurement
     faithfulness: Faithfulness | None  # None if nothing is known of the scores that are shown
+    by_kind: dict[Kind, Faithfulness | None]  # the number about each kind of scores that the explanation has
 
     @property
     def share(self) -> str:
@@ -60,6 +62,13 @@ class Panel:
         # A method may be fitted in one neighbourhood and measured in another: then the text names the latter.
         measured_here = self.faithfulness.neighborhood == self.neighborhood
         return self.faithfulness.short if measured_here else str(self.faithfulness)
+
+    def note(self, kind: Kind) -> str:
+        """What is to be said beside the scores of a kind; '' where :attr:`faithfulness` is the number about them."""
+        known = self.by_kind.get(kind)
+        if known is None:
+            return NOT_MEASURED
+        return "" if known == self.faithfulness else str(known)
 
     @property
     def subtitle(self) -> str:
@@ -136,6 +145,7 @@ def lay_out(
         _panel(
             panel_scores,
             faithfulness_of(explanation),
+            faithfulness_by_kind(explanation),
             nodes,
             place_of,
             weight,
@@ -267,6 +277,7 @@ def _shared_edges(
 def _panel(
     scores: Scores,
     faithfulness: Faithfulness | None,
+    by_kind: dict[Kind, Faithfulness | None],
     nodes: Tensor,
     place_of: Tensor,
     edges: Tensor,
@@ -292,6 +303,7 @@ def _panel(
         feature_scale=feature_scale,
         neighborhood=scores.neighborhood or (faithfulness.neighborhood if faithfulness else ""),
         faithfulness=faithfulness,
+        by_kind=by_kind,
     )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from .._base.errors import InputError
 from .._base.files import check_output, write_file
+from ..surrogate.estimate import KINDS
 from .labels import shorten
 from .layout import Layout, Panel, lay_out
 
@@ -218,8 +219,9 @@ def _title(names: Sequence[str]) -> str:
 def _panel(panel: Panel, edges: Any) -> dict[str, Any]:
     faithfulness = panel.faithfulness
     relative, error = (None, None) if faithfulness is None else (faithfulness.relative, faithfulness.relative_stderr)
-    scale = [f"edges ±{panel.edge_scale:.3g}"] if panel.edge_scale else []
-    scale += [f"nodes ±{panel.node_scale:.3g}"] if panel.node_scale else []
+    notes = {kind: shorten(panel.note(kind), LONGEST_NAME) for kind in KINDS}
+    shown = (("edges", panel.edge_scale, notes["edges"]), ("nodes", panel.node_scale, notes["features"]))
+    scale = [f"{kind} ±{size:.3g}{f' ({note})' if note else ''}" for kind, size, note in shown if size]
     return {
         "title": shorten(panel.title, LONGEST_NAME) or "Explanation",
         "scale": f"Scale: {', '.join(scale)}" if scale else "All scores are zero.",
@@ -235,6 +237,7 @@ def _panel(panel: Panel, edges: Any) -> dict[str, Any]:
         "estimate": faithfulness is not None and faithfulness.is_estimate,
         "relative": None if relative is None else _short(relative),
         "relative_stderr": None if error is None else _short(error),
+        "notes": notes,
     }
 
 

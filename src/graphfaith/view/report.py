@@ -15,10 +15,16 @@ from torch import Tensor
 from torch_geometric.explain import Explanation
 
 from .._base.files import write_file
-from ..explanation.faithfulness import Faithfulness, measured_unfaithfulness, own_estimate
+from ..explanation.faithfulness import (
+    NOT_MEASURED,
+    Faithfulness,
+    faithfulness_by_kind,
+    measured_unfaithfulness,
+    own_estimate,
+)
 from ..explanation.scores import explained_nodes, names_of, node_mask_of, task_level
 from ..explanation.signed import ScoredFeature, top_edges, top_features
-from ..surrogate.estimate import Unfaithfulness
+from ..surrogate.estimate import Kind, Unfaithfulness
 from .labels import shorten
 
 # What A is on each route, and so what a perturbed entry of A does to the model.
@@ -49,21 +55,23 @@ def print_explanation(console: Console, explanation: Explanation, label: str, to
         console.print(_describe_estimate(explanation, estimate), highlight=False, soft_wrap=True)
     elif explanation.get("in_sample_error") is not None:
         console.print(f"Delta(p) on the samples it was fitted to: {explanation.in_sample_error:.3g}", highlight=False)
-    edges = Table(title="strongest edges", title_justify="left")
+    edges = Table()
     edges.add_column("edge")
     edges.add_column("score", justify="right")
     for edge in top_edges(explanation, top):
         source, sink = (_line(name) for name in edge.names)
         name = f"{source} (itself)" if edge.source == edge.sink else f"{source} -> {sink}"
         edges.add_row(Text(name), f"{edge.score:+.4g}")
+    _print_title(console, explanation, "edges")
     console.print(edges)
     features = _strongest_features(explanation, top)
     if features:
+        _print_title(console, explanation, "features")
         console.print(_features_table(explanation, features))
 
 
 def _features_table(explanation: Explanation, features: Sequence[ScoredFeature]) -> Table:
-    table = Table(title="strongest features", title_justify="left")
+    table = Table()
     table.add_column("node")
     table.add_column("feature")
     table.add_column("value", justify="right")
@@ -73,6 +81,15 @@ def _features_table(explanation: Explanation, features: Sequence[ScoredFeature])
         node, name = (Text(_line(name)) for name in feature.names)
         table.add_row(node, name, f"{value:.3g}", f"{feature.score:+.4g}")
     return table
+
+
+def _print_title(console: Console, explanation: Explanation, kind: Kind) -> None:
+    """Print the title of a table of scores, and what is to be said of them if the number above is not about them."""
+    known = faithfulness_by_kind(explanation).get(kind)
+    above = (measured_unfaithfulness(explanation), own_estimate(explanation))
+    note = f" ({known or NOT_MEASURED})" if known is None or known.record not in above else ""
+    # A title of the table itself would be broken to the width of its columns.
+    console.print(Text(f"strongest {kind}{note}", style="italic"), soft_wrap=True)
 
 
 def _strongest_features(explanation: Explanation, top: int) -> list[ScoredFeature]:
@@ -90,7 +107,9 @@ def _describe_estimate(explanation: Explanation, estimate: Unfaithfulness) -> st
 def explanation_row(explanation: Explanation, top: int, **settings: Any) -> dict[str, Any]:
     """Return an explanation as a row of JSON: ``settings``, its faithfulness, and its strongest edges and features.
 
-    The numbers of an explanation that was not scored, or edited since, are None.
+    The numbers of an explanation that was not scored, or edited since, are None, and so is the share of F's change
+    that is left unexplained where F does not change. ``faithfulness`` says for the scores of edges and for those of
+    features which number is about them, or "not measured".
     """
     score, output = measured_unfaithfulness(explanation), _explained_output(explanation)
     return {
@@ -98,10 +117,12 @@ def explanation_row(explanation: Explanation, top: int, **settings: Any) -> dict
         **({"node": output["index"]} if output["level"] == "node" else {}),
         "unfaithfulness": None if score is None else score.value,
         "stderr": None if score is None else score.stderr,
-        "relative": None if score is None else score.relative,
+        "relative": None if score is None else Faithfulness(score, is_estimate=False).relative,
+        "delta_zero": None if score is None else score.delta_zero,
         "seconds_per_node": explanation.get("seconds"),
         "num_samples": None if score is None else score.num_samples,
         **_estimate_row(explanation),
+        "faithfulness": {kind: _kind_row(known) for kind, known in faithfulness_by_kind(explanation).items()},
         **output,
         "edges": [edge._asdict() for edge in top_edges(explanation, top)],
         "features": [feature._asdict() for feature in _strongest_features(explanation, top)],
@@ -112,14 +133,23 @@ def _estimate_row(explanation: Explanation) -> dict[str, Any]:
     own = own_estimate(explanation)
     if own is None:
         return {}
-    numbers = {
-        "unfaithfulness": own.value,
-        "stderr": own.stderr,
-        "relative": own.relative,
-        "relative_stderr": own.relative_stderr,
-    }
-    estimate = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+    estimate = _numbers(Faithfulness(own, is_estimate=True))
     return {"estimate": estimate, "fit_samples": explanation.fit_samples, "chosen": explanation.chosen}
+
+
+def _numbers(known: Faithfulness) -> dict[str, float | None]:
+    """Return Delta(p) and the share it leaves unexplained, with their errors; None is unknown, or no such share."""
+    numbers = {"unfaithfulness": known.record.value, "stderr": known.record.stderr}
+    finite = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+    return {**finite, "relative": known.relative, "relative_stderr": known.relative_stderr}
+
+
+def _kind_row(known: Faithfulness | None) -> dict[str, Any] | str:
+    if known is None:
+        return NOT_MEASURED
+    record = known.record
+    more = {"num_samples": record.num_samples, "neighborhood": record.neighborhood, "is_estimate": known.is_estimate}
+    return {**_numbers(known), **more}
 
 
 def _explained_output(explanation: Explanation) -> dict[str, Any]:

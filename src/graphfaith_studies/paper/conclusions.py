@@ -8,10 +8,11 @@ from itertools import product
 
 import numpy as np
 
+from graphfaith.metric.pooling import pool
+
 from .experiment import Row
 from .faithfulness import PROTOCOLS
 from .markdown import format_number, format_table
-from .pooling import pool
 from .published import DATASET_NAMES, NAMES
 from .tables import MIXED
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from graphfaith.explainers import GNNExplainer, PGExplainer
 from graphfaith.facade import Fit
+from graphfaith.metric.pooling import pool
 
 from .experiment import Experiment, Row, Size, Unit
 from .markdown import format_number, format_published, format_table, format_with_error
-from .pooling import pool
 from .published import DATASET_NAMES
 from .setting import Setting, setting
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from graphfaith.data import MOTIF_DATASETS
 from graphfaith.explainers.subgraphx import FoundSubgraph
+from graphfaith.metric.pooling import pool
 from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith.surrogate.difference import DifferenceModel
 
 from .experiment import Row, Unit
 from .markdown import format_number, format_published, format_table, format_with_error
-from .pooling import pool
 from .published import ACCURACY, DATASET_NAMES, NAMES
 from .setting import Setting
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from graphfaith.metric.pooling import pool
 from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith.surrogate.difference import SubgraphModel
 
@@ -26,7 +27,6 @@ from .edge_auc import (
 from .experiment import Experiment, Row, Size, Unit
 from .parameter_figures import draw_ba_shapes, draw_cora
 from .parameter_findings import format_findings, format_quantities
-from .pooling import pool
 from .setting import Setting
 
 NEAR = "U(A,0.5)"

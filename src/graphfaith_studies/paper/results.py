@@ -32,7 +32,7 @@ from the files that
 
 left there (where they are without their journals, as in a clone, add --restart, which measures anew and replaces them).
 A number with ± has its standard error over nodes, and over trainings of the model where there are
-several (`graphfaith_studies.paper.pooling`). Lower is better, unless it says otherwise; the lowest of a column is bold.
+several (`graphfaith.metric.pooling`). Lower is better, unless it says otherwise; the lowest of a column is bold.
 
 **Two protocols.** The paper scores on "500 points sampled (with the same random seed for all methods)" and solves
 Linear and KEC with 200 samples; whether these are others it does not say. Its appendix reads as if they were not ("we

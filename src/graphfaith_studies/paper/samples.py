@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from torch import Tensor
 
+from graphfaith.metric.pooling import pool
 from graphfaith.metric.unfaithfulness import residuals_of
 
 from .experiment import Experiment, Row, Size, Unit
 from .faithfulness import PROTOCOLS
 from .markdown import format_number, format_table, format_with_error
-from .pooling import pool
 from .setting import Setting, setting
 
 GRID = (100, 200, 500, 1000, 2000, 3000)

@@ -3,7 +3,7 @@
 The paper scores all methods on the same 500 samples and solves Linear and KEC with 200 samples, without saying whether
 the two sets overlap. In ``in-sample`` both come from one seed, so that the first 200 of the 500 are those of the fit.
 In ``held-out`` the samples for scoring come from another seed. The error bar is over nodes and trainings
-(:func:`~graphfaith_studies.paper.pooling.pool`).
+(:func:`~graphfaith.metric.pooling.pool`).
 """
 
 from __future__ import annotations

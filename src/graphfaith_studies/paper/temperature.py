@@ -10,6 +10,8 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
+from graphfaith.metric.pooling import pool
+
 from .edge_auc import (
     TEMPERATURES,
     THRESHOLD,
@@ -22,7 +24,6 @@ from .edge_auc import (
 )
 from .experiment import Experiment, Row, Size, Unit
 from .markdown import format_number, format_table, format_with_error
-from .pooling import pool
 from .setting import setting
 
 DATASET, NODES = "ba-shapes", range(400, 700, 5)

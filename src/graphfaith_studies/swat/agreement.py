@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 from scipy.stats import rankdata, spearmanr
 
+from graphfaith.metric.pooling import pool_clustered
+
 from .causes import NEIGHBORHOODS, Cause, find_path_edges, find_reach
 from .scoring import Event
 from .tags import EDGES, NUM_TAGS
@@ -125,31 +127,14 @@ def mean(values: Sequence[float], alarms: Sequence[tuple[int, int]] | None = Non
     """Return the mean, the standard error and the count of the finite values.
 
     ``alarms`` holds the seed and the attack of each value. Alarms of the same seed share a model, and alarms of the
-    same attack share its actions, so that values are correlated. The variance is V = V_seeds + V_attacks - V_alarms,
-    but at least the largest of the three. Each term is G / (G - 1) sum_g (sum of the residuals of g)^2 / n^2 over the
-    G groups g of the n values. Without ``alarms`` every value is a group.
+    same attack share its actions, so that values are correlated: they are pooled by both
+    (:func:`~graphfaith.metric.pooling.pool_clustered`). Without ``alarms`` every value is a cluster of its own.
     """
     numbers = np.array([float(value) for value in values], dtype=np.float64)
+    clusters = np.arange(len(numbers))[:, None].repeat(2, axis=1) if alarms is None else np.array(alarms)
     finite = np.isfinite(numbers)
-    numbers = numbers[finite]
-    count = len(numbers)
+    count = int(finite.sum())
     if not count:
         return {"mean": None, "stderr": None, "count": 0}
-    average = float(numbers.mean())
-    if count == 1:
-        return {"mean": average, "stderr": None, "count": 1}
-    residuals = numbers - average
-    single = _variance_of_mean(residuals, np.arange(count))
-    if alarms is None:
-        return {"mean": average, "stderr": math.sqrt(single), "count": count}
-    pairs = np.array(alarms)[finite]
-    seeds, attacks = (_variance_of_mean(residuals, np.unique(column, return_inverse=True)[1]) for column in pairs.T)
-    variance = max(single, seeds, attacks, seeds + attacks - single)
-    return {"mean": average, "stderr": math.sqrt(variance), "count": count}
-
-
-def _variance_of_mean(residuals: Any, group: Any) -> float:
-    """Return the variance of the mean if only the groups are independent; it is 0 if there is only one group."""
-    sums = np.bincount(group, weights=residuals)
-    count = len(sums)
-    return float((sums**2).sum()) / len(residuals) ** 2 * count / (count - 1) if count > 1 else 0.0
+    average, error = pool_clustered(numbers[finite], clusters[finite])
+    return {"mean": average, "stderr": error, "count": count}

@@ -10,16 +10,12 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from graphfaith._base.errors import DataError, GraphfaithError, InputError, OutputError, RunError
 from graphfaith_studies.paper.experiment import FULL, QUICK, TOY, Unit
 from graphfaith_studies.paper.journal import Journal
 from graphfaith_studies.paper.markdown import format_number, format_published, format_with_error
-from graphfaith_studies.paper.pooling import pool
 from graphfaith_studies.paper.progress import Clock
 from graphfaith_studies.paper.run import reproduce
 from paper_toys import Alone, Dying, Failing, Odd, Slow, Squares, Unwritable
@@ -359,41 +355,6 @@ def test_a_log_gets_a_line_when_an_experiment_ends(tmp_path, capsys):
 
 
 # Numbers ----------------------------------------------------------------------------------------------------------
-
-
-def test_pooled_error_of_nodes_alone_and_of_trainings_alone():
-    nodes = np.array([1.0, 2.0, 4.0, 9.0])
-    expected = nodes.std(ddof=1) / 2
-    assert pool([nodes])[1] == pytest.approx(expected)
-    assert pool([[3.0]]) == (3.0, None)
-    assert pool([nodes, nodes, nodes]) == pytest.approx((4.0, expected))  # Repeating nodes adds none.
-    trainings = np.array([1.0, 2.0, 6.0])
-    assert pool(np.repeat(trainings[:, None], 50, axis=1)) == pytest.approx((3.0, trainings.std(ddof=1) / np.sqrt(3)))
-
-
-def test_pooled_error_has_both_parts_and_the_remainder_once():
-    nodes, trainings = np.array([1.0, 2.0, 4.0, 9.0]), np.array([0.0, 3.0, 5.0])
-    both = nodes.var(ddof=1) / 4 + trainings.var(ddof=1) / 3
-    assert pool(nodes[None, :] + trainings[:, None])[1] == pytest.approx(both**0.5)
-    noise = np.random.default_rng(0).normal(size=(400, 6, 10))  # 60 numbers of variance 1 without effects
-    squares = [pool(table)[1] ** 2 for table in noise]
-    assert 1 / 60 < np.mean(squares) < 1.5 / 60  # The error is never below the larger part.
-
-
-def test_pooled_error_covers_the_mean():
-    rng, hits, runs = np.random.default_rng(0), 0, 400
-    for _ in range(runs):
-        table = rng.normal(size=(8, 1)) + rng.normal(size=(1, 12)) + rng.normal(size=(8, 12))
-        mean, error = pool(table)
-        hits += abs(mean) < 2 * error
-    assert 0.85 < hits / runs < 0.99
-
-
-@given(st.lists(st.lists(st.floats(0, 1e6), min_size=3, max_size=3), min_size=1, max_size=4))
-def test_pooled_is_never_negative_nor_nan(values):
-    mean, error = pool(values)
-    assert np.isfinite([mean, error]).all()
-    assert error >= 0
 
 
 def test_numbers_as_text():

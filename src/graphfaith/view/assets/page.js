@@ -185,8 +185,10 @@ function hover(what) {
 }
 
 function words(what) {
-  const said = (values, scale) => data.panels.filter((panel) => panel[scale])
-    .map((panel) => `${isolate(panel.title)} ${short(panel[values][what.node ?? what.edge] * panel[scale])}`).join(", ");
+  const said = (values, scale) => data.panels.filter((panel) => panel[scale]).map((panel) => {
+    const score = short(panel[values][what.node ?? what.edge] * panel[scale]);
+    return `${isolate(panel.title)} ${score}${noted(panel, values === "nodes" ? "features" : "edges")}`;
+  }).join(", ");
   if (what.node === undefined) {
     const ends = data.edges[what.edge].map((i) => isolate(data.names[i]));
     return `${ends.join(data.directed ? " \u2192 " : " \u2013 ")}: ${said("edges", "edge_scale") || "no score"}`;

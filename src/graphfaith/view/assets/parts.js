@@ -27,6 +27,9 @@ function short(value) {
 // Isolate a name within a sentence, so that a right-to-left name does not change the direction of the rest of the line.
 const isolate = (name) => `\u2068${name}\u2069`;
 
+// What is to be said beside a panel's scores of a kind ("edges" or "features"), for example that they are not measured.
+const noted = (panel, kind) => (panel.notes?.[kind] ? ` (${panel.notes[kind]})` : "");
+
 // Show the result of an action of the reader. An error remains visible until the next action.
 function say(text, wrong = false) {
   by("status").textContent = wrong ? "" : text;

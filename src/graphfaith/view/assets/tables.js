@@ -16,7 +16,9 @@ function drawBars(data) {
     const bar = make("dd", { class: "bar-holder" });
     holder.append(make("dt", {}, panel.title), bar);
     const beyond = panel.relative !== null && panel.relative > most ? " (beyond this bar)" : "";
-    holder.append(make("dd", {}, `${panel.faithfulness || "not measured"}${beyond}`));
+    const still = panel.faithfulness && panel.node_scale && panel.notes?.features ? `; nodes and features: ${panel.notes.features}` : "";
+    const other = panel.faithfulness && panel.edge_scale && panel.notes?.edges ? `; edges: ${panel.notes.edges}` : "";
+    holder.append(make("dd", {}, `${panel.faithfulness || "not measured"}${beyond}${other}${still}`));
     if (panel.relative === null) continue;
     const svg = draw("svg", {
       viewBox: `0 0 ${BAR} 20`, preserveAspectRatio: "none", role: "img", "aria-label": `${panel.title}: ${panel.faithfulness}`,
@@ -121,7 +123,8 @@ function drawTable(id, title, heads, rows, choose) {
 }
 
 function drawTables(data, choose) {
-  const heads = data.panels.map((panel) => panel.title);
+  // A column without any score needs no note.
+  const heads = (kind, has) => data.panels.map((panel, i) => panel.title + (has(panel, i) ? noted(panel, kind) : ""));
   const strength = (values) => Math.max(...values.map(Math.abs));
   const score = (value, scale) => (scale ? value * scale : null); // Without a scale there are no scores of that kind.
   const strongest = (rows) => rows.sort((a, b) => b.strength - a.strength).slice(0, data.top);
@@ -140,10 +143,13 @@ function drawTables(data, choose) {
   })));
   const features = data.features.map(({ name, values }) => ({ what: null, names: [name], values }));
   const tables = [
-    drawTable("edges", "Edges", ["Edge", ...heads], edges, choose),
-    drawTable("nodes", "Nodes", ["Node", ...heads], nodes, choose),
+    drawTable("edges", "Edges", ["Edge", ...heads("edges", (panel) => panel.edge_scale)], edges, choose),
+    drawTable("nodes", "Nodes", ["Node", ...heads("features", (panel) => panel.node_scale)], nodes, choose),
   ];
-  if (features.length) tables.push(drawTable("features", "Features", ["Feature", ...heads], features, null));
+  if (features.length) {
+    const listed = heads("features", (_, i) => features.some((row) => row.values[i] !== null));
+    tables.push(drawTable("features", "Features", ["Feature", ...listed], features, null));
+  }
   by("tables").replaceChildren(...tables.map((one) => one.section));
   return tables;
 }
