@@ -118,14 +118,15 @@ def train(
     counted from 1, and the model in evaluation mode with the weights after that epoch.
     """
     # rich is imported here because `import graphfaith` should not load it.
-    from rich.console import Console
     from rich.progress import Progress
+
+    from .._base.console import Notes
 
     _check(data, epochs, seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
     best_loss, accuracy = float("inf"), 0.0
     best_weights: dict[str, Tensor] = {}
-    bar = Progress(console=Console(stderr=True), transient=True, disable=not progress)
+    bar = Progress(console=Notes(), transient=True, disable=not progress)
     with seeded(seed), bar:
         for epoch in bar.track(range(1, epochs + 1), description="training"):
             model.train()
