@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ._base import interruption  # noqa: F401  # It has to come before torch: see there.
 from ._base.errors import (
     DataError,
     FewSamplesWarning,

@@ -275,3 +275,83 @@ def test_explain_cora_as_in_the_help(monkeypatch, capsys, tmp_path):
     assert "cora node 42" in out
     row = json.loads((tmp_path / "cora-42.json").read_text())[0]
     assert row["relative"] < 0.2
+
+
+# Output -----------------------------------------------------------------------------------------------------------
+
+SCORE = ("score", "--dataset", "ba-shapes", "--nodes", "400,410", "--method", "saliency", "--test-samples", "20")
+EXPLAIN = ("explain", "--dataset", "ba-shapes", "--node", "503", "--method", "saliency", "--test-samples", "20")
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "files"),
+    [
+        ("stderr", (*SCORE, "--json", "r.json"), ["r.json"]),
+        (
+            "stdout",
+            (*EXPLAIN, "--json", "r.json", "--figure", "f.svg", "--page", "p.html", "--save", "s.safetensors"),
+            ["f.svg", "p.html", "r.json", "s.safetensors"],
+        ),
+    ],
+)
+def test_results_are_kept_if_nobody_reads_the_output(tmp_path, closed, arguments, files):
+    reading, writing = os.pipe()
+    os.close(reading)  # as head does, when it has enough
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, closed: writing}
+    command = [sys.executable, "-m", "graphfaith", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, text=True, check=False, **streams)
+    os.close(writing)
+    assert sorted(path.name for path in tmp_path.iterdir()) == files
+    assert json.loads((tmp_path / "r.json").read_text())
+    if closed == "stdout":
+        assert done.returncode == 1
+        assert "Error" not in done.stderr
+    else:
+        assert done.returncode == 0
+        assert "r.json" in done.stdout
+
+
+def test_a_full_disk_behind_the_output_is_one_line(tmp_path):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "graphfaith", *SCORE, "--json", "r.json"]
+        done = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("error: the system refused to read or write: OSError: [Errno 28]")
+    assert "Traceback" not in done.stderr
+    assert json.loads((tmp_path / "r.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (*SCORE, "--json", "pipe.json"),
+        (*EXPLAIN, "--json", "pipe.json"),
+        (*EXPLAIN, "--figure", "pipe.svg"),
+        (*EXPLAIN, "--page", "pipe.html"),
+        (*EXPLAIN, "--save", "pipe.safetensors"),
+        ("demo", "--json", "pipe.json"),
+        ("demo", "--out", "made"),
+        ("bench", "--quick", "--json", "pipe.json"),
+        ("bench", "--quick", "--growth", "--figure", "pipe.svg"),
+        ("reproduce", "--page", "pipe.md"),
+        ("reproduce", "table3", "--quick", "--out", "made"),
+        ("swat", "simulate", "--out", "made"),
+        ("swat", "run", "--quick", "--out", "made"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2] + arguments[-2:]),
+)
+def test_every_command_refuses_to_write_where_there_is_no_file(monkeypatch, capsys, tmp_path, arguments):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "made").mkdir()
+    names = ("results.json", "Simulated_Truth.csv", "table3.json")
+    pipes = [*(f"pipe.{suffix}" for suffix in ("json", "svg", "html", "safetensors", "md"))]
+    pipes += [f"made/{name}" for name in names]
+    for name in pipes:
+        os.mkfifo(name)
+    monkeypatch.setattr(source, "load_trained", lambda *_, **__: pytest.fail("the work has begun"))
+    code, out, err = run(monkeypatch, capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: cannot write '")
+    assert err.endswith("it is a FIFO, not a regular file\n")
+    assert all((tmp_path / name).is_fifo() for name in pipes)

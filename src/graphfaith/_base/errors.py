@@ -1,10 +1,40 @@
-"""The exceptions and warnings of the library. Each message says what was wrong and what would be right."""
+"""The exceptions and warnings of the library. Each message says what was wrong and what would be right, in one line."""
 
 from __future__ import annotations
 
+import os
+import sysconfig
+from pathlib import Path
+from traceback import walk_tb
+
+_HEAD, _TAIL = 400, 250  # characters of a long text that are kept
+_OWN = str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "graphfaith_studies")
+_STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+_INSTALLED = ("site-packages", "dist-packages")
+# Packages that a model uses. A mistake shows in their code, but is not made there.
+_USED = ("torch", "torch_geometric", "numpy", "scipy", "safetensors", "openpyxl", "rich", "typer")
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` as one line of at most some hundred characters, with everything escaped that is no character.
+
+    What is too long loses its middle: that is where a message quotes what the user gave, before it says what is right.
+
+    >>> one_line("cannot read 'a\\nb'")
+    "cannot read 'a\\\\nb'"
+    >>> len(one_line("9" * 10**6))
+    651
+    """
+    if len(text) > _HEAD + _TAIL:
+        text = f"{text[:_HEAD]}…{text[-_TAIL:]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
 
 class GraphfaithError(Exception):
-    """The base class of all exceptions that graphfaith raises on purpose."""
+    """The base class of all exceptions that graphfaith raises on purpose. The message is made one line."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(one_line(message))
 
 
 class InputError(GraphfaithError, ValueError):
@@ -48,10 +78,34 @@ class SameSamplesWarning(UserWarning):
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the type and the message of an error raised by foreign code, as one line of text.
+    """Return the type and the message of an error raised by foreign code, and where that is, as one line of text.
 
     >>> describe_error(ValueError("two\\n   lines"))
     'ValueError: two lines'
     """
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+    text, place = one_line(" ".join(str(error)[:10_000].split())[:300]), _place_of(error)
+    name = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return name if place is None else f"{name} ({place})"
+
+
+def _place_of(error: BaseException) -> str | None:
+    """Return the file and the line of the user's code in which an error was raised, or from which it came."""
+    frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    for is_users in (_is_written_by_user, _is_installed_by_user):
+        places = [(file, line) for file, line in frames if is_users(file)]
+        if places:
+            file, line = places[-1]
+            near = os.path.relpath(file)
+            return f"{file if near.startswith(os.pardir) else near}, line {line}"
+    return None
+
+
+def _is_written_by_user(file: str) -> bool:
+    folders = tuple(f"{folder}{os.sep}" for folder in (*_OWN, *_STANDARD))
+    return os.path.isfile(file) and not file.startswith(folders) and not set(_INSTALLED) & set(Path(file).parts)
+
+
+def _is_installed_by_user(file: str) -> bool:
+    parts = Path(file).parts
+    packages = [parts[place + 1] for place, part in enumerate(parts[:-1]) if part in _INSTALLED]
+    return bool(packages) and packages[-1] not in _USED and not file.startswith(_OWN)

@@ -17,7 +17,6 @@ def track(
     needed for the remaining time if ``items`` has no length.
     """
     # rich is imported here because `import graphfaith` should not load it.
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -27,7 +26,9 @@ def track(
         TimeRemainingColumn,
     )
 
-    console = Console(stderr=True)
+    from .console import Notes
+
+    console = Notes()
     if show is False or (show is None and not console.is_terminal):
         yield from items
         return

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from .._base.errors import GraphfaithError, InputError
+from .._base.errors import GraphfaithError, InputError, describe_error, one_line
+from .._base.interruption import STOPPED, allow_interrupts
 from .._base.threads import use_one_thread
 from .._base.version import __version__
 from .demo import demo
@@ -72,24 +74,56 @@ for _entry in entry_points(group=COMMANDS):
 
 
 def main() -> None:
-    """Run the command; a mistake in its arguments is one line and exit code 2."""
-    if "OMP_NUM_THREADS" not in os.environ:
-        # Computation graphs are small: a second thread gains little, and on a busy machine waiting for it costs dear.
-        use_one_thread()
+    """Run the command; a mistake in its arguments is one line and exit code 2, an interrupt is exit code 130."""
+    _prepare_streams()
     try:
+        allow_interrupts()
+        if "OMP_NUM_THREADS" not in os.environ:
+            # Computation graphs are small: a second thread gains little, and on a busy machine waiting for it costs
+            # dear.
+            use_one_thread()
         code = app(standalone_mode=False)
+        sys.stdout.flush()
     except UsageError as error:
-        _stop(" ".join(error.format_message().split()))
+        _stop(one_line(" ".join(error.format_message().split())))
     except GraphfaithError as error:
         _stop(str(error))
+    except BrokenPipeError:  # Nobody reads the output any more. The files are written by now.
+        code = 1
+    except OSError as error:  # The output may go to a full disk, for example.
+        _stop(f"the system refused to read or write: {describe_error(error)}")
+    except MemoryError as error:
+        _stop(f"there is not enough memory for this ({describe_error(error)})")
     except (KeyboardInterrupt, typer.Abort):
-        code = 130
-    if code == 130:  # typer turns an interrupt into this code
+        code = STOPPED
+    if code == STOPPED:  # typer turns an interrupt into this code
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # A second Ctrl-C must not interrupt the exit.
         say("stopped")
-    sys.exit(code or 0)
+    _end(code or 0)
 
 
-def _stop(message: str) -> None:
+def _prepare_streams() -> None:
+    """Make output possible, whatever it is: names may have characters that the terminal cannot show.
+
+    If the command was started without an output, it goes nowhere; otherwise the first file opened would take its place.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # open until the process ends
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _stop(message: str) -> NoReturn:
     say(f"error: {message}")
-    sys.exit(2)
+    _end(2)
+
+
+def _end(code: int) -> NoReturn:
+    """End the process. Output that cannot be printed is dropped: Python would try again, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -91,6 +92,8 @@ def check_nodes(dataset: str, nodes: Sequence[int]) -> None:
 
 def free_path(stem: str, suffix: str) -> Path:
     """Return a free name in this folder, so that no file is overwritten that the user did not name."""
+    # A name may have 255 bytes. The number and the suffix need some, and a character must not be cut in two.
+    stem = os.fsencode(stem)[:200].decode(errors="ignore")
     number, path = 1, Path(stem + suffix)
     while path.exists():
         number += 1

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from .._base.errors import OutputError
-from .._base.files import check_output
+from .._base.files import check_output, make_folder
 from ..facade import Subject
 from ..model.target import Target
 from ..view import figure
@@ -37,7 +36,7 @@ def demo(
     """
     check_numbers(1, seed, 0)
     outputs = [] if json_file is None else [check_output(json_file, (".json",))]
-    _make_folder(folder)
+    make_folder(folder)
     results, picture, page_file = (
         folder / f"{name}" for name in ("results.json", "explanations.png", "explanations.html")
     )
@@ -47,7 +46,6 @@ def demo(
     fit = train("ba-shapes", 0)
     nodes, near = list(range(400, 700, 25)), ["U(A,0.5)", "B(A,0.5)"]
     rows = compare_methods(fit, nodes, ["all"], near, seed=seed)
-    Console().print(rows)
     for path in outputs:
         write_json(path, [row.as_json() for row in rows])
     # The computation graph of a hub is too large for a picture, so the node with the smallest one is drawn.
@@ -58,13 +56,7 @@ def demo(
     explanations = [subject.explain(shown, method, "B(A,0.5)", seed=seed) for method in PICTURED]
     figure(explanations, picture, max_nodes=SHOWN)
     write_page(explanations, page_file, max_nodes=SHOWN)
+    # Whoever reads the output may stop reading at any time, so the files are written first.
+    Console().print(rows)
     typer.echo(f"\nRows: {results}\nNode {shown} explained by {', '.join(PICTURED)}: {picture}")
     typer.echo(f"The same explanations as a page for the browser: {page_file}")
-
-
-def _make_folder(folder: Path) -> None:
-    """Make the folder for the results, if it does not exist."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder '{folder}': {error.strerror or error}") from error

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from .._base.errors import InputError
 from .._base.files import check_output
+from .._base.progress import track
 from ..data.graph_file import read_graph
 from ..explainers.methods import expand_methods
 from ..explanation import archive
@@ -86,7 +87,8 @@ def explain(
     near = neighborhoods_of(neighborhood, dataset, graph)
     stem = f"{Path(dataset).stem}-{node}" if level == "node" else f"{Path(dataset).stem}-{level}-{node}"
     json_file, figure_file = json_file or free_path(stem, ".json"), figure_file or free_path(stem, ".png")
-    json_path, figure_path = check_output(json_file, (".json",)), check_output(figure_file, (".png", ".pdf", ".svg"))
+    check_output(json_file, (".json",))
+    check_output(figure_file, (".png", ".pdf", ".svg"))
     if page_file is not None:
         check_output(page_file, (".html",))
     if save_file is not None:
@@ -95,22 +97,25 @@ def explain(
             raise InputError("--save writes a single explanation: give one --method and one --neighborhood")
     subject = open_subject(dataset, model, graph, node, task, options, model_seed)
     settings = {"dataset": dataset, **({"model_seed": model_seed} if model is None else {"model": model})}
-    rows, explanations, console = [], [], Console()
     if "all" in method:
         methods = select_supported(subject, methods)
-    for text in near:
-        for name in methods:
-            explanation = subject.explain(node, name, text, samples=count, test_samples=test_samples, seed=seed)
-            explanations.append(explanation)
-            print_explanation(console, explanation, dataset, top)
-            details = {"method": name, "neighborhood": text, "seed": seed, "fit_samples": count}
-            rows.append(explanation_row(explanation, top, **settings, **details))
-    write_json(json_path, rows)
-    figure(explanations, figure_path, max_nodes=SHOWN)
-    typer.echo(f"\nScores: {json_file}\nFigure: {figure_file}")
+    rows, explanations, pairs = [], [], [(text, name) for text in near for name in methods]
+    for text, name in track(pairs, "explaining", "methods", show=None if len(pairs) > 1 else False):
+        explanation = subject.explain(node, name, text, samples=count, test_samples=test_samples, seed=seed)
+        explanations.append(explanation)
+        details = {"method": name, "neighborhood": text, "seed": seed, "fit_samples": count}
+        rows.append(explanation_row(explanation, top, **settings, **details))
+        write_json(json_file, rows)  # Another method may fail, or be stopped.
+    # Whoever reads the output may stop reading at any time, so the files are written first.
+    figure(explanations, figure_file, max_nodes=SHOWN)
     if page_file is not None:
         write_page(explanations, page_file)
-        typer.echo(f"Page: {page_file}")
     if save_file is not None:
         archive.save(explanations[0], save_file)
-        typer.echo(f"Explanation: {save_file}")
+    console = Console()
+    for explanation in explanations:
+        print_explanation(console, explanation, dataset, top)
+    typer.echo(f"\nScores: {json_file}\nFigure: {figure_file}")
+    for what, path in (("Page", page_file), ("Explanation", save_file)):
+        if path is not None:
+            typer.echo(f"{what}: {path}")

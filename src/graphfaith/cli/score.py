@@ -57,9 +57,10 @@ def score(
     check_nodes(dataset, chosen)
     fit = train(dataset, model_seed)
     rows = compare_methods(fit, chosen, methods, near, count, test_samples, seed)
+    if path is not None:  # Whoever reads the output may stop reading at any time, so the file is written first.
+        write_json(path, [row.as_json() for row in rows])
     Console().print(rows)
     if path is not None:
-        write_json(path, [row.as_json() for row in rows])
         typer.echo(f"\nRows: {json_file}")
 
 

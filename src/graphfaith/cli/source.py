@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-from rich.console import Console
 from torch_geometric.data import Data
 
+from .._base.console import Notes
 from .._base.errors import UnsupportedError
 from ..data.graph_file import NAMES
 from ..data.models import Trained, load_trained
@@ -17,7 +17,7 @@ from ..model.arguments import arguments_for, convert_precision
 from ..model.task import Task
 from .arguments import check_nodes
 
-err = Console(stderr=True)
+err = Notes()
 
 
 def open_subject(

@@ -25,6 +25,7 @@ from torch_geometric.nn import GCNConv
 
 from .._base.errors import InputError
 from .._base.files import write_file
+from .._base.randomness import seeded
 from . import MOTIF_DATASETS, cache_folder, load_dataset
 
 # This number is part of the name of a cached file. Raise it when a change in this module makes earlier weights wrong.
@@ -117,17 +118,16 @@ def train(
     counted from 1, and the model in evaluation mode with the weights after that epoch.
     """
     # rich is imported here because `import graphfaith` should not load it.
-    from rich.console import Console
     from rich.progress import Progress
+
+    from .._base.console import Notes
 
     _check(data, epochs, seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
     best_loss, accuracy = float("inf"), 0.0
     best_weights: dict[str, Tensor] = {}
-    bar = Progress(console=Console(stderr=True), transient=True, disable=not progress)
-    with torch.random.fork_rng(devices=[]), bar:
-        # torch.manual_seed is not used because it would also seed other devices, which fork_rng does not restore here.
-        torch.default_generator.manual_seed(seed)
+    bar = Progress(console=Notes(), transient=True, disable=not progress)
+    with seeded(seed), bar:
         for epoch in bar.track(range(1, epochs + 1), description="training"):
             model.train()
             optimizer.zero_grad()
@@ -163,8 +163,7 @@ def schedule_for(name: str) -> Schedule:
 
 def make_untrained(name: str, data: Data, seed: int = 0) -> nn.Module:
     """Return the paper's model for a data set with the initial weights of the training with this seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with seeded(seed):
         return (BAShapesGCN if name in MOTIF_DATASETS else CitationGCN)(data.num_features, int(data.y.max()) + 1)
 
 

@@ -12,6 +12,7 @@ from .pgexplainer import PGExplainer
 from .saliency import Saliency
 from .subgraph import SubgraphExplainer
 from .subgraphx import SubgraphX
+from .turns import take_turns
 
 __all__ = [
     "KEC",
@@ -28,3 +29,5 @@ __all__ = [
     "explain_nodes",
     "register_method",
 ]
+
+take_turns()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .._base.checks import check_count, check_real, check_seed
 from .._base.errors import InputError, UnsupportedError
+from .._base.randomness import seeded
 from ..model.call import Edges
 from ..model.layers import remove_masks_afterwards
 from ..model.record import evaluating
@@ -114,16 +115,16 @@ def leave_untouched(model: torch.nn.Module, seed: int) -> Iterator[None]:
 
     Without this, PyG's explainers change the gradients of the model's parameters, and leave a mask among them.
     """
-    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     with (
-        torch.random.fork_rng(devices=[]),
+        evaluating(model),  # before the random numbers: threads must take the two locks in one order
+        seeded(seed),
         torch.enable_grad(),
-        evaluating(model),
         remove_masks_afterwards(model),
         warnings.catch_warnings(),
     ):
         warnings.filterwarnings("ignore", message="Converting a tensor with requires_grad=True")
-        torch.manual_seed(seed)
+        # Another thread may have frozen the parameters until now, so they are listed in here.
+        trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
         try:
             for parameter in trainable:
                 parameter.requires_grad_(False)

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from ..graph.graph import Graph
+from .lock import locked
 from .variables import outer_variables
 
 Route = Literal["weight", "removal", "mask"]
@@ -89,14 +90,10 @@ class Record:
 
 
 class _Entry:
-    """A model's lock, its record, and the state that the record is of.
-
-    Running a model changes it (mode, masks), so one thread at a time may do so.
-    """
+    """A model's record, and the state that the record is of."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.running = False
+        self.runner: int | None = None  # the thread that runs the model
         self.record = Record()
         self.state: list[Any] = []
         self.tensors: list[
@@ -136,21 +133,21 @@ def evaluating(model: torch.nn.Module) -> Iterator[Record]:
     """
     with _ENTRIES_LOCK:
         entry = _ENTRIES.setdefault(model, _Entry())
-    with entry.lock:
-        if entry.running:  # this thread has entered further out
-            yield entry.record
-            return
+    if entry.runner == threading.get_ident():  # this thread has entered further out
+        yield entry.record
+        return
+    with locked(model):
         entry.update(describe_state(model))
         modules = list(model.modules())
         before = [(module, module.training, dict(vars(module)), dict(module._buffers)) for module in modules]
         try:
-            entry.running, entry.before = True, before
+            entry.runner, entry.before = threading.get_ident(), before
             # A model may do more in a train() or eval() of its own, so it is only spared the call if it has neither.
             if any(module.training or _switches_modes_itself(module) for module in modules):
                 model.eval()
             yield entry.record
         finally:
-            entry.running, entry.before = False, []
+            entry.runner, entry.before = None, []
             for module, training, *_ in before:
                 if module.training is not training:
                     module.training = training

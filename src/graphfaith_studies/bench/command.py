@@ -88,13 +88,11 @@ def run_bench(
     if growth:
         curves = sweep.measure_growth(sizes, show=True)
         result |= {"machine": machine(), "growth": [curve.as_json() for curve in curves]}
-        print_growth(console, curves)
         if picture is not None:
             draw(curves, picture)
     if threads:
         comparison = compare_threads("cora", plans.FULL.nodes, 1 if quick else 3)
         result |= {"machine": machine(), "threads": comparison}
-        print_threads(console, comparison)
     if not (growth or threads):
         cases = cases_for(names, plan)
         result = {**run(cases, plan, show=True), **result}
@@ -102,9 +100,16 @@ def run_bench(
             result["profile"] = profiles({name: cases[name] for name in names}, plan)
             if "cora" in names:
                 result["profile"].append(profile_of_all("cora", cases["cora"], plan))
-        print_run(console, result)
+    # Whoever reads the output may stop reading at any time, so the file is written first.
     if path is not None:
         write_file(path, (json.dumps(_to_json(result), indent=2, allow_nan=False) + "\n").encode())
+    if growth:
+        print_growth(console, curves)
+    if threads:
+        print_threads(console, comparison)
+    if not (growth or threads):
+        print_run(console, result)
+    if path is not None:
         console.print(f"\nFigures: {json_file}", highlight=False, markup=False, soft_wrap=True)
 
 

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from graphfaith._base.errors import InputError, OutputError
+from graphfaith._base.errors import InputError
+from graphfaith._base.files import make_folder
 from graphfaith.data import DATASETS, load_dataset
 
 from .experiment import FULL, QUICK
@@ -82,10 +83,7 @@ def run_reproduce(
     size = QUICK if quick else FULL
     for dataset in {unit.dataset for experiment in chosen for unit in experiment.units(size)} & set(DATASETS):
         load_dataset(dataset)  # A data set that cannot be loaded is reported before any work.
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder '{folder}': {error.strerror or error}") from error
+    make_folder(folder)
     count = min(os.cpu_count() or 1, MOST_WORKERS) if workers is None else workers
     try:
         rows = reproduce_all(chosen, size, folder, workers=count, restart=restart, show=True)

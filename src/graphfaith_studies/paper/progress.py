@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from graphfaith._base.console import Notes
 
 from .experiment import Unit
 
@@ -34,7 +35,7 @@ class Clock:
         self.taken = dict.fromkeys(plan, 0.0)
         self.count = dict.fromkeys(plan, 0)
         self.began = self.reported = time.monotonic()
-        self.console = Console(stderr=True)
+        self.console = Notes()
         self._bar: Progress | None = None
         self._task = TaskID(0)
 

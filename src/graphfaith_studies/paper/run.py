@@ -18,7 +18,7 @@ from typing import Any
 
 from graphfaith import __version__
 from graphfaith._base.errors import GraphfaithError, InputError, RunError
-from graphfaith._base.files import write_file
+from graphfaith._base.files import check_writable, write_file
 from graphfaith._base.threads import one_thread
 from graphfaith._base.workers import open_pool
 from graphfaith.view.figure import render
@@ -50,6 +50,7 @@ def reproduce(
     experiment fails, the others are still completed, and then its error is raised.
     """
     for experiment in experiments:
+        _check_files(experiment, folder)
         if not restart:
             _check_results(experiment, folder)
     with ExitStack() as stack:
@@ -103,6 +104,12 @@ def _header_of(experiment: Experiment, size: Size) -> dict[str, Any]:
     versions = {name: metadata.version(name) for name in ("torch", "torch_geometric")}
     settings = {"experiment": experiment.name, "size": asdict(size), "graphfaith": __version__}
     return {**settings, **versions, "format": FORMAT}
+
+
+def _check_files(experiment: Experiment, folder: Path) -> None:
+    """Check that the results can be written; the work would be for nothing otherwise."""
+    for suffix in (".journal.jsonl", ".run.json", ".json", ".md"):
+        check_writable(folder / f"{experiment.name}{suffix}")
 
 
 def _check_results(experiment: Experiment, folder: Path) -> None:

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from graphfaith._base.checks import check_count, check_real, check_seed
-from graphfaith._base.errors import InputError, OutputError
-from graphfaith._base.files import check_output
+from graphfaith._base.errors import InputError
+from graphfaith._base.files import check_output, make_folder
 from graphfaith.cli.source import say
 
 from .causes import METHODS, NAMES, NEIGHBORHOODS, What
@@ -60,18 +60,15 @@ def simulate(
     for name, value in (("--days", days), ("--attack-days", attack_days)):
         check_real(value, name, above=0.0)
     check_seed(seed)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder '{folder}': {error.strerror or error}") from error
-    paths = [check_output(folder / name, (".csv",)) for name in ("Simulated_Normal.csv", "Simulated_Attack.csv")]
-    write_csv(simulate_plant(days, seed=seed), paths[0])
+    make_folder(folder)
+    names = ("Simulated_Normal.csv", "Simulated_Attack.csv", "Simulated_Truth.csv")
+    normal, attacked, truth = (check_output(folder / name, (".csv",)) for name in names)
+    write_csv(simulate_plant(days, seed=seed), normal)
     run = simulate_plant(attack_days, seed=seed + 1, attacks=Schedule.of(seed=seed))
-    write_csv(run, paths[1])
-    truth = folder / "Simulated_Truth.csv"
+    write_csv(run, attacked)
     write_truth(run, truth)
-    for path in (*paths, truth):
-        typer.echo(f"{folder / path.name}")
+    for path in (normal, attacked, truth):
+        typer.echo(f"{path}")
     typer.echo(f"{len(run.spans)} attacks: {', '.join(str(span.attack.number) for span in run.spans)}")
 
 

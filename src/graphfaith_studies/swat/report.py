@@ -27,6 +27,7 @@ from .tables import agreement_table, causes_table, detection_table, format_perce
 from .tags import TAGS
 from .words import describe, describe_mismatch, format_pair, join_names
 
+REPORT = ("report.html", "results.md")  # the files that hold the alarms and the tables
 _DPI = 110
 _COUNTS = 0.1  # share of the gap; the text does not name tags with a smaller effect
 
@@ -122,9 +123,8 @@ def write_report(
         _render_story(results),
     ]
     body = "\n".join([*sections, _render_others(study, case.attacked), _render_missed(study), *evaluation])
-    report = folder / "report.html"
+    report, tables = (folder / name for name in REPORT)
     write_file(report, _render_page(f"Alarms of {results['source']}", _introduce(results, study), body).encode())
-    tables = folder / "results.md"
     write_file(tables, markdown(results).encode())
     return [report, tables, *paths]
 

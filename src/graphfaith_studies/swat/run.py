@@ -13,12 +13,12 @@ from typing import Any
 
 from graphfaith._base.checks import check_count, check_seed
 from graphfaith._base.errors import DataError, InputError, OutputError, RunError
-from graphfaith._base.files import write_file
+from graphfaith._base.files import check_writable, make_folder, write_file
 from graphfaith._base.workers import open_pool
 
 from .causes import What
 from .loader import MAX_GAP, load
-from .report import write_report
+from .report import REPORT, write_report
 from .study import FULL, QUICK, Case, Size, run_study, simulate_case, split_recordings, train_monitor
 from .summary import summarise
 from .truth import read_truth
@@ -55,11 +55,10 @@ def run(
         raise InputError("give at least one seed, and no seed twice")
     files = None if data is None else find_files(data)
     workers = check_count(workers, "workers") if workers is not None else min(os.cpu_count() or 1, len(chosen), 8)
-    try:
-        for seed in chosen:
-            (folder / f"seed-{seed}").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder '{folder}': {error.strerror or error}") from error
+    for seed in chosen:
+        make_folder(folder / f"seed-{seed}")
+    for name in ("results.json", *REPORT, *(f"seed-{seed}/result.json" for seed in chosen)):
+        check_writable(folder / name)
     case = None
     if files is not None and data is not None:
         truth = find_truth(data)
@@ -74,7 +73,9 @@ def run(
 def _lock_folder(folder: Path) -> Iterator[None]:
     """Lock the folder, because two runs in the same folder would overwrite each other's files."""
     try:
-        file = (folder / ".lock").open("w")
+        file = check_writable(folder / ".lock").open("w")
+    except OutputError:
+        raise
     except OSError as error:
         raise OutputError(f"cannot write in '{folder}': {error.strerror or error}") from error
     with file:

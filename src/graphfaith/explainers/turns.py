@@ -1,0 +1,52 @@
+"""Explanations of one model take turns, those that PyG's ``Explainer`` makes among them.
+
+``Explainer.__call__`` runs the model outside of its algorithm: it switches to eval mode, predicts, and switches back.
+If another thread explains the same model meanwhile, the prediction is made with that thread's masks, so that another
+class may be explained; or that thread is switched to train mode in the middle of its work; or the mode to switch back
+to is read while that thread has changed it, and the model stays in eval mode. An algorithm cannot prevent any of that,
+because it is called too late. Importing graphfaith therefore makes PyG's ``Explainer`` wait until nobody else explains
+the model.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch_geometric.explain import Explainer
+
+from ..model.lock import locked
+from ..model.record import evaluating
+from .base import FaithfulExplainer
+
+_RUN_THE_MODEL = ("__call__", "get_prediction", "get_masked_prediction")
+
+
+def take_turns() -> None:
+    """Let the methods of PyG's ``Explainer`` that run the model do so one thread at a time; calling it twice is once.
+
+    With a method of graphfaith, an ``Explainer`` also restores the mode of every module afterwards, even if the model
+    raises an exception. With other algorithms it does nothing new but wait.
+    """
+    for name in _RUN_THE_MODEL:
+        method = getattr(Explainer, name)
+        if not hasattr(method, "waits"):
+            setattr(Explainer, name, _make_wait(method))
+
+
+def _make_wait(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def wait_and_run(explainer: Explainer, *args: Any, **kwargs: Any) -> Any:
+        with _turn_of(explainer):
+            return method(explainer, *args, **kwargs)
+
+    wait_and_run.waits = True  # type: ignore[attr-defined]
+    return wait_and_run
+
+
+def _turn_of(explainer: Explainer) -> AbstractContextManager[Any]:
+    model: torch.nn.Module = explainer.model
+    return evaluating(model) if isinstance(explainer.algorithm, FaithfulExplainer) else locked(model)

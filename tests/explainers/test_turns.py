@@ -1,0 +1,197 @@
+"""Many threads on one model: every explanation is the one that a single thread gets, and the model stays as it was."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.explain import Explainer
+from torch_geometric.explain import GNNExplainer as PyGsGNNExplainer
+from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
+
+import graphfaith as gf
+
+THREADS, NODES = 8, 8
+FIELDS = ("node_mask", "edge_mask", "self_loop_score", "prediction", "target")
+FAMILIES = {"GCN": GCN, "GAT": GAT, "GIN": GIN, "SAGE": GraphSAGE}
+METHODS = {
+    "anchored-kec": lambda: gf.AnchoredKEC("U(A,0.5)", num_samples=20),
+    "kec": lambda: gf.KEC("B(A,0.3)", num_samples=20),
+    "linear": lambda: gf.Linear("U(A,0.5)", num_samples=20),
+    "saliency": gf.Saliency,
+    "integrated-gradients": lambda: gf.IntegratedGradients(steps=5),
+    "gnnexplainer": lambda: gf.GNNExplainer(epochs=5),
+    "pgexplainer": lambda: gf.PGExplainer(epochs=2),
+    "subgraphx": lambda: gf.SubgraphX(max_nodes=4, num_samples=4, rollouts=1),
+}
+
+
+@pytest.fixture(autouse=True)
+def switch_often():
+    """Let Python switch between threads far more often than it does, so that a race shows."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.fixture
+def data():
+    torch.manual_seed(0)
+    edges = [(i, j) for i in range(NODES) for j in range(NODES) if i != j]
+    return Data(x=torch.rand(NODES, 5), edge_index=torch.tensor(edges).T.contiguous())
+
+
+def make(family, **options):
+    torch.manual_seed(1)
+    return FAMILIES[family](5, 8, 2, 6, **options)
+
+
+def explainer_of(model, algorithm, **options):
+    config = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
+    masks = {"node_mask_type": None if isinstance(algorithm, gf.PGExplainer) else "attributes"}
+    return Explainer(
+        model, algorithm, explanation_type="model", edge_mask_type="object", model_config=config, **masks, **options
+    )
+
+
+def values_of(explanation):
+    return {name: explanation[name].detach() for name in FIELDS if explanation.get(name) is not None}
+
+
+def in_threads(function, items):
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(function, items))
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        assert torch.equal(value, other[name]), name
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("method", METHODS)
+def test_plain_explainers_of_pyg_in_threads(family, method, data):
+    model = make(family, dropout=0.5).train()
+    first = next(model.children())
+    first.eval()  # a layer that the user has frozen
+
+    def explain(node):
+        return values_of(explainer_of(model, METHODS[method]())(data.x, data.edge_index, index=node))
+
+    alone = [explain(node) for node in range(NODES)]
+    for node, together in enumerate(in_threads(explain, range(NODES))):
+        assert_same(together, alone[node])
+    assert model.training
+    assert not first.training
+
+
+def test_one_explainer_called_and_scored_by_all_threads(data):
+    explainer = explainer_of(make("GAT", dropout=0.5).train(), gf.KEC("B(A,0.3)", num_samples=20))
+
+    def measure(node):
+        explanation = explainer(data.x, data.edge_index, index=node)
+        score = gf.general_unfaithfulness(explainer, explanation, "B(A,0.3)", num_samples=20)
+        masked = explainer.get_masked_prediction(data.x, data.edge_index, None, explanation.edge_mask.abs())
+        return score.value, explainer.get_prediction(data.x, data.edge_index), masked
+
+    alone = [measure(node) for node in range(NODES)]
+    for one, other in zip(in_threads(measure, range(NODES)), alone, strict=True):
+        assert one[0] == other[0]
+        assert torch.equal(one[1], other[1])
+        assert torch.equal(one[2], other[2])
+    assert explainer.model.training
+
+
+def test_algorithms_of_pyg_wait_for_those_of_graphfaith(data):
+    model = make("SAGE", dropout=0.5).eval()
+    theirs, ours = explainer_of(model, PyGsGNNExplainer(epochs=2)), explainer_of(model, gf.GNNExplainer(epochs=5))
+
+    def predict(node):
+        explainer = theirs if node % 2 else ours
+        return explainer(data.x, data.edge_index, index=node).prediction
+
+    expected = ours.get_prediction(data.x, data.edge_index)
+    assert all(torch.equal(prediction, expected) for prediction in in_threads(predict, [*range(NODES)] * 2))
+
+
+def test_the_facade_in_threads(data):
+    model = make("GIN", dropout=0.5).train()
+
+    def explain(node):
+        explanation = gf.explain(model, data, node, method="gnnexplainer-soft", test_samples=20)
+        rows = gf.compare(model, data, [node], methods=["kec", "saliency"], samples=20, test_samples=20)
+        return {**values_of(explanation), "rows": torch.tensor([row.unfaithfulness for row in rows])}
+
+    alone = [explain(node) for node in range(2)]
+    for node, together in zip([*range(2)] * 4, in_threads(explain, [*range(2)] * 4), strict=True):
+        assert_same(together, alone[node])
+    assert model.training
+
+
+class Wrapper(torch.nn.Module):
+    """A model around another one, as a user makes one for each request."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x, edge_index):
+        return self.inner(x, edge_index).log_softmax(dim=-1)
+
+
+def test_models_that_share_their_layers_take_turns(data):
+    inner = make("SAGE")
+
+    def explain(node):
+        explainer = explainer_of(Wrapper(inner), gf.GNNExplainer(epochs=5))
+        return values_of(explainer(data.x, data.edge_index, index=node))
+
+    alone = [explain(node) for node in range(NODES)]
+    for node, together in enumerate(in_threads(explain, range(NODES))):
+        assert_same(together, alone[node])
+
+
+def test_masks_on_several_models_draw_the_numbers_of_their_own_seed(data):
+    models = [make("GCN") for _ in range(THREADS)]
+
+    def explain(place):
+        explainer = explainer_of(models[place], gf.PGExplainer(epochs=3, seed=5))
+        return values_of(explainer(data.x, data.edge_index, index=1))
+
+    expected = explain(0)
+    for values in in_threads(explain, [*range(THREADS)] * 2):
+        assert_same(values, expected)
+
+
+class Failing(torch.nn.Module):
+    """A model that cannot be run any more when it is asked not to."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.fails = GCN(5, 8, 2, 6), False
+
+    def forward(self, x, edge_index):
+        if self.fails:
+            raise KeyError("a mistake of the user")
+        return self.conv(x, edge_index)
+
+
+def test_a_forward_that_raises_leaves_the_modes_of_all_modules(data):
+    model = Failing().train()
+    model.conv.eval()
+    explainer = explainer_of(model, gf.Saliency())
+    model.fails = True
+    for run in (
+        lambda: explainer(data.x, data.edge_index, index=1),
+        lambda: explainer.get_prediction(data.x, data.edge_index),
+        lambda: gf.explain(model, data, 1),
+    ):
+        with pytest.raises((KeyError, gf.ModelError), match="a mistake of the user"):
+            run()
+        assert model.training
+        assert not model.conv.training
