@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 FAILED = "FAILED"  # the outcome of a row begins with this word if anything in it is wrong
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"  # what stands between them in a page is rewritten
-SHOWN = 6  # failures that are named in a row; all of them are printed while the part runs
+SHOWN = 4  # failures that are named in a row; all of them are printed while the part runs
 
 
 class Row(NamedTuple):

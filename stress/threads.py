@@ -6,6 +6,7 @@ model that is left in another mode than it was in.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import warnings
@@ -78,14 +79,17 @@ def try_together(family: str, way: str, method: str, seed: int) -> dict[str, Out
         found = []
         for step in range(2):
             node = (place + 3 * step) % THREADS
-            name = f"{family}, {way}, {method.removeprefix(PREFIX)}, node {node}, thread {place}, seed {seed}"
+            name = f"{family} {method.removeprefix(PREFIX)} node {node} thread {place}"
             found.append((name, _judge(explain, node, seed, alone[node])))
         return found
 
     with ThreadPoolExecutor(THREADS) as pool:
         outcomes = dict(pair for pairs in pool.map(work, range(THREADS)) for pair in pairs)
     if any(module.training != train for module in model.modules()):
-        outcomes[f"{family}, {way}, {method.removeprefix(PREFIX)}, seed {seed}"] = Outcome(MODE, True)
+        outcomes[f"{family} {method.removeprefix(PREFIX)}"] = Outcome(MODE, True)
+    for name, outcome in outcomes.items():
+        if outcome.failed:
+            print(f"  {outcome.kind}: {way}, {name}, seed {seed} {outcome.detail[:200]}", file=sys.stderr, flush=True)
     return outcomes
 
 
