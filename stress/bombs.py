@@ -16,6 +16,10 @@ import numpy as np
 import torch
 from originals import Read, make_originals
 
+SHEET = (  # the beginning of a sheet with one cell
+    b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
+    b'<sheetData><row r="1"><c r="A1" t="inlineStr"><is><t>'
+)
 GIGABYTES = 40  # more than the machine of most users has
 
 
@@ -31,7 +35,11 @@ def make_bombs(canary: Path) -> dict[str, tuple[str, Callable[[Path], None], Rea
     code = _Code(canary)
     found: dict[str, tuple[str, Callable[[Path], None], Read]] = {
         "expanded tensor .pt": ("a.pt", lambda p: torch.save(huge, p), graph),
-        "expanded tensor, old .pt": ("b.pt", lambda p: torch.save(huge, p, _use_new_zipfile_serialization=False), graph),
+        "expanded tensor, old .pt": (
+            "b.pt",
+            lambda p: torch.save(huge, p, _use_new_zipfile_serialization=False),
+            graph,
+        ),
         "unpacks to 2 GB .npz": ("c.npz", lambda p: _write_zeros(p, 2 << 30), graph),
         "declares 10^12 numbers .npz": ("d.npz", lambda p: _write_claim(p, (10**6, 10**6)), graph),
         "declares 10^15 numbers .safetensors": ("e.safetensors", _claim_tensor, graph),
@@ -44,9 +52,17 @@ def make_bombs(canary: Path) -> dict[str, tuple[str, Callable[[Path], None], Rea
         "code in an array .npz": ("l.npz", lambda p: np.savez(p, x=np.array([code], dtype=object)), graph),
         "a bare pickle as .npz": ("m.npz", lambda p: p.write_bytes(pickle.dumps(code)) and None, graph),
         "unpacks to 2 GB .xlsx": ("n.xlsx", lambda p: _write_workbook(p, 2 << 30), readers["recording .xlsx"]),
-        "nested result of a study": ("o.json", lambda p: p.write_text("[" * 10**6) and None, readers["result of a study"]),
+        "nested result of a study": (
+            "o.json",
+            lambda p: p.write_text("[" * 10**6) and None,
+            readers["result of a study"],
+        ),
         "nested journal": ("p.jsonl", lambda p: p.write_text("[" * 10**6 + "\n") and None, readers["journal of a run"]),
-        "nested rows": ("illustration.json", lambda p: p.write_text("[" * 10**6) and None, readers["rows of illustration"]),
+        "nested rows": (
+            "illustration.json",
+            lambda p: p.write_text("[" * 10**6) and None,
+            readers["rows of illustration"],
+        ),
     }
     for kind, suffix in (
         ("graph Data.pt", ".pt"),
@@ -74,23 +90,28 @@ class _Code:
 
 def _write_zeros(path: Path, size: int) -> None:
     """Write a zip file with one array of zeros, which packs to a thousandth."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        with archive.open("x.npy", "w", force_zip64=True) as file:
-            np.lib.format.write_array_header_1_0(file, _describe((size // 8, 1)))
-            block = bytes(1 << 24)
-            for _ in range(size // len(block)):
-                file.write(block)
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("x.npy", "w", force_zip64=True) as file,
+    ):
+        np.lib.format.write_array_header_1_0(file, _describe((size // 8, 1)))
+        block = bytes(1 << 24)
+        for _ in range(size // len(block)):
+            file.write(block)
 
 
 def _write_workbook(path: Path, size: int) -> None:
     """Write a workbook whose first sheet is one row with a text of zeros."""
     original = make_originals()["recording .xlsx"].content
-    with zipfile.ZipFile(io.BytesIO(original)) as good, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    with (
+        zipfile.ZipFile(io.BytesIO(original)) as good,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+    ):
         for name in good.namelist():
             if name != "xl/worksheets/sheet1.xml":
                 archive.writestr(name, good.read(name))
         with archive.open("xl/worksheets/sheet1.xml", "w", force_zip64=True) as file:
-            file.write(b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData><row r="1"><c r="A1" t="inlineStr"><is><t>')
+            file.write(SHEET)
             block = b"0" * (1 << 24)
             for _ in range(size // len(block)):
                 file.write(block)

@@ -78,7 +78,9 @@ class Crew:
         self.outcomes[seed] = outcome
         if outcome.failed:
             detail = " ".join(outcome.detail.split())
-            print(f"  {outcome.kind}: {detail[:400]}\n    again: {self.again.format(seed)}", file=sys.stderr, flush=True)
+            print(
+                f"  {outcome.kind}: {detail[:400]}\n    again: {self.again.format(seed)}", file=sys.stderr, flush=True
+            )
 
 
 class _Hand:

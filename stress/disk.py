@@ -53,13 +53,21 @@ BA = "score --nodes 400,500 --method saliency --test-samples 20"
 FILES = "--json {disk}/a.json --figure {disk}/a.png --page {disk}/a.html --save {disk}/a.safetensors"
 TRIES = (
     Try("demo", "demo --out {disk}", 32 << 10, ("results.json", "explanations.png", "explanations.html")),
-    *(Try("explain", f"{OWN} {FILES}", free, ("a.json", "a.png", "a.html", "a.safetensors")) for free in (0, 8 << 10, 90 << 10)),
+    *(
+        Try("explain", f"{OWN} {FILES}", free, ("a.json", "a.png", "a.html", "a.safetensors"))
+        for free in (0, 8 << 10, 90 << 10)
+    ),
     Try("score", f"{BA} --json {{disk}}/s.json", 0, ("s.json",)),
     Try("reproduce", "reproduce temperature --quick --workers 2 --out {disk}/r", 0),
     Try("reproduce", "reproduce temperature --quick --workers 2 --out {disk}/r", 24 << 10),
     Try("reproduce --page", "reproduce --page {disk}/page.md --out {results}", 0, ("page.md",)),
     Try("swat simulate", "swat simulate --days 0.02 --attack-days 0.02 --out {disk}", 0, ("Simulated_Normal.csv",)),
-    Try("swat simulate", "swat simulate --days 0.02 --attack-days 0.02 --out {disk}", 700 << 10, ("Simulated_Attack.csv",)),
+    Try(
+        "swat simulate",
+        "swat simulate --days 0.02 --attack-days 0.02 --out {disk}",
+        700 << 10,
+        ("Simulated_Attack.csv",),
+    ),
     Try("swat run", "swat run --quick --no-compare --out {disk}/s", 64 << 10),
     Try("swat run", "swat run --quick --no-compare --out {disk}/s", 600 << 10),
     Try("bench", "bench --growth --quick --json {disk}/b.json --figure {disk}/b.png", 0, ("b.json", "b.png")),
@@ -179,5 +187,3 @@ def run(quick: bool, seed: int, seconds: float = SECONDS) -> list[Row]:  # noqa:
     return [
         summarise(f"commands on {how}", len(tries), outcomes, (WRONG, DAMAGED, DRAFTS, NO_END), order=(RIGHT, WENT_ON))
     ]
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
 import torch_geometric.nn as pyg
@@ -87,7 +88,7 @@ class Model(nn.Module):
         super().__init__()
         make, hidden = (WEIGHTED | PLAIN)[family], 6
         widths = [inside, *[hidden] * (layers - 1), outside]
-        self.layers = nn.ModuleList(make(a, b) for a, b in zip(widths, widths[1:], strict=False))
+        self.layers = nn.ModuleList(make(a, b) for a, b in pairwise(widths))
         self.norms = nn.ModuleList(nn.BatchNorm1d(b) if norm else nn.Identity() for b in widths[1:-1])
         self.drop, self.family, self.end, self.returns = nn.Dropout(dropout), family, "", "raw"
 

@@ -148,12 +148,12 @@ def run(quick: bool, seed: int, workers: int = 2, seconds: float = SECONDS) -> l
     count = COUNT // 10 if quick else COUNT
     kinds, bombs, first = len(make_originals()), len(make_bombs(Path("canary"))), 1_000_000 * seed
     without = "" if CORA in make_originals() else " (none of Cora, which this machine does not have)"
-    with tempfile.TemporaryDirectory() as folder:
-        with mock.patch.dict(os.environ, TMPDIR=folder):  # The processes put their files there.
-            crew = Crew(try_seed, "python stress/files.py {}", workers, seconds, patience=20.0, memory=MEMORY)
-            damaged = crew.try_all(range(first, first + count))
-            crew.patience = 60.0  # Some bombs take seconds to make.
-            made = crew.try_all(range(first + BOMBS, first + BOMBS + bombs))
+    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, TMPDIR=folder):
+        # The processes put their files into that folder, also if they are killed.
+        crew = Crew(try_seed, "python stress/files.py {}", workers, seconds, patience=20.0, memory=MEMORY)
+        damaged = crew.try_all(range(first, first + count))
+        crew.patience = 60.0  # Some bombs take seconds to make.
+        made = crew.try_all(range(first + BOMBS, first + BOMBS + bombs))
     return [
         summarise(f"damaged files of {kinds} kinds{without}", count, damaged, NEVER, order=(SAME, REFUSED, OTHER)),
         summarise("files made to do harm: bombs, holes, pickled code", bombs, made, NEVER, order=(REFUSED,)),

@@ -41,8 +41,6 @@ DIFFERS, UNCLEAR, CHANGED = "two calls differ", "error not of one short line", "
 NEVER = (NOT_FINITE, RAW, COATED, DIFFERS, UNCLEAR, CHANGED, DIED, BLOCKED)
 LONGEST = 1000  # characters of an error message
 
-METHODS = brief_methods()
-
 
 @dataclass
 class Case:
@@ -69,7 +67,7 @@ class Case:
         self._add_weights()
         self._add_rows()
         self.model = self._model()
-        self.method = self.pick("method", METHODS, [])
+        self.method = self.pick("method", brief_methods(), [])
         self.near = self._neighborhood()
         self.options = {"edges": self.pick("edges", ["auto"], ["weight", "mask"]), "num_hops": None}
         self.options["num_hops"] = self.pick("num_hops", [None], [1, 2, 3], 0.1)
@@ -85,7 +83,7 @@ class Case:
             "values",
             ["normal", "normal", "bits"],
             ["constant", "zero", "huge", "tiny", "subnormal", "mixed", "wide", "NaN", "infinite"],
-            0.3,
+            0.2,
         )
         x = torch.randn(self.num_nodes, width, generator=self.generator)
         powers = torch.randint(-30, 30, x.shape, generator=self.generator).float()
@@ -106,7 +104,7 @@ class Case:
             "dtype",
             [torch.float32, torch.float32, torch.float64],
             [torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool],
-            0.15,
+            0.1,
         )
         return x.to(dtype) if dtype.is_floating_point else x.nan_to_num().clamp(-100, 100).abs().to(dtype)
 
@@ -140,7 +138,7 @@ class Case:
             "weights",
             ["none", "none", "uniform"],
             ["zero", "some zero", "negative", "huge", "tiny", "mixed", "NaN", "infinite", "whole"],
-            0.3,
+            0.2,
         )
         w = torch.rand(count, generator=self.generator)
         weights = {
@@ -177,9 +175,7 @@ class Case:
             self.index = self.words["index"] = self.draw.choice([-1, rows, 10**6])
 
     def _model(self) -> Model:
-        self.mode = self.pick(
-            "mode", ["multiclass_classification"], ["binary_classification", "regression"], 0.3
-        )
+        self.mode = self.pick("mode", ["multiclass_classification"], ["binary_classification", "regression"], 0.3)
         outside = 1 if self.mode != "multiclass_classification" else self.pick("classes", [2, 3], [1], 0.05)
         odd = {"dropout": self.pick("dropout", [0.0], [0.5]), "norm": self.pick("norm", [False], [True])}
         layers = self.pick("layers", [1, 2, 2, 3], [])
@@ -251,10 +247,10 @@ def try_seed(seed: int) -> Outcome:
         first, second = _outcome_of(case), _outcome_of(case)
     described = f"{seed} {case.words}"
     changed = _find_change(before, case.model)
-    if changed and first[0].kind != MODELS_OWN:
-        return Outcome(CHANGED, True, f"{changed}: {described}")
     if first[0].failed:
         return first[0]._replace(detail=f"{first[0].detail}: {described}")
+    if changed and first[0].kind != MODELS_OWN:
+        return Outcome(CHANGED, True, f"{changed}: {described}")
     if first[0] != second[0] or first[1] != second[1]:
         return Outcome(DIFFERS, True, f"{first[0]} and {second[0]}: {described}")
     return first[0]
@@ -264,6 +260,9 @@ def _outcome_of(case: Case) -> tuple[Outcome, tuple[Any, ...]]:
     """Return the outcome of one explanation, and everything that a second one has to repeat."""
     try:
         explanation = case.explain()
+        wrong, repeated = _read_numbers(explanation)
+        if wrong:
+            return Outcome(NOT_FINITE, True, wrong), ()
         explanation.top_edges(), explanation.top_features(), explanation.top_nodes(), str(explanation.unfaithfulness)
     except gf.GraphfaithError as error:
         return _judge_error(error), ()
@@ -271,21 +270,23 @@ def _outcome_of(case: Case) -> tuple[Outcome, tuple[Any, ...]]:
         if case.through_pyg and _is_models_own(error) and not _is_ours(error):
             return Outcome(MODELS_OWN), ()
         return Outcome(RAW, True, f"{type(error).__name__}: {error} at {_place_of(error)}"), ()
+    return Outcome(EXPLAINED), repeated
+
+
+def _read_numbers(explanation: Any) -> tuple[str, tuple[Any, ...]]:
+    """Return which numbers of an explanation are not finite, and all that a second explanation has to repeat."""
     masks = [explanation.get(name) for name in ("node_mask", "edge_mask", "self_loop_score")]
-    score = explanation.unfaithfulness
+    score, estimate = explanation.unfaithfulness, explanation.get("estimate")
     numbers = {"value": score.value, "delta_zero": score.delta_zero}
     if score.num_samples > 1:  # The error of one sample is infinite, and says so.
-        numbers |= {"stderr": score.stderr}
-    estimate = explanation.get("estimate")
+        numbers["stderr"] = score.stderr
     if estimate is not None:
-        numbers |= {"estimate": estimate.value}
-    wrong = [name for name, number in numbers.items() if not math.isfinite(number)]
+        numbers["estimate"] = estimate.value
+    wrong = [f"{name} {number}" for name, number in numbers.items() if not math.isfinite(number)]
     wrong += ["relative"] * math.isnan(score.relative)
     wrong += ["scores"] * any(mask is not None and not bool(torch.isfinite(mask).all()) for mask in masks)
     bits = tuple(None if mask is None else mask.double().numpy().tobytes() for mask in masks)
-    if wrong:
-        return Outcome(NOT_FINITE, True, f"{', '.join(wrong)}: {numbers}"), ()
-    return Outcome(EXPLAINED), (bits, tuple(numbers.values()))
+    return ", ".join(wrong), (bits, *numbers.values())
 
 
 def _judge_error(error: gf.GraphfaithError) -> Outcome:
@@ -321,7 +322,10 @@ def _find_change(before: Model, after: Model) -> str:
     states = before.state_dict(), after.state_dict()
     if any(not torch.equal(*(state[name].nan_to_num() for state in states)) for name in states[0]):
         return "its weights"
-    left = [getattr(module, "_edge_mask", None) is not None or getattr(module, "explain", None) for module in after.modules()]
+    left = [
+        getattr(module, "_edge_mask", None) is not None or getattr(module, "explain", None)
+        for module in after.modules()
+    ]
     return "its layers have masks" if any(left) else ""
 
 
@@ -330,7 +334,7 @@ def run(quick: bool, seed: int, workers: int = 2, seconds: float = SECONDS) -> l
     count = COUNT // 10 if quick else COUNT
     crew = Crew(try_seed, "python stress/fuzz.py {}", workers, seconds, patience=60.0, memory=4 << 30)
     outcomes = crew.try_all(range(1_000_000 * seed, 1_000_000 * seed + count))
-    what = f"fuzzed graphs: {len(METHODS)} methods, {len(FAMILIES)} families of models, all neighbourhoods"
+    what = f"fuzzed graphs: {len(brief_methods())} methods, {len(FAMILIES)} families of models, all neighbourhoods"
     return [summarise(what, count, outcomes, NEVER, order=(EXPLAINED, REFUSED))]
 
 

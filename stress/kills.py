@@ -2,8 +2,8 @@
 
 Right are results equal to those of a run that was left alone, no file that is half written after any of the kills (a
 draft beside it may be left: a killed process cannot remove it), and no process that lives on after its parent was
-killed. The commands that keep their work (``reproduce``, ``swat run``) continue with two workers; the others begin anew,
-and the files of an earlier run have to be intact.
+killed. The commands that keep their work (``reproduce``, ``swat run``) continue with two workers; the others begin
+anew, and the files of an earlier run have to be intact.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from table import Row, count_of
 SECONDS, LIMIT = 330.0, 150.0  # of all kills, and of one run
 ORPHANS = 15.0  # seconds that workers have to notice that their parent has died
 TIMES = ("seconds", "seconds_per_node", "work_seconds")  # what may differ between two runs
-APART = (".run.json", ".pdf", ".journal.jsonl", ".lock")  # files that hold times, or the order of two workers
+APART = (".run.json", ".pdf", ".md", ".journal.jsonl")  # files that hold times, or the order of two workers
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,15 @@ class Long:
 
 
 LONG = (
-    Long("reproduce, 2 workers", "reproduce table1 temperature --quick --workers 2 --out out", 8),
+    Long("reproduce, 2 workers", "reproduce parameters temperature --quick --workers 2 --out out", 8),
     Long("swat run, 2 workers", "swat run --quick --seeds 2 --workers 2 --out out", 7),
     Long("score", "score --nodes 400:700:25 --method kec --method linear --json out/s.json", 3),
-    Long("explain", "explain --model mymodule:load --data graph.pt --node 2 --method all --json out/a.json --figure out/a.png --page out/a.html", 2),
+    Long(
+        "explain",
+        "explain --model mymodule:load --data graph.pt --node 2 --method all "
+        "--json out/a.json --figure out/a.png --page out/a.html",
+        2,
+    ),
     Long("swat simulate", "swat simulate --days 0.2 --attack-days 0.2 --out out", 2),
     Long("demo", "demo --out out", 2, compared=False),
     Long("bench", "bench --dataset ba-shapes --quick --json out/b.json", 1, compared=False),
@@ -80,10 +85,12 @@ def _without_times(value: Any) -> Any:
 def results_in(folder: Path) -> dict[str, Any]:
     """Return the results of a run that another run has to repeat."""
     files = files_in(folder)
-    found = {name: plain(content, name) for name, content in files.items() if not name.endswith(APART) and not is_draft(name)}
+    found = {
+        name: plain(content, name) for name, content in files.items() if not name.endswith(APART) and not is_draft(name)
+    }
     for name in (name for name in files if name.endswith(".journal.jsonl")):
         entries = [json.loads(line) for line in files[name].splitlines()[1:]]
-        found[name] = {entry["key"]: entry["found"] for entry in entries}
+        found[name] = {entry["key"]: _without_times(entry["found"]) for entry in entries}
     return found
 
 
@@ -203,7 +210,15 @@ def run(quick: bool, seed: int, seconds: float = SECONDS) -> list[Row]:
         until = time.monotonic() + (end - time.monotonic()) * long.kills / left
         with tempfile.TemporaryDirectory() as root:
             story = try_long(long, promised, draw, Path(root), until)
-        same = f"{story.runs} runs to the end, results equal" if long.compared else "not compared: it measures or begins anew"
-        outcome = f"FAILED: {'; '.join(story.problems[:3])}" if story.problems else f"{same}; half-written files 0, processes left 0"
+        same = (
+            f"{story.runs} runs to the end, results equal"
+            if long.compared
+            else "not compared: it measures or begins anew"
+        )
+        outcome = (
+            f"FAILED: {'; '.join(story.problems[:3])}"
+            if story.problems
+            else f"{same}; half-written files 0, processes left 0"
+        )
         rows.append(Row(f"kill -9 of {long.name}", count_of(story.kills, promised), outcome))
     return rows

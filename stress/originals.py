@@ -27,6 +27,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import graphfaith as gf
+from graphfaith._base.checksum import checksum_of
 from graphfaith.data import models
 from graphfaith.data.graph_file import read_graph
 from graphfaith.data.planetoid import FOLDERS, _check, cache_folder
@@ -67,7 +68,12 @@ def make_originals() -> dict[str, Original]:
     """Return the originals by kind."""
     logging.getLogger("graphfaith.data.models").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder:
-        found = [*_graphs(Path(folder)), *_explanations(Path(folder)), *_of_studies(Path(folder)), *_stored(Path(folder))]
+        found = [
+            *_graphs(Path(folder)),
+            *_explanations(Path(folder)),
+            *_of_studies(Path(folder)),
+            *_stored(Path(folder)),
+        ]
     return {original.kind: original for original in found}
 
 
@@ -89,11 +95,17 @@ def _graphs(folder: Path) -> list[Original]:
     tensors = {"x": data.x, "edge_index": data.edge_index, "edge_weight": data.edge_weight}
     names = {"node_names": [f"n{i}" for i in range(12)], "feature_names": ["a", "b", "c"]}
     files: dict[str, bytes] = {}
-    for name, value, new in (("Data.pt", data, True), ("dictionary.pt", {**tensors, **names}, True), ("old.pt", tensors, False)):
+    for name, value, new in (
+        ("Data.pt", data, True),
+        ("dictionary.pt", {**tensors, **names}, True),
+        ("old.pt", tensors, False),
+    ):
         stream = io.BytesIO()
         torch.save(value, stream, _use_new_zipfile_serialization=new)
         files[name] = stream.getvalue()
-    arrays = {key: value.numpy() for key, value in tensors.items()} | {key: np.array(value) for key, value in names.items()}
+    arrays = {key: value.numpy() for key, value in tensors.items()} | {
+        key: np.array(value) for key, value in names.items()
+    }
     for name, store in (("graph.npz", np.savez), ("packed.npz", np.savez_compressed)):
         store(folder / name, **arrays)
         files[name] = (folder / name).read_bytes()
@@ -112,7 +124,12 @@ def _read_graph(path: Path) -> Any:
 def _explanations(folder: Path) -> list[Original]:
     data, found = make_graph(), []
     model = make_model("GCN", "node", 3, 3, 2, seed=1)
-    for method, near in (("anchored-kec", "U(X,0.3r)xB(A,0.5)"), ("kec", "U(A,0.5)"), ("linear", "B(A,0.5)"), ("saliency", "U(A,0.5)")):
+    for method, near in (
+        ("anchored-kec", "U(X,0.3r)xB(A,0.5)"),
+        ("kec", "U(A,0.5)"),
+        ("linear", "B(A,0.5)"),
+        ("saliency", "U(A,0.5)"),
+    ):
         explanation = gf.explain(model, data, 2, method=method, neighborhood=near, samples=40, test_samples=60)
         explanation.seconds = 0.25  # a measured time would give another file on every run
         path = folder / f"{method}.safetensors"
@@ -138,9 +155,14 @@ def _of_studies(folder: Path) -> list[Original]:
     write_csv(attacked, folder / "attack.csv")
     text = (folder / "attack.csv").read_text().splitlines(keepends=True)[:30]
     (folder / "attack.csv").write_text("".join(text))
-    lines = ["attack,start,stop,tags", "1,2015-12-28T10:29:14,2015-12-28T10:44:53,MV101", "2,2015-12-28T10:51:08,2015-12-28T10:58:30,P102 P101"]
+    lines = [
+        "attack,start,stop,tags",
+        "1,2015-12-28T10:29:14,2015-12-28T10:44:53,MV101",
+        "2,2015-12-28T10:51:08,2015-12-28T10:58:30,P102 P101",
+    ]
     row = {"forecast_gain": 0.31, "alarms": [{"event": {"attack": 8, "accused": "P601"}, "found": {"kec": 0.25}}]}
-    result = json.dumps({**row, "marks": MARKS}) + "\n"
+    marked = {**row, "marks": MARKS}
+    result = json.dumps({**marked, "checksum": checksum_of(json.dumps(marked))}) + "\n"
     with Journal(folder / "j.journal.jsonl", HEADER).load() as journal:
         for node in range(4):
             journal.add(f"cora/0/{node}/", {"kec": [0.125 * node, 3.5], "saliency": [1.0, None]}, 0.5)
@@ -150,7 +172,13 @@ def _of_studies(folder: Path) -> list[Original]:
         Original("truth .csv", "truth.csv", ("\n".join(lines) + "\n").encode(), _read_truth, free=True),
         Original("checkpoint of a training", "forecaster.safetensors", _make_checkpoint(folder), _resume),
         Original("result of a study", "result.json", result.encode(), lambda path: study._read_result(path, MARKS)),
-        Original("journal of a run", "j.journal.jsonl", (folder / "j.journal.jsonl").read_bytes(), _read_journal, partial=True),
+        Original(
+            "journal of a run",
+            "j.journal.jsonl",
+            (folder / "j.journal.jsonl").read_bytes(),
+            _read_journal,
+            partial=True,
+        ),
         *(
             Original(f"rows of {name}", f"{name}.json", (RESULTS / f"{name}.json").read_bytes(), _read_page, free=True)
             for name in ("illustration", "efficiency")
@@ -233,7 +261,8 @@ def _resume(path: Path) -> Any:
 
 
 def _read_journal(path: Path) -> Any:
-    with Journal(path, HEADER).load() as journal:
+    with Journal(path, HEADER) as journal:
+        journal.load()
         return {key: [journal.results[key], journal.seconds[key]] for key in journal.results}
 
 
@@ -288,6 +317,8 @@ def _read_verified(path: Path) -> Any:
 
 def _plain(values: dict[str, Any]) -> Any:
     return {
-        key: (str(value.dtype), list(value.shape), value.double().numpy().tobytes()) if isinstance(value, Tensor) else value
+        key: (str(value.dtype), list(value.shape), value.double().numpy().tobytes())
+        if isinstance(value, Tensor)
+        else value
         for key, value in values.items()
     }

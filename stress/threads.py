@@ -120,7 +120,9 @@ def run(quick: bool, seed: int, seconds: float = SECONDS) -> list[Row]:
                     done += 1
         promised = len(methods) * len(FAMILIES)
         lost = sum(outcome.kind == MODE for outcome in outcomes.values())
-        row = summarise(f"{THREADS} threads on one model, {way}", 0, outcomes, (WRONG, RAW, MODE), order=(SAME, REFUSED))
+        row = summarise(
+            f"{THREADS} threads on one model, {way}", 0, outcomes, (WRONG, RAW, MODE), order=(SAME, REFUSED)
+        )
         count = f"{len(outcomes) - lost:,}" + f" (time ran out after {done} of {promised} batches)" * (done < promised)
         rows.append(row._replace(count=count))
     return rows
