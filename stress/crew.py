@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from table import Outcome
 
 Try = Callable[[int], Outcome]
@@ -130,7 +129,6 @@ class _Hand:
 
 def _work(function: Try, pipe: Any, memory: int | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one ends the others.
-    torch.set_num_threads(1)
     if memory is not None:
         with open("/proc/self/statm") as file:
             used = int(file.read().split()[0]) * resource.getpagesize()

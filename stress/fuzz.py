@@ -104,7 +104,7 @@ class Case:
             "dtype",
             [torch.float32, torch.float32, torch.float64],
             [torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool],
-            0.1,
+            0.06,
         )
         return x.to(dtype) if dtype.is_floating_point else x.nan_to_num().clamp(-100, 100).abs().to(dtype)
 
@@ -118,7 +118,8 @@ class Case:
             ends = torch.zeros(2, 0, dtype=torch.long)
         elif shape == "complete":
             n = min(n, 9)
-            ends = torch.tensor([(i, j) for i in range(n) for j in range(n) if i != j]).reshape(-1, 2).T
+            ends = torch.tensor([(i, j) for i in range(n) for j in range(n) if i != j], dtype=torch.long)
+            ends = ends.reshape(-1, 2).T
         else:
             ends = torch.stack((torch.zeros(n - 1, dtype=torch.long), torch.arange(1, n)))
             ends = ends if shape == "star" else torch.stack((torch.arange(n - 1), torch.arange(1, n)))
@@ -128,6 +129,8 @@ class Case:
             ends = torch.unique(ends, dim=1)
         if self.pick("loops", [False], [True], 0.2):
             loops = torch.randint(self.num_nodes, (1, self.draw.randint(1, 4)), generator=self.generator)
+            if not self.pick("loops twice", [False], [True], 0.1):
+                loops = torch.unique(loops, dim=1)
             ends = torch.cat([ends, loops.expand(2, -1)], dim=1)
         order = torch.randperm(ends.size(1), generator=self.generator)
         return ends[:, order].contiguous()

@@ -39,7 +39,7 @@ def seed_of(method, through_pyg):
 def test_fuzzed_graphs_are_explained_or_refused():
     import fuzz
 
-    (row,) = fuzz.run(quick=True, seed=0, workers=0, seconds=4.0)
+    (row,) = fuzz.run(quick=True, seed=0, workers=0, seconds=3.0)
     assert "finite and the same twice" in row.outcome
     tried = int(row.count.split()[0])
     assert tried > 3
@@ -130,7 +130,7 @@ def test_damaged_files_are_refused_or_read_as_before(monkeypatch):
     import files
 
     monkeypatch.setattr(files, "make_bombs", lambda canary: {})  # they need a limit of memory
-    damaged, made = files.run(quick=True, seed=0, workers=0, seconds=5.0)
+    damaged, made = files.run(quick=True, seed=0, workers=0, seconds=2.0)
     assert "refused in one line" in damaged.outcome
     assert files.RAN in damaged.outcome
     assert made.count == "0"
