@@ -4,13 +4,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test bench paper nightly pictures check format clean
+.PHONY: help demo test bench paper nightly stress pictures check format clean
 help:
 	@echo "make demo    explain a dozen nodes of BA-Shapes with ten methods (no download)"
 	@echo "make test    linters, types and tests"
 	@echo "make bench   time every method and its peers (15 minutes; graphfaith bench --quick takes two)"
 	@echo "make paper   every table and figure of the paper (about an hour on two cores; goes on where it was stopped)"
 	@echo "make nightly the same with 500 examples for every property instead of 25 to 50"
+	@echo "make stress  threads, kills, full disks, fuzzed graphs, damaged files, bad requests: ten minutes, and a table"
 	@echo "make pictures  the pictures of the README and the docs, the page's taken in a browser"
 	@echo "make check   linters and types only"
 	@echo "make format  let ruff rewrite the sources"
@@ -53,6 +54,9 @@ paper: $(VENV)/.run
 
 nightly: check $(VENV)/.browser
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n logical --maxprocesses 8
+
+stress: $(VENV)/.test
+	$(BIN)/python stress/run.py
 
 pictures: $(VENV)/.test $(VENV)/.browser
 	$(BIN)/python docs/pictures.py

@@ -25,6 +25,7 @@ from torch_geometric.explain.config import ModelConfig
 
 import graphfaith as gf
 from explaining import METHODS, explain, explainer_of
+from graphfaith._base.checksum import checksum_of
 from graphfaith.explanation import archive
 from graphfaith.explanation.archive import FORMAT, load, save
 from graphfaith.explanation.faithfulness import faithfulness_of
@@ -377,14 +378,22 @@ def test_a_header_that_nobody_could_read_is_not_written(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
+def file_with(file, content):
+    file.write_bytes(content)
+    return file
+
+
 def rewrite(file, edit):
-    """Change the description and the tensors of a file."""
+    """Change the description and the tensors of a file, and its checksum with them."""
     content = file.read_bytes()
     found = safetensors.torch.load(content)
     document = json.loads(
         json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]["graphfaith"]
     )
     changed = edit(document, found)
+    if changed is None:
+        del document["checksum"]
+        document["checksum"] = checksum_of(json.dumps(document), found)
     text = json.dumps(document if changed is None else changed) if not isinstance(changed, str) else changed
     file.write_bytes(safetensors.torch.save(found, {"graphfaith": text}))
     return file
@@ -485,17 +494,28 @@ def test_files_cut_short_or_with_a_wrong_byte_never_surprise(file):
         with pytest.raises(gf.DataError):
             load(file)
     generator = np.random.default_rng(1)
-    header, refused = int.from_bytes(content[:8], "little"), 0
+    header, refused, whole = int.from_bytes(content[:8], "little"), 0, load(file_with(file, content))
     for _ in range(400):
         wrong = bytearray(content)
         place = int(generator.integers(0, 8 + header if generator.random() < 0.8 else len(content)))
         wrong[place] = int(generator.integers(0, 256))
         file.write_bytes(wrong)
         try:
-            load(file)
+            found = load(file)
         except gf.DataError:
             refused += 1
-    assert refused > 200
+        else:  # a space within the header, say
+            assert same(found.to_dict(), whole.to_dict())
+    assert refused > 300
+
+
+def test_a_wrong_number_in_a_tensor_is_noticed(file):
+    content = file.read_bytes()
+    header = 8 + int.from_bytes(content[:8], "little")
+    for place in range(header, len(content), 41):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(gf.DataError, match="checksum"):
+            load(file)
 
 
 def set_in(*keys):
@@ -641,7 +661,10 @@ def test_truth_values_of_two_are_refused(file):
     header = int.from_bytes(content[:8], "little")
     start, _ = json.loads(content[8 : 8 + header])["difference_model.graph.felt"]["data_offsets"]
     content[8 + header + start] = 2
-    file.write_bytes(content)
+    document = json.loads(json.loads(content[8 : 8 + header])["__metadata__"]["graphfaith"])
+    wrong = document.pop("checksum")
+    right = checksum_of(json.dumps(document), safetensors.torch.load(bytes(content)))
+    file.write_bytes(content.replace(wrong.encode(), right.encode()))
     with pytest.raises(gf.DataError, match="truth values"):
         load(file)
 

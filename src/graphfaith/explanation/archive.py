@@ -4,8 +4,8 @@ Nothing in such a file can run. Before an explanation is made of it, the content
 below and no others, tensors must have the right shapes, and ids must lie within the graph.
 
 The header's metadata has one entry, "graphfaith", a JSON object with the number of the format, the version of the
-library that wrote it, and the explanation. Plain values are JSON's own; any other value is an object whose "type" says
-how to read it.
+library that wrote it, the explanation, and a checksum of these and of the tensors. Plain values are JSON's own; any
+other value is an object whose "type" says how to read it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from torch import Tensor
 from torch_geometric.explain import Explanation
 from torch_geometric.explain.config import ModelConfig
 
+from .._base.checksum import checksum_of
 from .._base.errors import DataError, GraphfaithError, InputError, UnsupportedError
 from .._base.files import check_output, read_file, write_file
 from .._base.version import __version__
@@ -78,6 +79,7 @@ def save(explanation: Explanation, path: str | os.PathLike[str]) -> None:
         "written_by": __version__,
         "explanation": {key: writer.encode(value, key) for key, value in fields.items()},
     }
+    document["checksum"] = checksum_of(json.dumps(document), writer.tensors)
     text = json.dumps(document, allow_nan=False, separators=(",", ":"))
     content: bytes = safetensors.torch.save(writer.tensors, {_KEY: text})
     if int.from_bytes(content[:8], "little") > _HEADER:
@@ -281,6 +283,8 @@ def _read(content: bytes) -> SignedExplanation:
         if type(version) is int and version > FORMAT:
             cure = "upgrade graphfaith"
         raise DataError(f"it has format {str(version)[:20]}{by}; this graphfaith reads format {FORMAT}: {cure}")
+    if document.pop("checksum", None) != checksum_of(json.dumps(document), tensors):
+        raise DataError("it is damaged: its checksum is missing or wrong")
     return _Reader(tensors).decode_explanation(fields)
 
 

@@ -1,7 +1,8 @@
 """A journal of the results measured so far, so that an interrupted run can continue.
 
 The first line describes the run. Each other line contains the result of one unit of work. It is written and flushed to
-the disk as soon as the unit is done, so that killing the run at any moment loses only the units in progress.
+the disk as soon as the unit is done, so that killing the run at any moment loses only the units in progress. A line has
+a checksum, because a digit that was damaged on the disk would be another result.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from graphfaith._base.checksum import checksum_of
 from graphfaith._base.errors import DataError, InputError, OutputError
 
 try:
@@ -72,8 +74,10 @@ class Journal:
             try:
                 entry = json.loads(line)
                 if number > 1:
+                    if entry.pop("checksum") != checksum_of(json.dumps(entry)):
+                        raise ValueError("the checksum is wrong")
                     self.results[entry["key"]], self.seconds[entry["key"]] = entry["found"], float(entry["seconds"])
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 raise DataError(
                     f"line {number} of '{self.path}' is damaged: delete this line, or measure everything again with "
                     "--restart"
@@ -84,7 +88,8 @@ class Journal:
 
     def add(self, key: str, result: Any, seconds: float) -> None:
         """Write the result of a unit and the seconds it took."""
-        self._write({"key": key, "seconds": round(seconds, 3), "found": result})
+        entry = {"key": key, "seconds": round(seconds, 3), "found": result}
+        self._write({**entry, "checksum": checksum_of(json.dumps(entry))})
         self.results[key], self.seconds[key] = result, seconds
 
     def _write(self, entry: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from graphfaith._base.errors import DataError
+from graphfaith._base.errors import DataError, describe_error
 from graphfaith._base.files import check_output, read_file, write_file
 
 from .conclusions import format_conclusions
@@ -55,7 +55,14 @@ def page(folder: Path, path: Path) -> Path:
     rows = {name: rows_in(folder, name) for name in EXPERIMENTS if (folder / f"{name}.json").exists()}
     if not rows:
         raise DataError(f"'{folder}' has no results: make them with graphfaith reproduce --all --out {folder}")
-    write_file(target, page_text(folder, path, rows).encode())
+    try:
+        text = page_text(folder, path, rows)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise DataError(
+            f"the results in '{folder}' are damaged or those of another version ({describe_error(error)}): make them "
+            "again with --restart"
+        ) from error
+    write_file(target, text.encode())
     return target
 
 
@@ -120,7 +127,7 @@ def rows_in(folder: Path, name: str) -> list[Row]:
 def _read_json(path: Path) -> Any:
     try:
         return json.loads(read_file(path, "cannot read"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"cannot read '{path}': it is not JSON ({error})") from error
 
 

@@ -28,7 +28,7 @@ from .experiment import Experiment, Row, Size, Unit
 from .journal import Journal
 from .progress import Clock
 
-FORMAT = 1  # the format of the journal, to be raised when a change makes earlier results invalid
+FORMAT = 2  # the format of the journal, to be raised when a change makes earlier results invalid
 Job = tuple[Experiment, Unit]
 Keep = Callable[[Experiment, Unit, Any, float], None]
 Measured = tuple[Any, float, Exception | None]

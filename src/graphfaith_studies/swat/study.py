@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from graphfaith import __version__
+from graphfaith._base.checksum import checksum_of
 from graphfaith._base.errors import DataError, InputError
 from graphfaith._base.files import read_file, write_file
 from graphfaith._base.threads import one_thread
@@ -38,7 +39,7 @@ from .truth import KnownAttack, add_truth
 
 # The attacks in the paper's figure: repeated backwashes, and two attacks on the same flow meter.
 BACKWASH, FLOW, FLOW_AGAIN = 8, 10, 40
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,7 @@ def run_study(
     with one_thread(True):  # Several threads add numbers in another order, which changes the last digits.
         row = _compute_result(case, seed, size, folder, what, compare, say)
     row["marks"] = marks
+    row["checksum"] = checksum_of(json.dumps(row))
     write_file(path, (json.dumps(row, allow_nan=False) + "\n").encode())
     return row
 
@@ -233,10 +235,13 @@ def _read_result(path: Path, marks: dict[str, Any]) -> dict[str, Any] | None:
     try:
         row: dict[str, Any] = json.loads(read_file(path, "cannot read"))
         same = row["marks"] == marks
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"'{path}' is not the result of a study; remove it, or use another folder") from error
     if not same:
         raise DataError(f"'{path}' is the result of another study; remove it, or use another folder")
+    measured = {key: value for key, value in row.items() if key != "checksum"}
+    if row.get("checksum") != checksum_of(json.dumps(measured)):
+        raise DataError(f"'{path}' is damaged, its checksum is wrong; remove it, or use another folder")
     return row
 
 

@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from graphfaith._base.checks import check_count, check_seed
+from graphfaith._base.checksum import checksum_of
 from graphfaith._base.errors import DataError, ModelError
 from graphfaith._base.files import read_file, write_file
 
@@ -147,11 +148,11 @@ def _write_checkpoint(
     tensors |= {f"best.{name}": value for name, value in state.best.items()}
     for number, values in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{number}.{name}": value for name, value in values.items()}
-    text = json.dumps({**marks, "errors": state.errors}, allow_nan=False)
     # safetensors refuses tensors that share memory, so that each tensor is copied.
-    write_file(
-        path, safetensors.torch.save({key: value.detach().clone() for key, value in tensors.items()}, {_KEY: text})
-    )
+    copies = {key: value.detach().clone() for key, value in tensors.items()}
+    about = {**marks, "errors": state.errors}
+    about["checksum"] = checksum_of(json.dumps(about), copies)
+    write_file(path, safetensors.torch.save(copies, {_KEY: json.dumps(about, allow_nan=False)}))
 
 
 def _read_checkpoint(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, marks: dict[str, Any]) -> State:
@@ -161,11 +162,23 @@ def _read_checkpoint(path: Path, model: nn.Module, optimiser: torch.optim.Optimi
         tensors = safetensors.torch.load(content)
         header = json.loads(content[8 : 8 + struct.unpack("<Q", content[:8])[0]])
         metadata = json.loads(header["__metadata__"][_KEY])
+        checksum = metadata.pop("checksum")
         errors = [float(error) for error in metadata["errors"]]
-    except (SafetensorError, KeyError, TypeError, ValueError, struct.error) as error:
+    except (
+        SafetensorError,
+        ArithmeticError,
+        AttributeError,
+        KeyError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+        struct.error,
+    ) as error:
         raise DataError(
             f"cannot resume from '{path}': it is not a checkpoint of a training; remove the file"
         ) from error
+    if checksum != checksum_of(json.dumps(metadata), tensors):
+        raise DataError(f"cannot resume from '{path}': it is damaged, its checksum is wrong; remove the file")
     for name, mark in json.loads(json.dumps(marks)).items():
         if metadata.get(name) != mark:
             raise DataError(

@@ -17,9 +17,11 @@ from graphfaith_studies.paper.experiment import FULL, QUICK, TOY, Unit
 from graphfaith_studies.paper.journal import Journal
 from graphfaith_studies.paper.markdown import format_number, format_published, format_with_error
 from graphfaith_studies.paper.progress import Clock
+from graphfaith_studies.paper.results import page
 from graphfaith_studies.paper.run import reproduce
 from paper_toys import Alone, Dying, Failing, Odd, Slow, Squares, Unwritable
 
+RESULTS = Path(__file__).parents[3] / "docs" / "results"
 HEADER = {"experiment": "x", "size": {"name": "toy"}}
 
 
@@ -71,6 +73,27 @@ def test_a_journal_cut_within_its_header_begins_anew(tmp_path):
     with Journal(tmp_path / "j", HEADER).load() as journal:
         assert journal.results == {}
     assert json.loads((tmp_path / "j").read_text().splitlines()[0]) == HEADER
+
+
+def test_a_wrong_digit_in_a_journal_is_noticed(tmp_path):
+    with Journal(tmp_path / "j", HEADER).load() as journal:
+        journal.add("a", {"value": 0.125}, 0.5)
+        journal.add("b", 2, 0.5)
+    text = (tmp_path / "j").read_text()
+    (tmp_path / "j").write_text(text.replace("0.125", "0.175"))
+    with Journal(tmp_path / "j", HEADER) as journal, pytest.raises(DataError, match=r"line 2 .* is damaged"):
+        journal.load()
+
+
+def test_results_that_are_nested_or_not_rows_are_named(tmp_path):
+    for name in ("illustration.json", "illustration.run.json"):
+        (tmp_path / name).write_text((RESULTS / name).read_text())
+    good = (tmp_path / "illustration.json").read_text()
+    page(tmp_path, tmp_path / "page.md")
+    for text in ("[" * 10**6, "[1]", good.replace("unfaithfulness", "unfaithfulnesz"), good.replace('"method"', '"m"')):
+        (tmp_path / "illustration.json").write_text(text)
+        with pytest.raises(DataError, match=r"illustration\.json|are damaged"):
+            page(tmp_path, tmp_path / "page.md")
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"key": "a"}', '{"key": "a", "seconds": "x", "found": 1}', "\x00"])

@@ -221,6 +221,14 @@ class TestTraining:
             train(fresh(), *parts, Plan(epochs=2), tmp_path / "x.safetensors")
         assert (tmp_path / "x.safetensors").read_bytes() == content
 
+    def test_a_wrong_number_in_a_checkpoint_is_noticed(self, parts, tmp_path) -> None:
+        path = tmp_path / "x.safetensors"
+        train(fresh(), *parts, Plan(epochs=1, seed=1), path)
+        content = path.read_bytes()
+        path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+        with pytest.raises(DataError, match="it is damaged, its checksum is wrong; remove the file"):
+            train(fresh(), *parts, Plan(epochs=2, seed=1), path)
+
     def test_checkpoints_of_other_trainings_are_refused(self, parts, tmp_path) -> None:
         path = tmp_path / "x.safetensors"
         train(fresh(), *parts, Plan(epochs=1, seed=1), path)

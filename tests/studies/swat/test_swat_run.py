@@ -201,6 +201,13 @@ class TestResuming:
         with pytest.raises(DataError, match="is not the result of a study"):
             run_study(simulate_case(0, QUICK), 0, QUICK, tmp_path)
 
+    def test_a_wrong_digit_in_a_result_is_noticed(self, folder: Path, tmp_path: Path) -> None:
+        text = (folder / "seed-0" / "result.json").read_text()
+        place = text.index("forecast_gain") + 20
+        (tmp_path / "result.json").write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
+        with pytest.raises(DataError, match="is damaged, its checksum is wrong"):
+            run_study(simulate_case(0, QUICK), 0, QUICK, tmp_path)
+
     @pytest.mark.parametrize("seeds", [(), (1, 1), (-1,)])
     def test_seeds(self, tmp_path: Path, seeds: tuple[int, ...]) -> None:
         with pytest.raises(InputError):
