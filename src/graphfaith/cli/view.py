@@ -38,7 +38,6 @@ from .options import (
 from .source import open_subject, say
 
 
-
 def view(
     node: Annotated[int, typer.Option("--node", "--index", help="The node (or edge, or graph) to start with.")] = 0,
     dataset: AnyDataset = None,
