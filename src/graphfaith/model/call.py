@@ -165,7 +165,7 @@ class Call:
         if forced != "mask":
             key = key_of(self.readout.kwargs)
             if key not in record.route:
-                reads = takes_edge_weight(self.model) and self._reads_weight()
+                reads = takes_edge_weight(self.model) and self.reads_weight()
                 record.route[key] = "weight" if reads else "mask"
             route = record.route[key]
         if forced == "weight" and route == "mask":
@@ -179,7 +179,7 @@ class Call:
                 raise ModelError(f"{layer} has explain=False, so its messages cannot be masked: set it to None")
         return route
 
-    def _reads_weight(self) -> bool:
+    def reads_weight(self) -> bool:
         """Return whether the output depends on ``edge_weight``, according to autograd."""
         self.route = "weight"
         with torch.enable_grad():
