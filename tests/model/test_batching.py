@@ -248,6 +248,31 @@ def test_a_batch_that_is_not_what_its_graphs_are_alone_is_distrusted(text):
     torch.testing.assert_close(other.value - other.evaluate(drawn.x, drawn.weight), expected, rtol=1e-9, atol=1e-11)
 
 
+class Branching(Model):
+    """The sign of one number decides, and it is the same for most graphs: a batch would take one branch for all."""
+
+    def __init__(self, read):
+        super().__init__()
+        self.read = read
+
+    def between(self, x):
+        return x.relu() if self.read(x) else x.tanh()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [lambda x: x.sum() > -3, lambda x: x.min().item() > -2, lambda x: max(x.flatten().tolist()) < 2],
+    ids=["truth", "item", "list"],
+)
+@pytest.mark.parametrize("text", ["U(A,0.9)", "U(X,0.5r)", "U(X,0.5r)xU(A,0.5)"])
+def test_a_branch_is_taken_for_each_sample(read, text):
+    target = target_of(made(lambda: Branching(read)))
+    assert target.batching == "vmap"
+    drawn = parse_neighborhood(text).sample(target.computation_graph, 60)
+    expected = target.value - one_by_one(target, drawn)
+    torch.testing.assert_close(target.changes(drawn), expected, rtol=1e-9, atol=1e-11)
+
+
 class MinusMean(nn.Module):
     def forward(self, x):
         return x - x.mean(dim=0)

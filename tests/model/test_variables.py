@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import types
 
 import pytest
 import torch
 from torch import nn
-from torch_geometric.nn import GCNConv
+from torch_geometric.nn import GCNConv, GraphConv
 
+from graphfaith._base.errors import ModelError
 from graphfaith.model.record import evaluating
 from graphfaith.model.target import Target
 from graphfaith.model.variables import outer_variables
+from graphfaith.sampling.neighborhood import UniformEdges
 
 RING = torch.stack([torch.arange(8), (torch.arange(8) + 1) % 8])
 READS, OPTIONS, CONFIG, MANY = True, {"reads": True}, types.SimpleNamespace(reads=True), list(range(1000))
@@ -133,3 +136,34 @@ def test_what_the_model_itself_changes_is_no_change_by_the_user():
     with evaluating(model) as after:
         assert after is before
     OPTIONS.pop("calls")
+
+
+class FromEnvironment(nn.Module):
+    """Its flag is where nobody can look for it."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = GCNConv(3, 2)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        return self.conv(x, edge_index, None if os.environ.get("GRAPHFAITH_TEST_FLAG") else edge_weight)
+
+
+@pytest.mark.parametrize("ask", ["changes", "changes_by_row", "gradient"])
+def test_a_flag_that_cannot_be_seen_is_noticed_when_nothing_changes(monkeypatch, ask):
+    model, x = FromEnvironment().eval(), torch.rand(8, 3)
+    Target(model, x, RING, 2, label=0)
+    monkeypatch.setenv("GRAPHFAITH_TEST_FLAG", "1")
+    target = Target(model, x, RING, 2, label=0)
+    drawn = () if ask == "gradient" else (UniformEdges(0.5).sample(target.computation_graph, 3),)
+    with pytest.raises(ModelError, match="does not read edge_weight any more"):
+        getattr(target, ask)(*drawn)
+    again = Target(model, x, RING, 2, label=0)
+    assert again.route == "mask"
+    assert again.changes(UniformEdges(0.5).sample(again.computation_graph, 3)).any()
+
+
+def test_a_node_without_neighbours_has_changes_of_zero():
+    model, x = GraphConv(3, 2).eval(), torch.rand(9, 3)
+    target = Target(model, x, RING, 8, label=0)
+    assert not target.changes(UniformEdges(0.5).sample(target.computation_graph, 3)).any()

@@ -177,7 +177,7 @@ class Call:
         if forced in ("auto", "weight"):
             key = key_of(self.readout.kwargs)
             if key not in record.reads_weight:
-                record.reads_weight[key] = takes_edge_weight(self.model) and self._reads_weight()
+                record.reads_weight[key] = takes_edge_weight(self.model) and self.reads_weight()
             reads = record.reads_weight[key]
         if reads:
             return "weight"
@@ -199,7 +199,7 @@ class Call:
             return "mask"
         return "removal"
 
-    def _reads_weight(self) -> bool:
+    def reads_weight(self) -> bool:
         """Return whether the output depends on ``edge_weight``, according to autograd."""
         self.route = "weight"
         with torch.enable_grad():

@@ -192,7 +192,7 @@ class Placement:
 
     def _call(self, part: ComputationGraph, loop_weight: float | None, degrees: Degrees | None = None) -> Call | None:
         """Return the model's call on ``part``, or None if it fails there because it has a parameter for every node."""
-        self._check_size(part.num_nodes, part.num_edges)
+        self._check_size(part.num_nodes, part.num_plain)  # a loop for each node is counted there
         is_known = self._key in self.record.steady
         if not is_known:
             drop_kept(self.model)  # it may have the size of another part
@@ -296,9 +296,10 @@ class Placement:
             except Exception:  # features may be ids that the model looks up, for example
                 return
         if 0 < felt < self.num_hops:
+            gain = "a better fit" if call.degrees is None else "a smaller computation graph and a better fit"
             warnings.warn(
                 f"messages of {type(model).__name__} seem to go {felt} hops, not {self.num_hops}: pass "
-                f"num_hops={felt} for a smaller computation graph and a better fit",
+                f"num_hops={felt} for {gain}",
                 ReachWarning,
                 stacklevel=5,
             )

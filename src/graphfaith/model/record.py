@@ -84,6 +84,12 @@ class Record:
             kept = self._facts[graph] = state, Facts()
         return kept[1]
 
+    def clear(self) -> None:
+        """Drop everything, because the model has changed in a way that could not be seen."""
+        for kept in (self.route, self.batching, self.one_by_one, self.probed, self.steady, self.own_loops, self._facts):
+            kept.clear()
+        self.warned = None
+
     def forget(self, graph: Graph) -> None:
         """Drop what is known of the model on ``graph``, because a write to ``parameter.data`` is not counted."""
         self._facts.pop(graph, None)

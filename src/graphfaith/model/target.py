@@ -257,13 +257,32 @@ class Target:
 
         Both terms come from one call of the model, so that they are rounded alike.
         """
-        return self._differences(perturbations, self.task.value_of_each)
+        changes = self._differences(perturbations, self.task.value_of_each)
+        self._check_route(changes, perturbations.edges is not None)
+        return changes
 
     def changes_by_row(self, perturbations: Perturbations) -> Tensor:
         """Return :meth:`changes` of every explained row by itself, [S, r]."""
-        return self._differences(
+        changes = self._differences(
             perturbations, lambda rows, labels: torch.stack([self.task.values(row, labels) for row in rows])
         )
+        self._check_route(changes, perturbations.edges is not None)
+        return changes
+
+    def _check_route(self, values: Tensor, moved: bool = True) -> None:
+        """Raise a :class:`ModelError` if the model has stopped to read weights, which makes all ``values`` 0.
+
+        A node without neighbours has such values, too. ``moved`` says whether they are of entries of A at all.
+        """
+        if not moved or self.route != "weight" or bool(values.any()):
+            return
+        with self._evaluating():
+            if self.route == "weight" and not self.call.reads_weight():
+                self._record.clear()
+                raise ModelError(
+                    f"{type(self.model).__name__} does not read edge_weight any more: something outside of it has "
+                    "changed that it depends on. Explain again"
+                )
 
     def _differences(self, perturbations: Perturbations, read: Callable[[Tensor, Tensor | None], Tensor]) -> Tensor:
         with torch.no_grad(), self._evaluating():
@@ -363,6 +382,7 @@ class Target:
         dx, da = (torch.zeros_like(t) if g is None else g.detach() for t, g in zip((a, b), slopes, strict=True))
         if not math.isfinite(float(da.sum())):
             da = self._define(da, b.detach())
+        self._check_route(da)
         # The outermost node represents all further nodes, so its features have no gradient. F does not read every loop.
         dx[..., part.num_visible :, :] = 0
         if not bool(part.felt.all()):
