@@ -10,7 +10,8 @@ import secrets
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from .errors import DataError, InputError, OutputError
+from .errors import DataError, GraphfaithError, InputError, OutputError
+from .expansion import check_declared
 
 
 def check_output(path: str | os.PathLike[str], suffixes: Collection[str]) -> Path:
@@ -57,8 +58,12 @@ def write_parts(target: Path, parts: Iterable[bytes]) -> None:
         draft.unlink(missing_ok=True)
 
 
-def read_file(path: str | os.PathLike[str], doing: str) -> bytes:
-    """Return the content of a file; an error message begins with ``doing``, for example "cannot load"."""
+def read_file(path: str | os.PathLike[str], doing: str, growth: int = 1) -> bytes:
+    """Return the content of a file; an error message begins with ``doing``, for example "cannot load".
+
+    A file whose content would take more than half of the machine's memory, as a file with holes may, is refused before
+    it is read. What is made of the content takes ``growth`` times its size.
+    """
     source = Path(path)
     if not source.is_file():
         if source.is_dir():
@@ -67,6 +72,11 @@ def read_file(path: str | os.PathLike[str], doing: str) -> bytes:
             reason = "it is not a regular file" if source.exists() else "there is no such file"
         raise DataError(f"{doing} '{path}': {reason}")
     try:
-        return source.read_bytes()
+        with source.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            check_declared(size, growth)
+            return file.read(size)
+    except GraphfaithError as error:
+        raise DataError(f"{doing} '{path}': {error}") from error
     except OSError as error:
         raise DataError(f"{doing} '{path}': {error.strerror or error}") from error

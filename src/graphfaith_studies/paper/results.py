@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from graphfaith._base.errors import DataError
+from graphfaith._base.expansion import JSON_GROWTH
 from graphfaith._base.files import check_output, read_file, write_file
 
 from .conclusions import format_conclusions
@@ -119,7 +120,7 @@ def rows_in(folder: Path, name: str) -> list[Row]:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(read_file(path, "cannot read"))
+        return json.loads(read_file(path, "cannot read", JSON_GROWTH))
     except ValueError as error:
         raise DataError(f"cannot read '{path}': it is not JSON ({error})") from error
 
