@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from .errors import DataError, InputError, OutputError
+from .errors import DataError, GraphfaithError, InputError, OutputError
+from .expansion import check_declared
 
 _ACCESS_LIST = "system.posix_acl_access"  # the attribute in which Linux keeps the permissions of further users
 
@@ -168,16 +169,25 @@ def make_folder(folder: Path) -> None:
         raise OutputError(f"cannot make the folder '{folder}': {getattr(error, 'strerror', None) or error}") from error
 
 
-def read_file(path: str | os.PathLike[str], doing: str) -> bytes:
-    """Return the content of a file; an error message begins with ``doing``, for example "cannot load"."""
+def read_file(path: str | os.PathLike[str], doing: str, growth: int = 1) -> bytes:
+    """Return the content of a file; an error message begins with ``doing``, for example "cannot load".
+
+    A file whose content would take more than half of the machine's memory, as a file with holes may, is refused before
+    it is read. What is made of the content takes ``growth`` times its size.
+    """
     source = Path(path)
     try:
         if source.is_file():
-            return source.read_bytes()
+            with source.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                check_declared(size, growth)
+                return file.read(size)
         if source.is_dir():
             reason = "it is a folder"
         else:
             reason = "it is not a regular file" if source.exists() else "there is no such file"
+    except GraphfaithError as error:
+        raise DataError(f"{doing} '{path}': {error}") from error
     except OSError as error:
         raise DataError(f"{doing} '{path}': {error.strerror or error}") from error
     raise DataError(f"{doing} '{path}': {reason}")

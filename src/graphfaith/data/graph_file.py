@@ -12,7 +12,6 @@ import json
 import os
 import pickletools
 import warnings
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,15 +25,15 @@ from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
 from .._base.errors import DataError, GraphfaithError, InputError
+from .._base.expansion import safetensors_header
 from .._base.files import read_file
 from ..explanation.scores import check_ids, give_names
 from ..graph.graph import Graph
+from .declared import check_arrays, check_sizes, list_pickles
 
 NAMES = ("node_names", "feature_names")
 
 _ADVICE = "save a dictionary of plain tensors, torch.save({'x': x, 'edge_index': edge_index}, ...)"
-_MAGIC = 0x1950A86A20F9469CFC6C  # the first number in a file of torch.save's old format, which is not a zip file
-_PICKLES = 5  # the number of pickles in such a file before the raw data
 _CLASSES = (Data, GlobalStorage, DataEdgeAttr, DataTensorAttr)
 _KINDS = ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double")
 _HARMLESS = frozenset(
@@ -91,6 +90,7 @@ def read_graph(path: str | os.PathLike[str]) -> Data:
 
 def _read_pt(content: bytes) -> Mapping[Any, Any]:
     _refuse_code(content)
+    check_sizes(content)
     known = torch.serialization.get_safe_globals()
     # PyG allows Data, but not the classes inside a Data. Only the missing ones are added, because safe_globals removes
     # its classes at the end, and the ones that PyG allows must stay allowed.
@@ -118,22 +118,8 @@ def _refuse_code(content: bytes) -> None:
 
 def _list_globals(content: bytes) -> Iterator[str]:
     """Yield the names of all functions and classes that torch.load would look up in a file written by torch.save."""
-    stream = io.BytesIO(content)
-    # torch.load decides by the same first bytes, so it reads the same part of the file that is checked here.
-    if content.startswith(b"PK"):
-        with zipfile.ZipFile(stream) as archive:
-            names = [name for name in archive.namelist() if name.rpartition("/")[2].endswith(".pkl")]
-            if [name.rpartition("/")[2] for name in names] != ["data.pkl"]:
-                raise DataError("it is a zip file, but not one written by torch.save")
-            yield from _list_globals_of_pickle(io.BytesIO(archive.read(names[0])))
-        return
-    for i in range(_PICKLES):
-        start = stream.tell()
-        yield from _list_globals_of_pickle(stream)
-        if i == 0:
-            stream.seek(start)
-            if _MAGIC not in [argument for _, argument, _ in pickletools.genops(stream)]:
-                raise DataError("it is a pickle, but not one written by torch.save")
+    for pickled in list_pickles(content):
+        yield from _list_globals_of_pickle(io.BytesIO(pickled))
 
 
 def _list_globals_of_pickle(pickled: io.BytesIO) -> Iterator[str]:
@@ -148,6 +134,9 @@ def _list_globals_of_pickle(pickled: io.BytesIO) -> Iterator[str]:
             texts.clear()
         elif opcode.name.startswith("EXT"):
             yield f"extension {argument}"
+        elif opcode.name == "BYTEARRAY8":
+            # An unpickler allocates as many bytes as this declares, whether they follow or not.
+            yield "a bytearray"
         elif isinstance(argument, str):
             texts.append(argument)
 
@@ -156,8 +145,9 @@ def _list_globals_of_pickle(pickled: io.BytesIO) -> Iterator[str]:
 
 
 def _read_safetensors(content: bytes) -> Mapping[Any, Any]:
+    text = safetensors_header(content)
     fields: dict[str, Any] = dict(safetensors.torch.load(content))
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    header = json.loads(text)
     texts = header.get("__metadata__") or {}
     return fields | {name: json.loads(texts[name]) for name in NAMES if name in texts}
 
@@ -166,6 +156,7 @@ def _read_npz(content: bytes) -> Mapping[Any, Any]:
     # numpy treats every other file as a pickle, and its error message would advise the user to allow pickles.
     if not content.startswith(b"PK"):
         raise DataError("it is not a .npz file, or it is damaged")
+    check_arrays(content)
     fields: dict[str, Any] = {}
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         for name in archive.files:

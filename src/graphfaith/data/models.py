@@ -34,6 +34,8 @@ CACHE_FORMAT = 2
 # citation graphs never reach it.
 MAX_GRADIENT_NORM = 2.0
 
+_HEADER = 1 << 20  # bytes; a file of weights is longer than the weights by less than this
+
 log = logging.getLogger(__name__)
 
 
@@ -277,6 +279,9 @@ def _load(model: nn.Module, recipe: _Recipe) -> float | None:
     """Load cached weights into the model and return their test accuracy, or None if there is no valid file."""
     try:
         path = _path(recipe)
+        # A file that declares much more than the model needs is refused before anything of it is allocated.
+        if path.stat().st_size > sum(value.nbytes for value in model.state_dict().values()) + _HEADER:
+            raise ValueError("it is for another model")
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

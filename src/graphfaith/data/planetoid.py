@@ -47,6 +47,8 @@ SHA256 = {
     "ind.cora.y": "94465c14eb53e04ca262198dcbb2521ee8af60fb3f3d546cd6ca24a511b0e7d1",
 }
 
+_LARGEST = 64 * 2**20  # bytes; of a longer file, which is not a published one, no more is read
+
 log = logging.getLogger(__name__)
 
 
@@ -94,7 +96,8 @@ def _read_verified(name: str, file: str) -> bytes:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(_LARGEST)
     except OSError as error:
         raise DataError(
             f"cannot read {path} ({error.strerror}); unset GRAPHFAITH_DATA to download missing files to the cache"
@@ -105,7 +108,7 @@ def _download(url: str) -> bytes:
     verified_tls = ssl.create_default_context()
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS, context=verified_tls) as response:
-            content: bytes = response.read()
+            content: bytes = response.read(_LARGEST)
     except (OSError, http.client.HTTPException) as error:
         raise DataError(
             f"cannot download {url} ({error}); check the network, or set GRAPHFAITH_DATA to a folder that has the file"

@@ -28,6 +28,7 @@ from torch_geometric.explain.config import ModelConfig
 
 from .._base.checksum import checksum_of
 from .._base.errors import DataError, GraphfaithError, InputError, UnsupportedError
+from .._base.expansion import safetensors_header
 from .._base.files import check_output, read_file, write_file
 from .._base.version import __version__
 from ..graph.computation_graph import ComputationGraph
@@ -255,8 +256,9 @@ class _Writer:
 def _read(content: bytes) -> SignedExplanation:
     """Make an explanation from the bytes of a file."""
     try:
+        described = safetensors_header(content)
         tensors = safetensors.torch.load(content)
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        header = json.loads(described)
     except (
         SafetensorError,
         ArithmeticError,

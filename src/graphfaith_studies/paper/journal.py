@@ -15,6 +15,7 @@ from typing import Any
 
 from graphfaith._base.checksum import checksum_of
 from graphfaith._base.errors import DataError, InputError, OutputError
+from graphfaith._base.expansion import JSON_GROWTH, check_declared
 
 try:
     import fcntl
@@ -58,12 +59,20 @@ class Journal:
                 f"another run is using '{self.path}': wait until it ends, or choose another --out"
             ) from None
 
+    def _read(self) -> bytes:
+        size = os.fstat(self._file.fileno()).st_size
+        try:
+            check_declared(size, JSON_GROWTH)
+        except DataError as error:
+            raise DataError(f"cannot read '{self.path}': {error}") from error
+        return self._file.read(size)
+
     def load(self, *, restart: bool = False) -> Journal:
         """Read the results in the file, or delete them if ``restart`` is set."""
         if restart:
             self._file.truncate(0)
         self._file.seek(0)
-        content = self._file.read()
+        content = self._read()
         whole = content[: content.rfind(b"\n") + 1]
         if len(whole) < len(content):  # The last line was being written when the run was killed.
             self._file.truncate(len(whole))

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from graphfaith._base.errors import DataError, describe_error
+from graphfaith._base.expansion import JSON_GROWTH
 from graphfaith._base.files import check_output, read_file, write_file
 
 from .conclusions import format_conclusions
@@ -126,7 +127,7 @@ def rows_in(folder: Path, name: str) -> list[Row]:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(read_file(path, "cannot read"))
+        return json.loads(read_file(path, "cannot read", JSON_GROWTH))
     except (ValueError, RecursionError) as error:
         raise DataError(f"cannot read '{path}': it is not JSON ({error})") from error
 

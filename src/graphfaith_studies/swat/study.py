@@ -18,6 +18,7 @@ import torch
 from graphfaith import __version__
 from graphfaith._base.checksum import checksum_of
 from graphfaith._base.errors import DataError, InputError
+from graphfaith._base.expansion import JSON_GROWTH
 from graphfaith._base.files import read_file, write_file
 from graphfaith._base.threads import one_thread
 
@@ -233,7 +234,7 @@ def _read_result(path: Path, marks: dict[str, Any]) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        row: dict[str, Any] = json.loads(read_file(path, "cannot read"))
+        row: dict[str, Any] = json.loads(read_file(path, "cannot read", JSON_GROWTH))
         same = row["marks"] == marks
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"'{path}' is not the result of a study; remove it, or use another folder") from error

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import struct
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from torch import Tensor, nn
 from graphfaith._base.checks import check_count, check_seed
 from graphfaith._base.checksum import checksum_of
 from graphfaith._base.errors import DataError, ModelError
+from graphfaith._base.expansion import safetensors_header
 from graphfaith._base.files import read_file, write_file
 
 from .series import Windows
@@ -159,8 +159,9 @@ def _read_checkpoint(path: Path, model: nn.Module, optimiser: torch.optim.Optimi
     """Load the checkpoint into the model and the optimiser, and return the state of the training."""
     content = read_file(path, "cannot resume from")
     try:
+        text = safetensors_header(content)
         tensors = safetensors.torch.load(content)
-        header = json.loads(content[8 : 8 + struct.unpack("<Q", content[:8])[0]])
+        header = json.loads(text)
         metadata = json.loads(header["__metadata__"][_KEY])
         checksum = metadata.pop("checksum")
         errors = [float(error) for error in metadata["errors"]]
@@ -172,6 +173,7 @@ def _read_checkpoint(path: Path, model: nn.Module, optimiser: torch.optim.Optimi
         RuntimeError,
         TypeError,
         ValueError,
+        DataError,
         struct.error,
     ) as error:
         raise DataError(

@@ -7,7 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from graphfaith._base.errors import DataError, UnsupportedError, describe_error
+from graphfaith._base.errors import DataError, GraphfaithError, UnsupportedError, describe_error
+from graphfaith._base.expansion import check_declared, list_entries
+from graphfaith._base.files import read_file
+
+_XML_GROWTH = 16  # The objects of a parsed text take up to about this multiple of its length.
 
 
 def read_workbook(path: Path) -> tuple[int | None, Iterator[Sequence[Any]]]:
@@ -22,6 +26,7 @@ def read_workbook(path: Path) -> tuple[int | None, Iterator[Sequence[Any]]]:
             f"cannot load '{path}': xlsx files need openpyxl; run pip install 'graphfaith[studies]', "
             "or save the sheet as CSV"
         ) from error
+    _check_sizes(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # openpyxl warns about styles, which are not read here.
@@ -33,6 +38,18 @@ def read_workbook(path: Path) -> tuple[int | None, Iterator[Sequence[Any]]]:
     except Exception as error:
         raise _damage_error(path, error) from error
     return total, _read_rows(path, book, sheet)
+
+
+def _check_sizes(path: Path) -> None:
+    """Refuse a workbook whose parts would not fit in memory; a sheet may be larger, because it is read row by row."""
+    content = read_file(path, "cannot load")
+    try:
+        parts = [entry for entry in list_entries(content) if not entry.filename.startswith("xl/worksheets/")]
+        check_declared(sum(part.file_size for part in parts), _XML_GROWTH)
+    except GraphfaithError as error:
+        raise DataError(f"cannot load '{path}': {error}") from error
+    except Exception as error:
+        raise _damage_error(path, error) from error
 
 
 def _read_rows(path: Path, book: Any, sheet: Any) -> Iterator[Sequence[Any]]:

@@ -9,6 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from graphfaith._base import expansion
 from graphfaith._base.errors import DataError, InputError, OutputError, UnsupportedError
 from graphfaith_studies.swat import TAGS, Planned, Recording, Schedule, column, load, simulate, write_csv
 from graphfaith_studies.swat.attacks import ATTACKS, Attack, Force
@@ -401,3 +402,12 @@ def test_every_attack_label_round_trips(tmp_path):
     attacked = simulate(2500 / 86_400, attacks=Schedule((Planned(ATTACKS[6], 600), Planned(ATTACKS[7], 600))))
     assert same(load(write_csv(attacked, tmp_path / "two.csv")), attacked)
     assert attacked.labels.sum() == sum(span.stop - span.start for span in attacked.spans) > 0
+
+
+def test_a_workbook_that_inflates_is_refused(run, tmp_path, monkeypatch):
+    path = workbook(tmp_path / "plant.xlsx", run)
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/more.xml", bytes(10**7))
+    monkeypatch.setattr(expansion, "_total_memory", lambda: 10**8)
+    with pytest.raises(DataError, match=r"plant.xlsx': it declares 10 MB, which may take 16 times as much in memory"):
+        load(path)
