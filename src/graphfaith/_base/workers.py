@@ -13,6 +13,8 @@ from contextlib import contextmanager
 
 import torch
 
+POSSIBLE_WORKERS = 256  # processes; each loads torch, so that more would fill the memory of any machine
+
 
 @contextmanager
 def open_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
