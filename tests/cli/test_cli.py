@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from rich.console import Console
@@ -355,3 +356,66 @@ def test_every_command_refuses_to_write_where_there_is_no_file(monkeypatch, caps
     assert err.startswith("error: cannot write '")
     assert err.endswith("it is a FIFO, not a regular file\n")
     assert all((tmp_path / name).is_fifo() for name in pipes)
+
+
+# Errors -----------------------------------------------------------------------------------------------------------
+
+LONG, DIGITS = "x" * 100_000, "9" * 5000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["score", "--nodes", "0:10000000000000"], "node 9999999999999 is out of range: the graph has nodes 0 to 699"),
+        (["score", "--nodes", "0-10000000000000"], "cannot read the nodes '0-10000000000000'"),
+        (["score", "--nodes", f"0:1{'0' * 30}"], f"node {'9' * 30} is out of range"),
+        (["score", "--nodes", f"0:{DIGITS}"], "cannot read the nodes"),
+        (["score", "--nodes", "400", "--test-samples", "10000000000000"], "test_samples must be at most 1,000,000,000"),
+        (["score", "--nodes", "400", "--method", "kec", "--samples", "9" * 30], "samples must be at most"),
+        (["explain", "--node", DIGITS], "Invalid value for '--node'"),
+        (["explain", "--node", "9" * 400], "is out of range: the graph has nodes 0 to"),
+        (["explain", "--node", "1", "--seed", "9" * 30], "seed must be a whole number from 0 to"),
+        (["explain", "--node", "1", "--dataset", "a\nb"], r"unknown dataset 'a\nb'"),
+        (["explain", "--node", "1", "--method", LONG], "known are anchored-kec, kec"),
+        (["explain", "--node", "1", "--neighborhood", LONG], "cannot read the neighbourhood"),
+        (["explain", "--node", "1", "--json", f"{LONG}.json"], "bytes, and 255 are possible there"),
+        (["explain", "--node", "1", "--json", "no\nsuch/r.json"], r"no\nsuch' does not exist"),
+        (["explain", "--node", "1", "--data", "g\nh.pt", "--model", "m:load"], r"'g\nh.pt': there is no such file"),
+        (["explain", "--node", "1", f"--{LONG}"], "No such option"),
+        ([LONG], "No such command"),
+        (["swat", "simulate", "--out", "s", "--days", "1e12"], "--days must be at most 365"),
+        (["swat", "run", "--out", "s", "--workers", "9" * 30], "workers must be at most 256"),
+        (["reproduce", "table3", "--out", "s", "--workers", "9" * 30], "--workers must be at most 256"),
+        (["reproduce", LONG], "known are table1"),
+        (["bench", "--dataset", "a\nb"], r"unknown dataset 'a\nb'"),
+    ],
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
+)
+def test_odd_arguments_are_one_short_line(monkeypatch, capsys, tmp_path, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    if arguments[0] in ("score", "explain") and "--dataset" not in arguments and "--data" not in arguments:
+        arguments = [*arguments[:1], "--dataset", "ba-shapes", *arguments[1:]]
+    code, out, err = run(monkeypatch, capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert len(err.splitlines()) == 1
+    assert len(err) < 800
+    assert message in err
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no /proc to see when torch is being loaded")
+@pytest.mark.parametrize("way", ["python -m", "script"])
+def test_an_interrupt_while_torch_is_imported_is_no_traceback(tmp_path, way):
+    script = tmp_path / "graphfaith"  # as pip makes it
+    script.write_text("import sys\nfrom graphfaith.cli.application import main\nsys.exit(main())\n")
+    command = [sys.executable, "-m", "graphfaith"] if way == "python -m" else [sys.executable, str(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None:
+            with open(f"/proc/{process.pid}/maps") as maps:
+                if "libtorch_cpu" in maps.read():
+                    break
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "stopped\n")

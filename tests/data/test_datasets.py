@@ -294,7 +294,7 @@ class TestCommand:
         result = CliRunner().invoke(application.app, ["score", "--dataset", name])
         assert result.exit_code == 0
         ((data, nodes, options),) = calls
-        assert nodes == parse_nodes(PAPER_NODES[name])
+        assert nodes == list(parse_nodes(PAPER_NODES[name]))
         assert len(nodes) == 60
         assert bool((data.y[nodes] > 0).all())
         assert options["train_jointly"]

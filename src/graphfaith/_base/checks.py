@@ -7,41 +7,55 @@ import numbers
 import operator
 from typing import Any
 
-from .errors import InputError
+from .errors import InputError, show
+
+MOST = 10**9  # of anything that is counted: more samples, steps or epochs would take days, and run out of memory
 
 
 def check_seed(seed: int) -> int:
     """Return ``seed`` as an int; raise an :class:`InputError` unless it is a whole number in [0, 2^64)."""
     if not is_whole(seed) or not 0 <= int(seed) < 1 << 64:
-        raise InputError(f"seed must be a whole number from 0 to 2^64 - 1 (got {seed!r})")
+        raise InputError(f"seed must be a whole number from 0 to 2^64 - 1 (got {show(seed)})")
     return int(seed)
 
 
-def check_count(value: int, name: str) -> int:
-    """Return ``value`` as an int; raise an :class:`InputError` unless it is a whole number of at least 1.
+def check_count(value: int, name: str, *, most: int = MOST) -> int:
+    """Return ``value`` as an int; raise an :class:`InputError` unless it is a whole number from 1 to ``most``.
 
     >>> check_count(3, "steps")
     3
     """
     if not is_whole(value) or int(value) < 1:
-        raise InputError(f"{name} must be a whole number of at least 1 (got {value!r})")
+        raise InputError(f"{name} must be a whole number of at least 1 (got {show(value)})")
+    if int(value) > most:
+        raise InputError(f"{name} must be at most {most:,} (got {show(value)})")
     return int(value)
 
 
 def check_node(node: int, num_nodes: int) -> int:
     """Return ``node`` as an int; raise an :class:`InputError` unless a graph of ``num_nodes`` nodes contains it."""
     if not is_whole(node) or not 0 <= int(node) < num_nodes:
-        raise InputError(f"node {node} is out of range: the graph has nodes 0 to {num_nodes - 1}")
+        raise InputError(f"node {show(node)} is out of range: the graph has nodes 0 to {num_nodes - 1}")
     return int(node)
 
 
-def check_real(value: float, name: str, *, least: float | None = None, above: float | None = None) -> float:
-    """Return ``value`` as a float; raise an :class:`InputError` unless it is finite, >= ``least`` and > ``above``."""
-    is_finite = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not is_finite or (least is not None and value < least) or (above is not None and value <= above):
+def check_real(
+    value: float, name: str, *, least: float | None = None, above: float | None = None, most: float | None = None
+) -> float:
+    """Return ``value`` as a float; raise an :class:`InputError` unless it is finite, >= least, > above and <= most."""
+    if not _is_finite(value) or (least is not None and value < least) or (above is not None and value <= above):
         bound = f"{least:g} or more" if least is not None else f"above {above:g}"
-        raise InputError(f"{name} must be {bound} (got {value!r})")
+        raise InputError(f"{name} must be {bound} (got {show(value)})")
+    if most is not None and value > most:
+        raise InputError(f"{name} must be at most {most:g} (got {show(value)})")
     return float(value)
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number that is larger than any float
+        return False
 
 
 def is_whole(value: Any) -> bool:

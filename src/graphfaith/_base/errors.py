@@ -25,9 +25,22 @@ def one_line(text: str) -> str:
     >>> len(one_line("9" * 10**6))
     651
     """
-    if len(text) > _HEAD + _TAIL:
-        text = f"{text[:_HEAD]}…{text[-_TAIL:]}"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    if len(text) > 2 * (_HEAD + _TAIL):  # Megabytes need not be escaped.
+        text = text[: _HEAD + _TAIL] + text[-_HEAD - _TAIL :]
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return text if len(text) <= _HEAD + 1 + _TAIL else f"{text[:_HEAD]}…{text[-_TAIL:]}"
+
+
+def show(value: object) -> str:
+    """Return ``repr(value)`` for a message, or the type of a value that cannot be written, such as a giant number.
+
+    >>> show("kec"), show(10**5000)
+    ("'kec'", 'a giant int')
+    """
+    try:
+        return one_line(repr(value))
+    except Exception:  # Python refuses to write numbers of many digits; a class of the user may raise anything.
+        return f"a giant {type(value).__name__}" if isinstance(value, int) else f"a {type(value).__name__}"
 
 
 class GraphfaithError(Exception):

@@ -10,6 +10,7 @@ from .errors import InputError, MemoryLimitError
 
 CHUNK_BYTES = 64 * 2**20  # memory for one chunk of samples; a chunk always has at least one sample
 
+_MOST = 1 << 62  # bytes, more than any machine has
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
@@ -22,10 +23,10 @@ def parse_memory(limit: int | str | None) -> int | None:
     if limit is None:
         return None
     if not isinstance(limit, str):
-        return check_count(limit, "max_memory")
+        return check_count(limit, "max_memory", most=_MOST)
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([kKmMgG]?i?[bB]?)\s*", limit)
     unit = _UNITS.get(match[2].upper()) if match else None
-    if match is None or unit is None or float(match[1]) * unit < 1:
+    if match is None or unit is None or not 1 <= float(match[1]) * unit <= _MOST:
         raise InputError(f"max_memory must be a number of bytes, or text such as '500 MB' or '2 GB' (got {limit!r})")
     return int(float(match[1]) * unit)
 

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 
 from .threads import use_one_thread
 
+POSSIBLE_WORKERS = 256  # processes; each loads torch, so that more would fill the memory of any machine
+
 
 @contextmanager
 def open_pool(workers: int) -> Iterator[ProcessPoolExecutor]:

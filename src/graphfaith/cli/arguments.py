@@ -17,27 +17,36 @@ from ..facade.subject import expand_neighborhoods
 from ..model.task import Task
 
 
-def parse_nodes(text: str) -> list[int]:
+def parse_nodes(text: str) -> Sequence[int]:
     """Return nodes written as ``start:stop:step`` or as a list.
 
+    A range stays one, because it may name more nodes than fit in memory; :func:`check_nodes` finds that out.
+
     >>> parse_nodes("0:10:4")
-    [0, 4, 8]
+    range(0, 10, 4)
     >>> parse_nodes("3,5,3")
     [3, 5]
     """
+    nodes: Sequence[int] = []
     try:
         if ":" in text:
             parts = [int(part) for part in text.split(":")]
-            nodes = list(range(*parts)) if len(parts) in (2, 3) else []
+            nodes = range(*parts) if len(parts) in (2, 3) else []
         else:
-            nodes = [int(part) for part in text.split(",")]
+            nodes = list(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         nodes = []
-    if not nodes or min(nodes) < 0:
+    if not nodes or min(_extremes(nodes)) < 0:
         raise InputError(
             f"cannot read the nodes {text!r}: write start:stop:step, as in 0:1000:50, or a list, as in 3,5,8"
         )
-    return list(dict.fromkeys(nodes))
+    return nodes
+
+
+def _extremes(nodes: Sequence[int]) -> tuple[int, int]:
+    """Return the least and the greatest of some nodes, without walking through a range."""
+    ends = (nodes[0], nodes[-1]) if isinstance(nodes, range) else nodes
+    return min(ends), max(ends)
 
 
 def source_of(dataset: str | None, model: str | None, data: Path | None, task: Task, model_seed: int) -> str:
@@ -86,7 +95,7 @@ def neighborhoods_of(texts: Sequence[str], dataset: str, graph: Data | None = No
 def check_nodes(dataset: str, nodes: Sequence[int]) -> None:
     """Check that a data set has these nodes."""
     count = load_dataset(dataset).num_nodes
-    for node in nodes:
+    for node in _extremes(nodes):
         check_node(node, count)
 
 

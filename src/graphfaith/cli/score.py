@@ -56,7 +56,7 @@ def score(
     path = None if json_file is None else check_output(json_file, (".json",))
     check_nodes(dataset, chosen)
     fit = train(dataset, model_seed)
-    rows = compare_methods(fit, chosen, methods, near, count, test_samples, seed)
+    rows = compare_methods(fit, list(chosen), methods, near, count, test_samples, seed)
     if path is not None:  # Whoever reads the output may stop reading at any time, so the file is written first.
         write_json(path, [row.as_json() for row in rows])
     Console().print(rows)

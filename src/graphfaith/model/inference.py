@@ -43,7 +43,7 @@ def _run(model: torch.nn.Module, data: Data, task: Task) -> Tensor:
     with evaluating(model), torch.no_grad():
         try:
             out = model(data.x, data.edge_index, **arguments)
-        except Exception as error:  # the user's own forward may raise anything
+        except (Exception, SystemExit) as error:  # the user's own forward may raise anything
             raise ModelError(f"the model cannot be run on this graph: {describe_error(error)}") from error
     if not isinstance(out, Tensor):
         raise UnsupportedError(f"the model must return one tensor (got {type(out).__name__})")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._base.checks import is_whole
-from .._base.errors import InputError, UnsupportedError
+from .._base.errors import InputError, UnsupportedError, show
 
 RETURN_TYPES = {
     "multiclass_classification": ("raw", "probs", "log_probs"),
@@ -70,13 +70,14 @@ class Task:
         if is_whole(named):
             named = [named]
         if not isinstance(named, Sequence) or isinstance(named, str) or not all(map(is_whole, named)):
-            raise InputError(f"index must be None, a whole number, or a list or tensor of them (got {index!r})")
+            raise InputError(f"index must be None, a whole number, or a list or tensor of them (got {show(index)})")
         if not len(named):
             raise InputError("index is empty: select at least one row of the model's output")
         for row in named:
             if not 0 <= int(row) < count:
+                where = f"{self.level} {show(row)}"
                 holder = "the graph" if self.level == "node" else "the model's output"
-                raise InputError(f"{self.level} {row} is out of range: {holder} has {self.level}s 0 to {count - 1}")
+                raise InputError(f"{where} is out of range: {holder} has {self.level}s 0 to {count - 1}")
         return torch.tensor([int(row) for row in named])
 
     def labels(self, out: Tensor, label: int | Tensor | None) -> Tensor | None:

@@ -55,7 +55,7 @@ class Whole:
         (_, edge_index), kwargs = self.arguments()
         try:
             out = self.model(x, edge_index, **kwargs)
-        except Exception as error:  # the user's own forward may raise anything
+        except (Exception, SystemExit) as error:  # the user's own forward may raise anything
             raise ModelError(f"the model cannot be run on this graph: {describe_error(error)}") from error
         if not isinstance(out, Tensor):
             raise UnsupportedError(f"the model must return one tensor (got {type(out).__name__})")

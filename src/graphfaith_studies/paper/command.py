@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
+from graphfaith._base.checks import check_count
 from graphfaith._base.errors import InputError
 from graphfaith._base.files import make_folder
+from graphfaith._base.workers import POSSIBLE_WORKERS
 from graphfaith.data import DATASETS, load_dataset
 
 from .experiment import FULL, QUICK
@@ -18,7 +20,7 @@ from .experiments import EXPERIMENTS
 from .results import page as make_page
 from .run import reproduce as reproduce_all
 
-MOST_WORKERS = 8
+MOST_WORKERS = 8  # that are started unless the user asks for more
 
 
 def add_to(app: typer.Typer) -> None:
@@ -77,8 +79,8 @@ def run_reproduce(
             raise InputError(f"unknown name {name!r}: known are {', '.join(EXPERIMENTS)}, and --all")
     if everything == bool(names):
         raise InputError(f"name what to reproduce ({', '.join(EXPERIMENTS)}), or use --all")
-    if workers is not None and workers < 1:
-        raise InputError(f"--workers must be at least 1 (got {workers})")
+    if workers is not None:
+        check_count(workers, "--workers", most=POSSIBLE_WORKERS)
     chosen = [experiment for name, experiment in EXPERIMENTS.items() if everything or name in names]
     size = QUICK if quick else FULL
     for dataset in {unit.dataset for experiment in chosen for unit in experiment.units(size)} & set(DATASETS):

@@ -27,6 +27,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="The case study: a water-treatment plant, attacks on it, alarms, and their causes.",
 )
+MOST_SEEDS = 1000  # a seed takes minutes
+MOST_DAYS = 365  # a recording has a row a second, and is made in memory
 Seed = Annotated[int, typer.Option(help="Seed of the plant and of the attacks.")]
 
 
@@ -58,7 +60,7 @@ def simulate(
       graphfaith swat simulate --days 4 --out plant
     """
     for name, value in (("--days", days), ("--attack-days", attack_days)):
-        check_real(value, name, above=0.0)
+        check_real(value, name, above=0.0, most=MOST_DAYS)
     check_seed(seed)
     make_folder(folder)
     names = ("Simulated_Normal.csv", "Simulated_Attack.csv", "Simulated_Truth.csv")
@@ -98,7 +100,7 @@ def run(
     """
     if what not in get_args(What):
         raise InputError(f"--what must be one of {', '.join(get_args(What))} (got {what!r})")
-    count = check_count((1 if quick else 5) if seeds is None else seeds, "--seeds")
+    count = check_count((1 if quick else 5) if seeds is None else seeds, "--seeds", most=MOST_SEEDS)
     chosen: Any = what
     results, paths = run_case_study(
         folder,

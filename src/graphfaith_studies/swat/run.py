@@ -14,7 +14,7 @@ from typing import Any
 from graphfaith._base.checks import check_count, check_seed
 from graphfaith._base.errors import DataError, InputError, OutputError, RunError
 from graphfaith._base.files import check_writable, make_folder, write_file
-from graphfaith._base.workers import open_pool
+from graphfaith._base.workers import POSSIBLE_WORKERS, open_pool
 
 from .causes import What
 from .loader import MAX_GAP, load
@@ -54,7 +54,9 @@ def run(
     if not chosen or len(set(chosen)) < len(chosen):
         raise InputError("give at least one seed, and no seed twice")
     files = None if data is None else find_files(data)
-    workers = check_count(workers, "workers") if workers is not None else min(os.cpu_count() or 1, len(chosen), 8)
+    if workers is None:
+        workers = min(os.cpu_count() or 1, len(chosen), 8)
+    check_count(workers, "workers", most=POSSIBLE_WORKERS)
     for seed in chosen:
         make_folder(folder / f"seed-{seed}")
     for name in ("results.json", *REPORT, *(f"seed-{seed}/result.json" for seed in chosen)):

@@ -174,7 +174,6 @@ def _read_checkpoint(path: Path, model: nn.Module, optimiser: torch.optim.Optimi
         TypeError,
         ValueError,
         DataError,
-        struct.error,
     ) as error:
         raise DataError(
             f"cannot resume from '{path}': it is not a checkpoint of a training; remove the file"
