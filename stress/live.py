@@ -245,7 +245,7 @@ def interrupt_twice(count: int) -> Row:
                 with suppress(ProcessLookupError):
                     view.process.send_signal(signal.SIGINT)
                 time.sleep(pause)
-            _, errors = view.process.communicate(timeout=30)
+            _, errors = view.process.communicate(timeout=60)
             expected = 130 if moment == "loading" else 0
             assert view.process.returncode == expected, (
                 f"{moment}: exit code {view.process.returncode}: {errors[-300:]}"
@@ -264,7 +264,7 @@ def _ask_in_vain(view: View) -> None:
         view.get("/api/explain", index=1, near="U(A,0.5)", method="saliency")
 
 
-def _wait_for(path: Path, seconds: float = 60) -> None:
+def _wait_for(path: Path, seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not path.exists():
         assert time.monotonic() < deadline, f"{path.name} did not appear"

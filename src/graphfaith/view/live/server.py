@@ -3,7 +3,8 @@
 Security: the server binds to a loopback address only. A page of another site can make a browser send requests to it, so
 a request needs the token, which only the printed address contains. The Host header must be the address of this server,
 which excludes names of other sites that were rebound to 127.0.0.1. No request can read a file by name, because the
-server answers five fixed paths and no others.
+server answers five fixed paths and no others. Every answer has a status line and the policy, also that to nonsense,
+because without them a browser would guess what the answer is and might run it.
 """
 
 from __future__ import annotations
