@@ -196,7 +196,7 @@ def test_explain_takes_the_most_faithful_method_and_says_what_it_knows(monkeypat
     assert row["fit_samples"] in (200, 400, 800, 1600, 3200)
     assert row["chosen"] == "anchored"
     assert 0 < row["estimate"]["relative"] < 0.3
-    assert f"from {row['fit_samples']} samples" in out
+    assert f"({row['fit_samples']} samples)" in out
 
 
 def test_an_unwritable_file_is_refused_before_any_work(monkeypatch, capsys, tmp_path):

@@ -222,7 +222,9 @@ class TestChoosing:
         two.mouse.move(*centre(nodes(two, 0).nth(1)))
         for panel in (0, 1):
             expect(nodes(two, panel).nth(1)).to_have_class("node hot")
-        expect(two.locator("#status")).to_have_text("\u2068b10\u2069: \u2068One\u2069 +1.00, \u2068Two\u2069 +1.00")
+        # The samples of both scores have moved edges alone.
+        said = ("\u2068One\u2069 +1.00 (not measured)", "\u2068Two\u2069 +1.00 (not measured)")
+        expect(two.locator("#status")).to_have_text(f"\u2068b10\u2069: {', '.join(said)}")
         two.mouse.move(5, 5)
         expect(two.locator(".hot")).to_have_count(0)
         expect(two.locator("#status")).to_have_text("")
@@ -235,8 +237,14 @@ class TestChoosing:
         assert two.locator("#nodes tr.chosen th").inner_text() == "b9"
         two.mouse.move(5, 5)
         expect(two.locator("#status")).to_have_text(
-            "\u2068b9\u2069: \u2068One\u2069 \u22120.500, \u2068Two\u2069 \u22120.500"
+            "\u2068b9\u2069: \u2068One\u2069 \u22120.500 (not measured), \u2068Two\u2069 \u22120.500 (not measured)"
         )
+
+    def test_scores_that_were_not_measured_are_marked_in_tables_and_bars(self, two: Page) -> None:
+        expect(two.locator("#edges thead th")).to_have_text(["Edge", "One", "Two"])
+        expect(two.locator("#nodes thead th")).to_have_text(["Node", "One (not measured)", "Two (not measured)"])
+        expect(two.locator("#bars")).to_contain_text("unexplained in U(A,0.5); nodes and features: not measured")
+        expect(two.locator(".panel").first).to_contain_text("Scale: edges ±10, nodes ±1 (not measured)")
 
     def test_an_edge_is_chosen_by_a_click_near_it(self, two: Page) -> None:
         (x, y), (u, v) = centre(nodes(two, 0).nth(0)), centre(nodes(two, 0).nth(3))
@@ -438,8 +446,8 @@ class TestBars:
         expect(page.locator("#bars rect")).to_have_count(2)
         expect(page.locator("#bars rect.estimate")).to_have_count(1)
         lines = [text for text in page.locator("#bars dd").all_inner_texts() if "unexplained" in text]
-        assert lines[0].endswith("unexplained in U(A,0.5), by its own estimate")
-        assert lines[1].endswith("unexplained in B(A,0.5)")
+        assert "unexplained in U(A,0.5), by its own estimate from few samples" in lines[0]
+        assert "unexplained in B(A,0.5); nodes and features: not measured" in lines[1]
         assert page.locator(".panel").first.get_by_text("by its own estimate").is_visible()
 
     def test_none_where_nothing_is_known(self, quiet: Watched, tmp_path: Path) -> None:

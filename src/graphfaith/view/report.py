@@ -101,7 +101,7 @@ def _describe_estimate(explanation: Explanation, estimate: Unfaithfulness) -> st
     """Return in words what an explanation estimates of its own Delta(p), and how it was fitted."""
     simple = {"saliency": "; p is the gradient alone", "zero": "; p = 0, because no other p follows F better"}
     text = Faithfulness(estimate, is_estimate=True).short
-    return f"{text} from {explanation.fit_samples} samples{simple.get(explanation.chosen, '')}"
+    return f"{text} ({explanation.fit_samples} samples){simple.get(explanation.chosen, '')}"
 
 
 def explanation_row(explanation: Explanation, top: int, **settings: Any) -> dict[str, Any]:
