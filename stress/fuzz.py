@@ -35,7 +35,7 @@ from graphfaith.sampling import neighborhood as registry
 
 COUNT, SECONDS = 1500, 150.0
 EXPLAINED, REFUSED = "finite and the same twice", "refused in one line"
-MODELS_OWN = "the model's own exception in PyG's own call"  # nothing of graphfaith runs then
+MODELS_OWN = "the model's own exception in PyG's own call"  # before anything of graphfaith explains
 NOT_FINITE, RAW, COATED = "not finite in silence", "raw exception", "raw exception in a typed coat"
 DIFFERS, UNCLEAR, CHANGED = "two calls differ", "error not of one short line", "model changed"
 NEVER = (NOT_FINITE, RAW, COATED, DIFFERS, UNCLEAR, CHANGED, DIED, BLOCKED)
@@ -270,7 +270,7 @@ def _outcome_of(case: Case) -> tuple[Outcome, tuple[Any, ...]]:
     except gf.GraphfaithError as error:
         return _judge_error(error), ()
     except Exception as error:
-        if case.through_pyg and _is_models_own(error) and not _is_ours(error):
+        if case.through_pyg and _is_models_own(error) and _is_prediction(error):
             return Outcome(MODELS_OWN), ()
         return Outcome(RAW, True, f"{type(error).__name__}: {error} at {_place_of(error)}"), ()
     return Outcome(EXPLAINED), repeated
@@ -307,10 +307,9 @@ def _is_models_own(error: Exception) -> bool:
     return any(frame.filename == here for frame in traceback.extract_tb(error.__traceback__))
 
 
-def _is_ours(error: Exception) -> bool:
-    """Return whether anything of graphfaith ran when an exception was raised."""
-    ours = str(Path(gf.__file__).parent)
-    return any(frame.filename.startswith(ours) for frame in traceback.extract_tb(error.__traceback__))
+def _is_prediction(error: Exception) -> bool:
+    """Return whether an exception was raised while PyG's Explainer ran the model by itself, to predict."""
+    return any(frame.name == "get_prediction" for frame in traceback.extract_tb(error.__traceback__))
 
 
 def _place_of(error: BaseException) -> str:
