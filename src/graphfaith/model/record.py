@@ -86,8 +86,8 @@ class Record:
 
     def clear(self) -> None:
         """Drop everything, because the model has changed in a way that could not be seen."""
-        findings = self.reads_weight, self.batching, self.one_by_one, self.copies, self.probed, self.steady, self.own_loops
-        for kept in (*findings, self._facts):
+        findings = self.reads_weight, self.batching, self.one_by_one, self.copies, self.probed, self.steady
+        for kept in (*findings, self.own_loops, self._facts):
             kept.clear()
         self.warned = None
 
