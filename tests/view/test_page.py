@@ -250,4 +250,10 @@ class TestKinds:
         panel = data_of(gf.page(self.scored(*near)))["panels"][0]
         assert panel["notes"] == {"edges": edges, "features": features}
         marks = [f" ({note})" if note else "" for note in (edges, features)]
-        assert panel["scale"] == f"Scale: edges ±2{marks[0]}, nodes ±3{marks[1]}"
+        assert panel["scale"] == f"Scale: edges ±2{marks[0]}, nodes ±3{marks[1]}."
+
+    @pytest.mark.parametrize(("route", "words"), [("weight", "weighs"), ("removal", "removed"), ("mask", "counted")])
+    def test_a_panel_says_how_the_model_took_the_edges(self, route: str, words: str) -> None:
+        one = self.scored()
+        one.edge_route = route
+        assert words in data_of(gf.page(one))["panels"][0]["scale"]

@@ -45,6 +45,7 @@ class Scores:
     neighborhood: str  # in which the method was fitted
     node_names: Sequence[Any] | None
     feature_names: Sequence[Any] | None
+    route: str | None = None  # how A enters the model, if that is known
 
 
 def read_scores(explanation: Explanation) -> Scores:
@@ -66,6 +67,7 @@ def read_scores(explanation: Explanation) -> Scores:
         loop=loop,
         feature=_scores_of_features(explanation),
         explained=tuple(dict.fromkeys(explained_nodes(explanation).tolist())),
+        route=explanation.get("edge_route"),
         method=str(explanation.get("method") or ""),
         neighborhood=str(explanation.get("neighborhood") or ""),
         node_names=names_of(explanation, "node_names"),

@@ -146,3 +146,17 @@ def _find_crossing(spot: Array, half: Array, lines: Array) -> NDArray[np.bool_]:
     enter, leave = np.minimum(low, high).max(1), np.maximum(low, high).min(1)
     result: NDArray[np.bool_] = (enter <= leave) & (leave >= 0) & (enter <= 1)
     return result
+
+
+def describe_route(route: str | None) -> str:
+    """Return what A is on a route, and so what a perturbed entry of A does to the model; "" if it is not known.
+
+    >>> describe_route("weight")
+    'A weighs the edges'
+    """
+    routes = {
+        "weight": "A weighs the edges",
+        "removal": "A multiplies the messages, and an edge whose entry is 0 is removed",
+        "mask": "A multiplies the messages, and an edge whose entry is 0 is still counted",
+    }
+    return routes.get(route or "", "")

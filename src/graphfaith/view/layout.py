@@ -26,6 +26,7 @@ from .._base.errors import InputError
 from ..explanation.faithfulness import NOT_MEASURED, Faithfulness, faithfulness_by_kind, faithfulness_of
 from ..explanation.scores import Scores, read_scores
 from ..surrogate.estimate import Kind
+from .labels import describe_route
 from .positions import Array, Index, place
 
 MOST_NODES = 2000  # The memory to place nodes grows with the square of their number, and nobody can read more.
@@ -53,6 +54,7 @@ class Panel:
     neighborhood: str  # of the fit, or else of the measurement
     faithfulness: Faithfulness | None  # None if nothing is known of the scores that are shown
     by_kind: dict[Kind, Faithfulness | None]  # the number about each kind of scores that the explanation has
+    route: str = ""  # what A is, in words; "" if it is not known
 
     @property
     def share(self) -> str:
@@ -304,6 +306,7 @@ def _panel(
         neighborhood=scores.neighborhood or (faithfulness.neighborhood if faithfulness else ""),
         faithfulness=faithfulness,
         by_kind=by_kind,
+        route=describe_route(scores.route),
     )
 
 

@@ -224,7 +224,7 @@ def _panel(panel: Panel, edges: Any) -> dict[str, Any]:
     scale = [f"{kind} ±{size:.3g}{f' ({note})' if note else ''}" for kind, size, note in shown if size]
     return {
         "title": shorten(panel.title, LONGEST_NAME) or "Explanation",
-        "scale": f"Scale: {', '.join(scale)}" if scale else "All scores are zero.",
+        "scale": (f"Scale: {', '.join(scale)}." if scale else "All scores are zero.") + _sentence(panel.route),
         "explained": list(panel.explained),
         "nodes": _list(panel.nodes),
         "node_scale": panel.node_scale,
@@ -239,6 +239,10 @@ def _panel(panel: Panel, edges: Any) -> dict[str, Any]:
         "relative_stderr": None if error is None else _short(error),
         "notes": notes,
     }
+
+
+def _sentence(text: str) -> str:
+    return f" {text}." if text else ""
 
 
 def _features(layout: Layout) -> list[dict[str, Any]]:

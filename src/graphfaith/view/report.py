@@ -25,14 +25,7 @@ from ..explanation.faithfulness import (
 from ..explanation.scores import explained_nodes, names_of, node_mask_of, task_level
 from ..explanation.signed import ScoredFeature, top_edges, top_features
 from ..surrogate.estimate import Kind, Unfaithfulness
-from .labels import shorten
-
-# What A is on each route, and so what a perturbed entry of A does to the model.
-_ROUTES = {
-    "weight": "A weighs the edges",
-    "removal": "A multiplies the messages, and an edge whose entry is 0 is removed",
-    "mask": "A multiplies the messages, and an edge whose entry is 0 is still counted",
-}
+from .labels import describe_route, shorten
 
 
 def print_explanation(console: Console, explanation: Explanation, label: str, top: int) -> None:
@@ -45,7 +38,7 @@ def print_explanation(console: Console, explanation: Explanation, label: str, to
     title = Text(f"\n{explanation.method}", style="bold")
     title.append(f": {_line(label)} {output['level']} {output['index']}{_names(explanation)}{answer}", style="not bold")
     console.print(title)
-    what = _ROUTES.get(output["route"], "A enters the model in a way that is not known")
+    what = describe_route(output["route"]) or "A enters the model in a way that is not known"
     hops = f"{output['num_hops']} hop{'s' if output['num_hops'] != 1 else ''}"
     console.print(f"{what}; messages go {hops} far", highlight=False)
     measured, estimate = measured_unfaithfulness(explanation), own_estimate(explanation)
