@@ -174,6 +174,30 @@ def test_a_hub_with_100000_neighbours(algorithm, limit):
     assert "needs about" in done.stderr
 
 
+@pytest.mark.parametrize("method", ["KEC", "AnchoredKEC"])
+def test_a_limit_just_below_the_need_is_kept_or_refused(method):
+    """At 240 MB AnchoredKEC would take more, and KEC less."""
+    algorithm = f'gf.{method}("U(A,0.5)", num_samples=30, max_memory="240 MB")'
+    script = textwrap.dedent(HUB).replace("{algorithm}", algorithm)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        assert "MemoryLimitError" in done.stderr
+    else:
+        assert float(done.stdout) < 240
+
+
+def test_many_samples_of_few_entries_are_not_refused():
+    case = make_case(nodes=9, edges=40, weighted=False)
+    target = Target(case.model, case.x, case.edge_index, 0, 0, max_memory="100 MB")
+    edges = target.computation_graph.num_edges
+    p = gf.Linear("U(A,0.5)", num_samples=40_000).fit(target)
+    assert 8 * 40_000 * edges < 20e6  # the perturbations themselves
+    assert p.phi_a.shape == (edges,)
+    # If features move, the system has an unknown for each sample, and its matrix is what takes memory.
+    with pytest.raises(gf.MemoryLimitError, match=r"Linear on 40000 samples .* needs about 64 GB"):
+        gf.Linear("U(X,0.2r)", num_samples=40_000).fit(target)
+
+
 def test_the_estimate_is_of_the_work_asked_for():
     case = make_case(nodes=9, edges=40, weighted=False)
     target = Target(case.model, case.x, case.edge_index, 0, 0, max_memory="1 GB")

@@ -22,9 +22,9 @@ from ..sampling.perturbations import Perturbations
 from ..surrogate.difference import AnchoredModel, DifferenceModel, carry, curvature_of, energy
 from ..surrogate.estimate import estimate_unfaithfulness, rounding_square
 from ..surrogate.propagation import MOMENTS, Propagation
-from ..surrogate.sensitivity import Sensitivity, gradients_at
+from ..surrogate.sensitivity import RANK, Sensitivity, gradients_at
 from ..surrogate.solve import ridge
-from ..surrogate.walks import Float64, Normalization
+from ..surrogate.walks import Float64, Normalization, walk_bytes
 from .base import FittedExplainer, Samples
 
 Block = Literal["khop", "degrees", "saliency", "mean", "energy", "curvature"]
@@ -155,9 +155,15 @@ class AnchoredKEC(FittedExplainer):
 
     def _chunk_size(self, target: Target, count: int) -> int:
         """Return how many samples a chunk may have, so that it fits in memory."""
-        graph = target.computation_graph
+        graph, kinds = target.computation_graph, len(self._kinds(target))
         per_sample = self.neighborhood.sample_bytes(graph, target.unit_width(drops=self.neighborhood.drops_edges))
-        room = target.room(8 * (64 * count + 4 * graph.x.numel()), per_sample, f"{self.method} on {count} samples")
+        # The terms of a sample, the gradients and their directions, the walks, and what the search for the gradients
+        # leaves behind, which was measured.
+        moved = graph.num_edges + (graph.x.numel() if self.neighborhood.perturbs_features else 0)
+        points = count // _EVERY + 1
+        numbers = (100 + 70 * kinds) * count + 4 * graph.x.numel() + (4 + points + min(RANK, points)) * moved
+        fixed = 8 * (numbers + 48 * graph.num_edges) + walk_bytes(graph, kinds)
+        room = target.room(fixed, per_sample, f"{self.method} on {count} samples")
         return max(1, room // per_sample)
 
     def _chunks_of(self, target: Target, samples: np.ndarray, size: int) -> Iterator[Perturbations]:

@@ -17,7 +17,7 @@ from ..sampling.neighborhood import Neighborhood
 from ..surrogate.coordinates import Coordinates
 from ..surrogate.difference import DifferenceModel, KHopModel
 from ..surrogate.solve import Ridge, Solution, ridge, truncated_svd
-from ..surrogate.walks import Normalization, khop_rows
+from ..surrogate.walks import Normalization, khop_rows, walk_bytes
 from .base import FittedExplainer
 
 Solver = Literal["tsvd", "ridge"]
@@ -80,6 +80,7 @@ class KEC(FittedExplainer):
         features: dict[Normalization, list[Tensor]] = {kind: [] for kind in self.kinds}
         changes: list[Tensor] = []
         fixed = 8 * (3 * len(self.kinds) * count * coordinates.size + 3 * graph.x.numel())
+        fixed += walk_bytes(graph, len(self.kinds))
         for chunk in time_items(self.chunks(target, fixed), "sampling"):
             with stage("features"):
                 for kind in self.kinds:

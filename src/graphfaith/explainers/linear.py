@@ -61,9 +61,13 @@ class Linear(FittedExplainer):
         """Return Definition 2.4's optimum on ``num_samples`` samples."""
         graph, near = target.computation_graph, self.neighborhood
         changes, edges, count = [], [], self.count_samples()
-        # The decomposition makes some copies of eps_A. Only one block of eps_X at a time is in memory.
-        fixed = 8 * count * (5 * graph.num_edges + 3 * count)
-        fixed += 2 * CHUNK_BYTES + 16 * graph.x.numel() if near.perturbs_features else 0
+        # The decomposition makes some copies of eps_A, and of a square matrix: that of the samples if features move,
+        # else the smaller one of the samples and the entries of A. Only one block of eps_X at a time is in memory.
+        columns = graph.num_edges if near.perturbs_edges else 0
+        side = count if near.perturbs_features else min(count, columns)
+        fixed = 8 * (5 * count * columns + 5 * side * side)
+        if near.perturbs_features:
+            fixed += 2 * min(CHUNK_BYTES, 8 * count * graph.x.numel()) + 16 * graph.x.numel()
         for chunk in self.chunks(target, fixed):
             changes.append(target.changes(chunk))
             if chunk.edges is not None:

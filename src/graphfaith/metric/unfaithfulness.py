@@ -26,6 +26,7 @@ from ..sampling.neighborhood import Neighborhood, as_neighborhood
 from ..sampling.perturbations import Perturbations
 from ..surrogate.difference import DifferenceModel, LinearModel, SubgraphModel
 from ..surrogate.estimate import Unfaithfulness, estimate_unfaithfulness, rounding_square
+from ..surrogate.walks import walk_bytes
 
 # Explainers of PyG whose result is a mask in [0, 1] that multiplies the graph: p(X, A) = F(X_s, A_s).
 _MASK_LEARNERS = (GNNExplainer, PGExplainer, GraphMaskExplainer, AttentionExplainer)
@@ -136,7 +137,8 @@ def residuals_of(
 
 def _chunks(target: Target, near: Neighborhood, num_samples: int, seed: int) -> Iterator[Perturbations]:
     graph, width = target.computation_graph, target.unit_width(drops=True)  # p may be a subgraph, which lacks edges
-    room = target.room(32 * num_samples, near.sample_bytes(graph, width), f"scoring on {num_samples} samples")
+    fixed = 32 * num_samples + walk_bytes(graph, 1)
+    room = target.room(fixed, near.sample_bytes(graph, width), f"scoring on {num_samples} samples")
     return near.chunks(graph, num_samples, seed, width=width, room=room)
 
 

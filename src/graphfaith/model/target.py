@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .._base.checks import check_count
 from .._base.errors import InputError, ModelError
-from .._base.memory import parse_memory, room_for_chunks
+from .._base.memory import CHUNK_BYTES, parse_memory, room_for_chunks
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Graph
 from ..sampling.perturbations import Perturbations
@@ -201,11 +201,22 @@ class Target:
         return min(self.width(), 3 + 2 * self.width() * part.num_nodes // part.num_edges)
 
     def room(self, fixed: int, per_sample: int, what: str) -> int:
-        """Return the bytes that a chunk of samples may take beside ``fixed`` ones; see ``max_memory``."""
+        """Return the bytes that a chunk of samples may take beside ``fixed`` ones; see ``max_memory``.
+
+        ``per_sample`` is a bound on the bytes of a sample, by which chunks are sized. What a sample takes is less in
+        single precision and in products with a matrix, and more in vmap. The unperturbed graph goes with every chunk,
+        so that one sample takes twice as much. These factors were measured (``benchmarks/memory.py``).
+        """
+        if self.max_memory is None:
+            return CHUNK_BYTES
         part = self.computation_graph
-        own = 8 * (8 * self.graph.num_edges + 4 * self.graph.num_nodes + 10 * part.num_edges + 3 * part.x.numel())
+        index = 8 * self.graph.num_edges + 4 * self.graph.num_nodes
+        own = 8 * (index + 16 * part.num_edges + 4 * part.num_nodes + 3 * part.x.numel())
+        precision = max(4, part.x.element_size()) / 8
+        taken = max(1, int(per_sample * precision * (1.25 if self.batching == "vmap" else 0.75)))
         where = f"{what} for {self.name} ({part.num_nodes} nodes and {part.num_edges} entries of A in reach)"
-        return room_for_chunks(self.max_memory, own + fixed, per_sample, where)
+        room = room_for_chunks(self.max_memory, own + fixed + taken, taken, where)
+        return min(CHUNK_BYTES, room * per_sample // taken)
 
     @property
     def batching(self) -> Batching:

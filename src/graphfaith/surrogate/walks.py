@@ -23,6 +23,15 @@ Float64 = npt.NDArray[np.float64]
 Normalization = Literal["symmetric", "row", "none"]
 
 
+def walk_bytes(graph: ComputationGraph, kinds: int) -> int:
+    """Estimate what walks of so many normalisations take on a graph, beside the samples they are summed in.
+
+    The index of the entries of A, the matrices of the unperturbed graph and the derivatives of p are a few numbers an
+    entry each (measured by ``benchmarks/memory.py``).
+    """
+    return 8 * (8 + 12 * kinds) * graph.num_edges
+
+
 class Walks:
     """Walks on one computation graph, or on several side by side: the places of the entries of A, and the start nodes.
 
