@@ -187,7 +187,7 @@ def test_one_number_without_labels_has_to_be_said(data):
         ({"node": 1, "method": ["kec"]}, "unknown method"),
         ({"edge": (1.5, 2)}, "node 1.5 is out of range"),
         ({"edge": (1, 60)}, "node 60 is out of range"),
-        ({"edge": ("a", "b")}, "node a is out of range"),
+        ({"edge": ("a", "b")}, "node 'a' is out of range"),
         ({"edge": (1, 2, 3)}, "a pair"),
         ({"edge": (0, 5)}, "not among the pairs of the graph"),
     ],

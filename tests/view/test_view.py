@@ -441,7 +441,7 @@ def test_places_that_cannot_be_written_are_refused_before_any_drawing(tmp_path, 
         figure(star(), tmp_path / "x.png")
 
 
-@pytest.mark.parametrize("where", ["os.replace", "matplotlib.figure.Figure.savefig", "pathlib.Path.open"])
+@pytest.mark.parametrize("where", ["os.replace", "matplotlib.figure.Figure.savefig", "os.fsync"])
 def test_an_existing_file_survives_a_failure(tmp_path, monkeypatch, where):
     existing = tmp_path / "kept.png"
     existing.write_bytes(b"precious")

@@ -126,7 +126,10 @@ def write_parts(target: str | os.PathLike[str], parts: Iterable[bytes]) -> None:
     try:
         os.replace(draft, path)
         _flush_folder(path.parent)
-    except OSError as error:  # The file may have become a folder meanwhile. The result is whole, so it is kept.
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):  # It would fill the disk for nothing.
+            draft.unlink(missing_ok=True)
+        # Something else may have taken the name meanwhile. The result is whole, so it is kept.
         kept = f"; the result is in '{draft}'" if draft.exists() else ""
         raise OutputError(f"cannot write '{target}': {error.strerror or error}{kept}") from error
 
