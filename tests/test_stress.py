@@ -101,8 +101,12 @@ def test_two_calls_that_differ_are_reported(monkeypatch):
 def test_an_error_that_is_not_one_short_line_is_reported(monkeypatch, text):
     import fuzz
 
+    class Planted(gf.InputError):
+        def __str__(self):
+            return text
+
     def planted(case):
-        raise gf.InputError(text)
+        raise Planted
 
     monkeypatch.setattr(fuzz.Case, "explain", planted)
     assert fuzz.try_seed(3).kind == fuzz.UNCLEAR
@@ -143,13 +147,17 @@ def test_a_reader_that_fails_is_reported(monkeypatch, fault):
     import files
     import originals
 
+    class Planted(gf.DataError):
+        def __str__(self):
+            return "this is an error\nof two lines"
+
     def read(path):
         if path.read_bytes() == good.content:
             return {"a": 1}
         if fault == "raises":
             raise KeyError("planted")
         if fault == "two lines":
-            raise gf.DataError("this is an error\nof two lines")
+            raise Planted
         return {"a": 2}
 
     good = dataclasses.replace(originals.make_originals()["explanation by kec"], read=read, kind=f"planted {fault}")

@@ -137,7 +137,7 @@ def test_explain_writes_json_and_figure(monkeypatch, capsys, tmp_path):
         (["explain", "--node", "1", "--level", "graph"], "--level, --mode and --return-type tell of your own model"),
         (["explain", "--node", "1", "--mode", "regression"], "--level, --mode and --return-type tell of your own"),
         (["explain", "--node", "1", "--num-hops", "0"], "num_hops must be a whole number of at least 1"),
-        (["explain", "--node", "1", "--edges", "none"], "edges must be one of auto, weight, mask"),
+        (["explain", "--node", "1", "--edges", "none"], "edges must be one of auto, weight, removal, mask"),
         (["explain", "--node", "1", "--max-memory", "1 potato"], "max_memory must be a number of bytes"),
         (["explain", "--node", "1", "--model", "m:load"], "--model and --data go together: give --data FILE too"),
         (["explain", "--node", "1", "--data", "g.pt"], "go together: give --model module:function too"),
@@ -175,7 +175,7 @@ def test_options_of_a_data_set_and_saving(monkeypatch, capsys, tmp_path):
     )  # fmt: skip
     assert code == 0
     assert "ba-shapes node 503, class " in out
-    assert "A multiplies the messages; messages go 3 hops far" in out
+    assert "an edge whose entry is 0 is still counted; messages go 3 hops far" in out
     row = json.loads((tmp_path / "ba-shapes-503.json").read_text())[0]
     assert (row["route"], row["num_hops"], row["level"], row["index"]) == ("mask", 3, "node", 503)
     assert row["model_seed"] == 0
@@ -412,7 +412,13 @@ def test_an_interrupt_while_torch_is_imported_is_no_traceback(tmp_path, way):
     script = tmp_path / "graphfaith"  # as pip makes it
     script.write_text("import sys\nfrom graphfaith.cli.application import main\nsys.exit(main())\n")
     command = [sys.executable, "-m", "graphfaith"] if way == "python -m" else [sys.executable, str(script)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+
+    def listen_to_interrupts():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores them
+
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listen_to_interrupts
+    ) as process:
         while process.poll() is None:
             with open(f"/proc/{process.pid}/maps") as maps:
                 if "libtorch_cpu" in maps.read():

@@ -373,7 +373,7 @@ def test_attributes_of_edges_and_the_route(here, explain):
     code, out, err = explain("mine:attributed", "--node", 2)
     assert code == 0, err
     assert "the model is given x, edge_index, edge_attr (not" in err
-    assert "A multiplies the messages; messages go 2 hops far" in out
+    assert "an edge whose entry is 0 is removed; messages go 2 hops far" in out
     for route in ("weight", "mask"):
         code, _, err = explain("mine:weighted", "--node", 2, "--edges", route, "--json", f"{route}.json")
         assert code == 0, err
@@ -403,7 +403,7 @@ def test_the_reach_of_the_model(here, explain):
         ("node", ["--node", 1, "--mode", "guess"], "mode must be one of multiclass_classification"),
         ("node", ["--node", 1, "--return-type", "odds"], "return_type of a multiclass_classification model"),
         ("node", ["--node", 1, "--num-hops", 0], "num_hops must be a whole number of at least 1"),
-        ("node", ["--node", 1, "--edges", "some"], "edges must be one of auto, weight, mask"),
+        ("node", ["--node", 1, "--edges", "some"], "edges must be one of auto, weight, removal, mask"),
         ("node", ["--node", 1, "--edges", "weight"], "Net takes no edge_weight or ignores it"),
         ("node", ["--node", 1, "--max-memory", "much"], "max_memory must be a number of bytes"),
         ("node", ["--node", 1, "--max-memory", "1 KB"], "more than max_memory = 1.0 KB"),

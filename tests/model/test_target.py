@@ -748,7 +748,8 @@ def test_a_model_that_cannot_be_run(kind):
 
     x, edge_index = some_graph()
     with pytest.raises(
-        ModelError, match=rf"^the model cannot be run on this graph: {kind.__name__}: two lines$"
+        ModelError,
+        match=rf"^the model cannot be run on this graph: {kind.__name__}: two lines \(.*test_target.py, line \d+\)$",
     ) as caught:
         Target(Returns(fail), x, edge_index, 2)
     assert caught.value.__cause__ is error
@@ -925,7 +926,9 @@ def test_put_back_after_an_error():
     x, edge_index = some_graph()
     model = Fails().train()
     model.frozen.eval()
-    with pytest.raises(ModelError, match=r"cannot be run on this graph: RuntimeError: no$"):
+    with pytest.raises(
+        ModelError, match=r"cannot be run on this graph: RuntimeError: no \(.*test_target.py, line \d+\)$"
+    ):
         Target(model, x, edge_index, 2)
     assert [name for name, module in model.named_modules() if not module.training] == ["frozen"]
 

@@ -159,7 +159,7 @@ def test_a_flag_that_cannot_be_seen_is_noticed_when_nothing_changes(monkeypatch,
     with pytest.raises(ModelError, match="does not read edge_weight any more"):
         getattr(target, ask)(*drawn)
     again = Target(model, x, RING, 2, label=0)
-    assert again.route == "mask"
+    assert again.route == "removal"
     assert again.changes(UniformEdges(0.5).sample(again.computation_graph, 3)).any()
 
 

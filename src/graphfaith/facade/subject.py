@@ -121,7 +121,7 @@ class Subject:
     >>> subject = Subject(GAT(2, 4, 2, out_channels=3), Data(x=torch.eye(4)[:, :2], edge_index=ring))
     >>> explanation = subject.explain(1, "saliency", "B(A,0.5)")
     >>> explanation.edge_route, explanation.unfaithfulness.num_samples
-    ('mask', 500)
+    ('removal', 500)
     """
 
     model: torch.nn.Module

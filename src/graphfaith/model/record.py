@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from ..graph.graph import Graph
 from .lock import locked
@@ -213,6 +214,8 @@ def _describe(value: Any, depth: int) -> Any:
     if kind in _PLAIN:
         return value
     if isinstance(value, Tensor):
+        if is_lazy(value):  # it has no version before the first call of the model
+            return id(value)
         return id(value), 0 if value.is_inference() else value._version  # writes in inference mode are not counted
     if depth < _DEPTH:
         if isinstance(value, dict):

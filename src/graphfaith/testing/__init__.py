@@ -29,7 +29,7 @@ class CheckFailure(GraphfaithError, AssertionError):
     """An algorithm failed at least one check; ``results`` holds the results of all checks."""
 
     def __init__(self, message: str, results: list[CheckResult]) -> None:
-        super().__init__(message)
+        AssertionError.__init__(self, message)  # a list of failed checks has a line for each
         self.results = results
 
 
