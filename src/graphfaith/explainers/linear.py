@@ -65,7 +65,7 @@ class Linear(FittedExplainer):
         # else the smaller one of the samples and the entries of A. Only one block of eps_X at a time is in memory.
         columns = graph.num_edges if near.perturbs_edges else 0
         side = count if near.perturbs_features else min(count, columns)
-        fixed = 8 * (5 * count * columns + 5 * side * side)
+        fixed = 8 * ((5 * columns + 8) * count + 5 * side * side)
         if near.perturbs_features:
             fixed += 2 * min(CHUNK_BYTES, 8 * count * graph.x.numel()) + 16 * graph.x.numel()
         for chunk in self.chunks(target, fixed):

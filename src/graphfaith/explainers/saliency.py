@@ -16,5 +16,5 @@ class Saliency(FaithfulExplainer):
         """Return the linear model whose coefficients are the gradient of F at (X, A)."""
         graph = target.computation_graph
         # For the gradient torch keeps a few numbers for every edge and unit of a layer.
-        target.room(16 * graph.x.numel(), 8 * 8 * graph.num_edges * target.width(), self.method)
+        target.room(16 * graph.x.numel(), 8 * 8 * graph.num_edges * target.width(), self.method, alone=True)
         return LinearModel(graph, *target.gradient())

@@ -200,12 +200,13 @@ class Target:
             return self.width()
         return min(self.width(), 3 + 2 * self.width() * part.num_nodes // part.num_edges)
 
-    def room(self, fixed: int, per_sample: int, what: str) -> int:
+    def room(self, fixed: int, per_sample: int, what: str, *, alone: bool = False) -> int:
         """Return the bytes that a chunk of samples may take beside ``fixed`` ones; see ``max_memory``.
 
         ``per_sample`` is a bound on the bytes of a sample, by which chunks are sized. What a sample takes is less in
         single precision and in products with a matrix, and more in vmap. The unperturbed graph goes with every chunk,
-        so that one sample takes twice as much. These factors were measured (``benchmarks/memory.py``).
+        so that one sample takes twice as much. These factors were measured (``benchmarks/memory.py``). ``alone`` says
+        that F is evaluated at one point after the other, without vmap.
         """
         if self.max_memory is None:
             return CHUNK_BYTES
@@ -213,7 +214,7 @@ class Target:
         index = 8 * self.graph.num_edges + 4 * self.graph.num_nodes
         own = 8 * (index + 16 * part.num_edges + 4 * part.num_nodes + 3 * part.x.numel())
         precision = max(4, part.x.element_size()) / 8
-        taken = max(1, int(per_sample * precision * (1.25 if self.batching == "vmap" else 0.75)))
+        taken = max(1, int(per_sample * precision * (1.25 if not alone and self.batching == "vmap" else 0.75)))
         where = f"{what} for {self.name} ({part.num_nodes} nodes and {part.num_edges} entries of A in reach)"
         room = room_for_chunks(self.max_memory, own + fixed + taken, taken, where)
         return min(CHUNK_BYTES, room * per_sample // taken)
