@@ -8,7 +8,7 @@ from conftest import needs_data
 from graphfaith.data.models import load_trained
 from graphfaith.explainers.methods import method_names
 from graphfaith.facade import compare
-from graphfaith.sampling.neighborhood import BernoulliEdges, UniformEdges
+from graphfaith.sampling import BernoulliEdges, UniformEdges
 
 ALL_METHODS = method_names(in_all=True)
 

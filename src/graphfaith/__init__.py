@@ -42,8 +42,10 @@ from .metric.unfaithfulness import general_unfaithfulness, subgraph_lower_bound
 from .model.target import Target
 from .sampling import (
     BernoulliEdges,
+    BernoulliFeatures,
     Neighborhood,
     Perturbations,
+    RemovedEdges,
     UniformEdges,
     UniformFeatures,
     parse_neighborhood,
@@ -57,6 +59,7 @@ __all__ = [
     "KEC",
     "AnchoredKEC",
     "BernoulliEdges",
+    "BernoulliFeatures",
     "DataError",
     "DifferenceModel",
     "FaithfulExplainer",
@@ -75,6 +78,7 @@ __all__ = [
     "PGExplainer",
     "Perturbations",
     "ReachWarning",
+    "RemovedEdges",
     "Saliency",
     "SameSamplesWarning",
     "SignedExplanation",

@@ -402,7 +402,8 @@ def rewrite(file, edit):
 @pytest.mark.parametrize(
     ("version", "cure"),
     [
-        (2, "upgrade"),
+        (3, "upgrade"),
+        (1, "save the explanation again"),
         (10**30, "upgrade"),
         (0, "save the explanation again"),
         (-1, ""),

@@ -14,7 +14,7 @@ from graphfaith._base.errors import ModelError
 from graphfaith.model.record import evaluating
 from graphfaith.model.target import Target
 from graphfaith.model.variables import outer_variables
-from graphfaith.sampling.neighborhood import UniformEdges
+from graphfaith.sampling import UniformEdges
 
 RING = torch.stack([torch.arange(8), (torch.arange(8) + 1) % 8])
 READS, OPTIONS, CONFIG, MANY = True, {"reads": True}, types.SimpleNamespace(reads=True), list(range(1000))

@@ -46,6 +46,8 @@ def reason_against(algorithm: Any, level: str) -> str | None:
         return f"{type(algorithm).__name__} is fitted to one node at a time"
     if algorithm.neighborhood.perturbs_features:
         return f"{algorithm.neighborhood} moves features, and perturbed features of all nodes would not fit in memory"
+    if not algorithm.neighborhood.by_itself:
+        return f"a sample of {algorithm.neighborhood} depends on the edges in reach of a node"
     if level != "node":
         return f"rows of the output are {level}s, not nodes"
     return None

@@ -39,7 +39,7 @@ from ..surrogate.walks import Normalization
 from .scores import check_fields, check_ids, edge_index_of, num_nodes_of
 from .signed import SignedExplanation
 
-FORMAT = 1
+FORMAT = 2
 
 _KEY = "graphfaith"
 _PRIVATE = ("_model_config", "_model_args")  # PyG sets these beside the fields
@@ -126,6 +126,7 @@ def _check_graph(part: ComputationGraph) -> None:
     """Check that the parts of a computation graph fit together."""
     (num_nodes, num_edges), n, e = part.size, len(part.nodes), len(part.weight)
     shapes = {"nodes": (n,), "hop": (n,), "edge_index": (2, e), "edge_id": (e,), "weight": (e,), "felt": (e,)}
+    shapes["ends"] = (2, e)
     for name, shape in shapes.items():
         if tuple(getattr(part, name).shape) != shape:
             raise InputError(f"{name} of the computation graph must be {list(shape)}")
@@ -139,6 +140,7 @@ def _check_graph(part: ComputationGraph) -> None:
     check_ids(part.nodes, num_nodes, "nodes of the computation graph")
     check_ids(part.hop, part.num_hops + 2, "hop of the computation graph")
     check_ids(part.edge_index, n, "edge_index of the computation graph")
+    check_ids(part.ends, num_nodes, "ends of the computation graph")
     check_ids(part.edge_id, num_edges, "edge_id of the computation graph", least=-1)
 
 

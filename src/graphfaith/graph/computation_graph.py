@@ -59,6 +59,7 @@ class ComputationGraph:
     size: tuple[int, int]  # nodes and edges of the whole graph
     seeds: Tensor  # [s] positions of the nodes that F is read from
     e: Tensor  # [s] how often F is read from each seed: the vector e of the paper, in double precision
+    ends: Tensor  # [2, e] (source, sink) as ids in the whole graph, also where one node represents the outermost ones
 
     @property
     def num_nodes(self) -> int:
@@ -177,6 +178,7 @@ class ComputationGraph:
             size=(graph.num_nodes, graph.num_edges),
             seeds=torch.arange(seeds) if isinstance(seeds, int) else torch.from_numpy(seeds),
             e=torch.from_numpy(e),
+            ends=torch.from_numpy(np.concatenate((graph.ends(edges), np.stack((nodes, nodes))), axis=1)),
         )
 
 

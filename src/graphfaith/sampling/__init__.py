@@ -1,10 +1,10 @@
 """Neighbourhoods of a graph, and the counter-based draws that make their samples depend on nothing but the seed."""
 
+from .edges import BernoulliEdges, RemovedEdges, UniformEdges
+from .features import BernoulliFeatures, UniformFeatures
 from .neighborhood import (
-    BernoulliEdges,
+    Moments,
     Neighborhood,
-    UniformEdges,
-    UniformFeatures,
     draw_edges,
     draw_features,
     parse_neighborhood,
@@ -14,8 +14,11 @@ from .perturbations import Perturbations
 
 __all__ = [
     "BernoulliEdges",
+    "BernoulliFeatures",
+    "Moments",
     "Neighborhood",
     "Perturbations",
+    "RemovedEdges",
     "UniformEdges",
     "UniformFeatures",
     "draw_edges",

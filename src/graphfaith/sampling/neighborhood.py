@@ -26,13 +26,14 @@ from .._base import memory
 from .._base.checks import check_count, check_seed
 from .._base.errors import InputError
 from ..graph.computation_graph import ComputationGraph
-from .draw import UInt64, below, joined_keys, keys, symmetric, symmetric32, uniform
+from .draw import UInt64, joined_keys, keys, uniform
 from .perturbations import Perturbations
 
 
 class Neighborhood:
     """A distribution of perturbations of a graph. Products (``*``) perturb features and edges together.
 
+    >>> from graphfaith.sampling import UniformEdges, UniformFeatures
     >>> near = UniformFeatures(0.2) * UniformEdges(0.2)
     >>> str(near)
     'U(X,0.2r)xU(A,0.2)'
@@ -41,9 +42,11 @@ class Neighborhood:
     """
 
     notation: ClassVar[str] = ""  # the text form, with the names of fields in braces: "U(A,{sigma})"
+    example: ClassVar[str] = ""  # how to write it, if not with 0.5 for every field
     perturbs_features = False
     perturbs_edges = False
     drops_edges = False  # whether an entry of A is either unchanged or removed
+    by_itself = True  # whether every entry is drawn by itself, so that the draws of a part are those of the whole graph
 
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor | None:  # noqa: ARG002
         """Return eps_A of the samples of these numbers, [S, e], in double precision."""
@@ -55,6 +58,18 @@ class Neighborhood:
 
     def check(self, graph: ComputationGraph) -> None:
         """Raise an :class:`InputError` if this neighbourhood means nothing on ``graph``."""
+
+    def units(self, graph: ComputationGraph) -> Tensor | None:  # noqa: ARG002
+        """Return the unit of each entry of A, [e], where entries of one unit move together; None if all are alone."""
+        return None
+
+    def edge_moments(self, graph: ComputationGraph) -> Moments | None:  # noqa: ARG002
+        """Return the moments of eps_A; None if they have to be estimated from samples."""
+        return None
+
+    def feature_moments(self, graph: ComputationGraph) -> Moments | None:  # noqa: ARG002
+        """Return the moments of eps_X, flattened to [n d]; None if they have to be estimated from samples."""
+        return None
 
     def sample(self, graph: ComputationGraph, num_samples: int, seed: int = 0, start: int = 0) -> Perturbations:
         """Draw samples ``start`` to ``start + num_samples`` of the stream that ``seed`` names."""
@@ -105,17 +120,40 @@ class Neighborhood:
         """Return the text form, which :func:`parse_neighborhood` reads if the class is registered."""
         if not self.notation:
             return repr(self)
-        return self.notation.format(**{name: _format_number(getattr(self, name)) for name in _parameters(type(self))})
+        return self.notation.format(
+            **{name: _format_value(name, getattr(self, name)) for name in _parameters(type(self))}
+        )
+
+
+@dataclass(frozen=True)
+class Moments:
+    r"""First and second moments of perturbations: :math:`E\,\epsilon` and the two parts of
+    :math:`E\,\epsilon \epsilon^\top = \mathrm{diag}(v) + m m^\top`.
+
+    If entries are independent, v is their variance and m their mean. Entries of one unit have the same sign and size.
+    """
+
+    mean: Tensor  # [e]
+    spread: Tensor  # v, [e]; 0 where an entry never moves
+    common: Tensor  # m, [e]
+
+
+def check_sigma(sigma: float, largest: float, name: str) -> None:
+    """Raise an :class:`InputError` unless sigma is a number above 0 and at most ``largest``."""
+    number = isinstance(sigma, int | float | np.floating | np.integer) and not isinstance(sigma, bool)
+    if not number or not 0 < sigma <= largest or math.isinf(sigma):
+        bound = "above 0" if math.isinf(largest) else f"above 0 and at most {largest:g}"
+        raise InputError(f"{name}: sigma must be {bound} (got {sigma!r})")
 
 
 def draw_edges(graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
     """Draw a number in (0, 1) for every sample and entry of A, [S, e]: a function of (seed, sample, edge) alone."""
-    return torch.from_numpy(uniform(*_edge_keys(graph, samples, seed)))
+    return torch.from_numpy(uniform(*keys_of_edges(graph, samples, seed)))
 
 
 def draw_features(graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
     """Draw a number in (0, 1) for every sample and feature, [S, n, d]: a function of (seed, sample, node, column)."""
-    rows, columns = _feature_keys(graph, samples, seed)
+    rows, columns = keys_of_features(graph, samples, seed)
     return torch.from_numpy(uniform(rows, columns)).view(len(samples), *graph.x.shape)
 
 
@@ -141,9 +179,10 @@ def register_neighborhood(kind: N) -> N:
     HalvedEdges(share=0.3)
     """
     names = _parameters(kind)
-    pattern = re.escape(kind.notation)
+    pattern, flags = re.escape(kind.notation), _flags(kind)
     for name in names:
-        pattern = pattern.replace(re.escape(f"{{{name}}}"), f"(?P<{name}>{_NUMBER})")
+        form = f"(?P<{name}>,{name})?" if name in flags else f"(?P<{name}>{_NUMBER})"
+        pattern = pattern.replace(re.escape(f"{{{name}}}"), form)
     if not names or re.compile(pattern).groups != len(names) or "x" in re.sub(r"\{[^}]*\}", "", kind.notation):
         raise InputError(
             f"the notation of {kind.__name__} must name each of its fields in braces and hold no 'x', which joins "
@@ -155,94 +194,13 @@ def register_neighborhood(kind: N) -> N:
     return kind
 
 
+def _flags(kind: type[Neighborhood]) -> set[str]:
+    """Return the fields that are true or false; their text form is a comma and their name, or nothing."""
+    return {field.name for field in fields(kind) if isinstance(field.default, bool)} if is_dataclass(kind) else set()
+
+
 def _parameters(kind: type[Neighborhood]) -> list[str]:
     return [field.name for field in fields(kind) if field.init] if is_dataclass(kind) else []
-
-
-@register_neighborhood
-@dataclass(frozen=True)
-class UniformEdges(Neighborhood):
-    """U(A, sigma): each weight, self-loops included, moves by U[-sigma, sigma], clipped so that it stays >= 0."""
-
-    sigma: float
-    notation = "U(A,{sigma})"
-    perturbs_edges = True
-
-    def __post_init__(self) -> None:
-        """Check sigma."""
-        _check_sigma(self.sigma, math.inf, "UniformEdges")
-
-    def check(self, graph: ComputationGraph) -> None:
-        """A weight that has moved has to be a number."""
-        if self.sigma > torch.finfo(graph.weight.dtype).max / 2:
-            raise InputError(f"{self}: sigma is too large for weights in {graph.weight.dtype}; use a smaller sigma")
-
-    def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
-        """Return eps = min(sigma (2 u - 1), A), so that A - eps >= 0."""
-        moved = torch.from_numpy(symmetric(*_edge_keys(graph, samples, seed), float(self.sigma)))
-        moved = torch.minimum(moved, graph.weight.double())
-        return moved if bool(graph.felt.all()) else moved.mul_(graph.felt)
-
-
-@register_neighborhood
-@dataclass(frozen=True)
-class BernoulliEdges(Neighborhood):
-    """B(A, sigma): each edge, self-loops included, is dropped with probability sigma."""
-
-    sigma: float
-    notation = "B(A,{sigma})"
-    perturbs_edges = True
-    drops_edges = True
-
-    def __post_init__(self) -> None:
-        """Check sigma."""
-        _check_sigma(self.sigma, 1.0, "BernoulliEdges")
-
-    def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
-        """Return eps = A where u < sigma, 0 elsewhere."""
-        dropped = below(*_edge_keys(graph, samples, seed), float(self.sigma))
-        return torch.from_numpy(dropped) * (graph.weight.double() * graph.felt)
-
-
-@register_neighborhood
-@dataclass(frozen=True)
-class UniformFeatures(Neighborhood):
-    """U(X, sigma r): each feature moves by U[-sigma r, sigma r], r = max(X) - min(X) over the whole graph."""
-
-    sigma: float
-    notation = "U(X,{sigma}r)"
-    perturbs_features = True
-
-    def __post_init__(self) -> None:
-        """Check sigma."""
-        _check_sigma(self.sigma, math.inf, "UniformFeatures")
-
-    def check(self, graph: ComputationGraph) -> None:
-        """Constant features have no range to move in, and the range has to be a number."""
-        if not math.isfinite(graph.feature_range):
-            raise InputError(f"{self}: r = max(X) - min(X) is too large for {graph.x.dtype}; scale the features")
-        if graph.feature_range == 0:
-            raise InputError(
-                f"{self}: every feature of this graph is {float(graph.x[0, 0]):g}, so r = max(X) - min(X) = 0 and "
-                "nothing would move; use a neighbourhood of edges, such as U(A,0.5)"
-            )
-        if not self.sigma * graph.feature_range <= torch.finfo(graph.x.dtype).max / 2:
-            raise InputError(
-                f"{self}: sigma r, with r = max(X) - min(X) = {graph.feature_range:g}, is too large for "
-                f"{graph.x.dtype}; use a smaller sigma"
-            )
-
-    def features(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
-        """Return eps = sigma r (2 u - 1) for the nodes whose features F can see, 0 for the outermost one."""
-        rows, columns = _feature_keys(graph, samples, seed)
-        scale, wide = self.sigma * graph.feature_range, graph.x.dtype == torch.float64
-        drawn = torch.from_numpy(symmetric32(rows, columns, 1.0 if wide else scale)).to(graph.x.dtype)
-        if wide:  # single precision may be too narrow for the range
-            drawn.mul_(scale)
-        drawn = drawn.view(len(samples), *graph.x.shape)
-        # The outermost node is drawn too and then reset, which is quicker than drawing around it.
-        drawn[:, graph.num_visible :] = 0
-        return drawn
 
 
 @dataclass(frozen=True)
@@ -271,6 +229,23 @@ class Product(Neighborhood):
         """Whether the factor that moves edges drops them."""
         return self.second.drops_edges
 
+    @property
+    def by_itself(self) -> bool:  # type: ignore[override]
+        """Whether both factors draw every entry by itself."""
+        return self.first.by_itself and self.second.by_itself
+
+    def units(self, graph: ComputationGraph) -> Tensor | None:
+        """Return the units of the factor that moves edges."""
+        return self.second.units(graph)
+
+    def edge_moments(self, graph: ComputationGraph) -> Moments | None:
+        """Return those of the factor that moves edges."""
+        return self.second.edge_moments(graph)
+
+    def feature_moments(self, graph: ComputationGraph) -> Moments | None:
+        """Return those of the factor that moves features."""
+        return self.first.feature_moments(graph)
+
     def check(self, graph: ComputationGraph) -> None:
         """Both factors have to mean something."""
         self.first.check(graph)
@@ -293,7 +268,7 @@ def parse_neighborhood(text: str) -> Neighborhood:
     """Return the neighbourhood that ``text`` writes in the paper's notation; the inverse of ``str``.
 
     >>> parse_neighborhood("B(A, 0.5)")
-    BernoulliEdges(sigma=0.5)
+    BernoulliEdges(sigma=0.5, paired=False)
     """
     if not isinstance(text, str):
         raise InputError(f"a neighbourhood is written as text, e.g. {_list_notations()} (got {text!r})")
@@ -310,7 +285,10 @@ def _parse_factor(factor: str, text: str) -> Neighborhood:
     for pattern, kind in _NOTATIONS.items():
         match = pattern.fullmatch(factor)
         if match is not None:
-            return kind(**{name: _parse_number(number, text) for name, number in match.groupdict().items()})
+            flags, parts = _flags(kind), match.groupdict()
+            return kind(
+                **{name: bool(part) if name in flags else _parse_number(part, text) for name, part in parts.items()}
+            )
     raise InputError(f"cannot read the neighbourhood {text!r}: known are {_list_notations()}")
 
 
@@ -322,7 +300,7 @@ def _parse_number(number: str, text: str) -> float:
 
 
 def _list_notations() -> str:
-    known = [re.sub(r"\{[^}]*\}", "0.5", kind.notation) for kind in _NOTATIONS.values()]
+    known = [kind.example or re.sub(r"\{[^}]*\}", "0.5", kind.notation) for kind in _NOTATIONS.values()]
     return f"{', '.join(known)} and products such as U(X,0.2r)xU(A,0.2)"
 
 
@@ -333,27 +311,26 @@ def as_neighborhood(neighborhood: Neighborhood | str) -> Neighborhood:
     return parse_neighborhood(neighborhood)
 
 
-def _check_sigma(sigma: float, largest: float, name: str) -> None:
-    number = isinstance(sigma, int | float | np.floating | np.integer) and not isinstance(sigma, bool)
-    if not number or not 0 < sigma <= largest or math.isinf(sigma):
-        bound = "above 0" if math.isinf(largest) else f"above 0 and at most {largest:g}"
-        raise InputError(f"{name}: sigma must be {bound} (got {sigma!r})")
-
-
 def edge_keys(graph: ComputationGraph, seed: int) -> UInt64:
     """Return keys of the entries of A, [e]: edges by their place in the whole graph, self-loops by their node."""
     return joined_keys(seed, edge=graph.edge_id[: graph.num_plain].numpy(), loop=graph.nodes.numpy())
 
 
-def _edge_keys(graph: ComputationGraph, samples: np.ndarray, seed: int) -> tuple[UInt64, UInt64]:
+def keys_of_edges(graph: ComputationGraph, samples: np.ndarray, seed: int) -> tuple[UInt64, UInt64]:
     """Return keys of the samples and of the entries of A; a pair of them names a draw."""
     return keys(seed, "sample", samples), edge_keys(graph, seed)
 
 
-def _feature_keys(graph: ComputationGraph, samples: np.ndarray, seed: int) -> tuple[UInt64, UInt64]:
+def keys_of_features(graph: ComputationGraph, samples: np.ndarray, seed: int) -> tuple[UInt64, UInt64]:
     """Return keys of the pairs of a sample and a node, and of the columns; a pair of them names a draw."""
     rows = keys(seed, "feature", samples[:, None], graph.nodes.numpy()[None, :]).reshape(-1)
     return rows, keys(seed, "column", np.arange(graph.x.size(1)))
+
+
+def _format_value(name: str, value: float | bool) -> str:
+    if isinstance(value, bool):
+        return f",{name}" if value else ""
+    return _format_number(value)
 
 
 def _format_number(sigma: float) -> str:

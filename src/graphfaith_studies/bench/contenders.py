@@ -14,7 +14,7 @@ from torch_geometric.explain import CaptumExplainer, Explainer, GNNExplainer, PG
 from graphfaith._base.errors import UnsupportedError
 from graphfaith.explainers import KEC
 from graphfaith.explainers.methods import method_named, method_names
-from graphfaith.sampling.neighborhood import Neighborhood, UniformEdges, UniformFeatures
+from graphfaith.sampling import Neighborhood, UniformEdges, UniformFeatures
 
 from .case import Case, spread
 from .plan import Plan

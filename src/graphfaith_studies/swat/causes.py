@@ -29,7 +29,7 @@ from graphfaith.explanation.signed import SignedExplanation
 from graphfaith.facade import Subject
 from graphfaith.metric.unfaithfulness import general_unfaithfulness
 from graphfaith.model.task import Task
-from graphfaith.sampling.neighborhood import Neighborhood, UniformEdges, UniformFeatures
+from graphfaith.sampling import Neighborhood, UniformEdges, UniformFeatures
 from graphfaith.surrogate.estimate import Unfaithfulness
 
 from .forecaster import Forecaster, plant_edges

@@ -1,0 +1,182 @@
+"""Neighbourhoods of edges: weights that move, edges that are dropped, and a few edges that are removed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._base.checks import check_count
+from .._base.errors import InputError
+from ..graph.computation_graph import ComputationGraph
+from .draw import UInt64, below, keys, symmetric, uniform
+from .neighborhood import Moments, Neighborhood, check_sigma, edge_keys, keys_of_edges, register_neighborhood
+
+
+@register_neighborhood
+@dataclass(frozen=True)
+class UniformEdges(Neighborhood):
+    """U(A, sigma): each weight, self-loops included, moves by U[-sigma, sigma], clipped so that it stays >= 0."""
+
+    sigma: float
+    notation = "U(A,{sigma})"
+    perturbs_edges = True
+
+    def __post_init__(self) -> None:
+        """Check sigma."""
+        check_sigma(self.sigma, math.inf, "UniformEdges")
+
+    def check(self, graph: ComputationGraph) -> None:
+        """A weight that has moved has to be a number."""
+        if self.sigma > torch.finfo(graph.weight.dtype).max / 2:
+            raise InputError(f"{self}: sigma is too large for weights in {graph.weight.dtype}; use a smaller sigma")
+
+    def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
+        """Return eps = min(sigma (2 u - 1), A), so that A - eps >= 0."""
+        moved = torch.from_numpy(symmetric(*keys_of_edges(graph, samples, seed), float(self.sigma)))
+        moved = torch.minimum(moved, graph.weight.double())
+        return moved if bool(graph.felt.all()) else moved.mul_(graph.felt)
+
+    def edge_moments(self, graph: ComputationGraph) -> Moments:
+        """Return the moments of min(U[-sigma, sigma], A), by integration."""
+        width, weight = float(self.sigma), graph.weight.double()
+        top = weight.clamp(max=width)
+        # The part of the draws that is clipped, (sigma - top) / (2 sigma), lies at the top.
+        clipped = (width - top) / (2 * width)
+        mean = (top.square() - width**2) / (4 * width) + clipped * top
+        square = (top**3 + width**3) / (6 * width) + clipped * top.square()
+        mean, spread = mean * graph.felt, (square - mean.square()).clamp(min=0) * graph.felt
+        return Moments(mean, spread, mean)
+
+
+@register_neighborhood
+@dataclass(frozen=True)
+class BernoulliEdges(Neighborhood):
+    """B(A, sigma): each edge, self-loops included, is dropped with probability sigma.
+
+    If ``paired``, written B(A,0.5,paired), the two entries of an undirected edge are dropped together.
+    """
+
+    sigma: float
+    paired: bool = False
+    notation = "B(A,{sigma}{paired})"
+    example = "B(A,0.5)"
+    perturbs_edges = True
+    drops_edges = True
+
+    def __post_init__(self) -> None:
+        """Check sigma."""
+        check_sigma(self.sigma, 1.0, "BernoulliEdges")
+        check_flag(self.paired, "paired")
+
+    def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
+        """Return eps = A where u < sigma, 0 elsewhere."""
+        columns = pair_keys(graph, seed) if self.paired else edge_keys(graph, seed)
+        dropped = below(keys(seed, "sample", samples), columns, float(self.sigma))
+        return torch.from_numpy(dropped) * (graph.weight.double() * graph.felt)
+
+    def units(self, graph: ComputationGraph) -> Tensor | None:
+        """Return the undirected edge of each entry, if they are ``paired``."""
+        return number_pairs(graph) if self.paired else None
+
+    def edge_moments(self, graph: ComputationGraph) -> Moments:
+        """Return the moments of A times a truth value, v = sigma (1 - sigma) A^2."""
+        weight, share = graph.weight.double() * graph.felt, float(self.sigma)
+        return Moments(share * weight, share * (1 - share) * weight.square(), share * weight)
+
+
+@register_neighborhood
+@dataclass(frozen=True)
+class RemovedEdges(Neighborhood):
+    """R(A, k): between 1 and k edges are removed; their number is uniform, and so are the edges. Self-loops stay.
+
+    This is what a person means who asks what a few edges are good for: in B(A,0.5) half of the graph is gone. Unless
+    ``paired``, written R(A,5,paired), the two entries of an undirected edge count as two edges.
+    """
+
+    most: int
+    paired: bool = False
+    notation = "R(A,{most}{paired})"
+    example = "R(A,5)"
+    perturbs_edges = True
+    drops_edges = True
+    by_itself = False  # how likely an edge is removed depends on the number of edges in reach
+
+    def __post_init__(self) -> None:
+        """Check the number of edges; the text form gives it as a float."""
+        most: float = self.most
+        if isinstance(most, float) and most.is_integer():
+            most = int(most)
+        object.__setattr__(self, "most", check_count(most, "RemovedEdges: the largest number of edges"))  # type: ignore[arg-type]
+        check_flag(self.paired, "paired")
+
+    def units(self, graph: ComputationGraph) -> Tensor | None:
+        """Return the undirected edge of each entry, if they are ``paired``."""
+        return number_pairs(graph) if self.paired else None
+
+    def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
+        """Return eps = A at the removed edges, 0 elsewhere: of each sample those with the smallest draws."""
+        entries = self._entries(graph)
+        columns = (pair_keys(graph, seed) if self.paired else edge_keys(graph, seed))[entries.numpy()]
+        columns, unit = np.unique(columns, return_inverse=True)
+        count, rows = len(columns), keys(seed, "sample", samples)
+        gone = np.zeros((len(samples), count), dtype=bool)
+        most = min(self.most, count)
+        if most:
+            size = np.floor(uniform(rows, keys(seed, "size", np.zeros(1, dtype=np.int64)))[:, 0] * most).astype(int) + 1
+            drawn = uniform(rows, columns)
+            nearest = np.argpartition(drawn, most - 1, axis=1)[:, :most]
+            order = np.take_along_axis(drawn, nearest, axis=1).argsort(axis=1, kind="stable")
+            chosen = np.take_along_axis(nearest, order, axis=1)
+            np.put_along_axis(gone, chosen, np.arange(most) < size[:, None], axis=1)
+        eps = torch.zeros(len(samples), graph.num_edges, dtype=torch.float64)
+        eps[:, entries] = torch.from_numpy(gone[:, unit]) * graph.weight.double()[entries]
+        return eps
+
+    def edge_moments(self, graph: ComputationGraph) -> Moments:
+        """Return the moments of A times a truth value: any two of n edges are removed with equal probability."""
+        entries, weight = self._entries(graph), torch.zeros(graph.num_edges, dtype=torch.float64)
+        weight[entries] = graph.weight.double()[entries]
+        units = self.units(graph)
+        count = len(entries) if units is None else len(torch.unique(units[entries]))
+        most = min(self.most, count)
+        # E K and E K (K - 1) of a number K that is uniform in 1 .. most, divided by the numbers of edges and of pairs.
+        single = (most + 1) / 2 / max(count, 1)
+        both = (most + 1) * (most - 1) / 3 / max(count * (count - 1), 1)
+        return Moments(single * weight, (single - both) * weight.square(), math.sqrt(both) * weight)
+
+    def _entries(self, graph: ComputationGraph) -> Tensor:
+        """Return the places of the entries of A that may be removed."""
+        return (graph.felt & ~graph.is_loop & (graph.weight != 0)).nonzero().view(-1)
+
+
+def check_flag(value: bool, name: str) -> None:
+    """Raise an :class:`InputError` unless a flag is true or false."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name} must be True or False (got {value!r})")
+
+
+def pair_keys(graph: ComputationGraph, seed: int) -> UInt64:
+    """Return keys of the entries of A, [e], that are equal for entries between the same two nodes."""
+    ends = graph.ends[:, : graph.num_plain].numpy()
+    pairs = keys(seed, "pair", ends.min(axis=0), ends.max(axis=0)) if graph.num_plain else np.empty(0, dtype=np.uint64)
+    return np.concatenate((pairs, keys(seed, "loop", graph.nodes.numpy())))
+
+
+def number_pairs(graph: ComputationGraph) -> Tensor:
+    """Return the number of the undirected edge, or of the self-loop, that each entry of A belongs to, [e].
+
+    >>> from graphfaith.graph import Graph
+    >>> x, both = torch.ones(3, 1), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    >>> number_pairs(ComputationGraph.around(Graph.of(x, both), 0, num_hops=2)).tolist()
+    [0, 0, 1, 1, 2, 3, 4]
+    """
+    ends = graph.ends[:, : graph.num_plain].numpy()
+    codes = ends.min(axis=0) * graph.size[0] + ends.max(axis=0)
+    _, first, unit = np.unique(codes, return_index=True, return_inverse=True)
+    rank = np.empty_like(first)
+    rank[first.argsort()] = np.arange(len(first))  # in the order of the entries
+    return torch.from_numpy(np.concatenate((rank[unit], len(first) + np.arange(graph.num_nodes))))

@@ -1,0 +1,94 @@
+"""Neighbourhoods of features: numbers that move within a range, and features that are left out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._base.errors import InputError
+from ..graph.computation_graph import ComputationGraph
+from .draw import below, symmetric32
+from .neighborhood import Moments, Neighborhood, check_sigma, keys_of_features, register_neighborhood
+
+
+@register_neighborhood
+@dataclass(frozen=True)
+class UniformFeatures(Neighborhood):
+    """U(X, sigma r): each feature moves by U[-sigma r, sigma r], r = max(X) - min(X) over the whole graph."""
+
+    sigma: float
+    notation = "U(X,{sigma}r)"
+    perturbs_features = True
+
+    def __post_init__(self) -> None:
+        """Check sigma."""
+        check_sigma(self.sigma, math.inf, "UniformFeatures")
+
+    def check(self, graph: ComputationGraph) -> None:
+        """Constant features have no range to move in, and the range has to be a number."""
+        if not math.isfinite(graph.feature_range):
+            raise InputError(f"{self}: r = max(X) - min(X) is too large for {graph.x.dtype}; scale the features")
+        if graph.feature_range == 0:
+            raise InputError(
+                f"{self}: every feature of this graph is {float(graph.x[0, 0]):g}, so r = max(X) - min(X) = 0 and "
+                "nothing would move; use a neighbourhood of edges, such as U(A,0.5)"
+            )
+        if not self.sigma * graph.feature_range <= torch.finfo(graph.x.dtype).max / 2:
+            raise InputError(
+                f"{self}: sigma r, with r = max(X) - min(X) = {graph.feature_range:g}, is too large for "
+                f"{graph.x.dtype}; use a smaller sigma"
+            )
+
+    def features(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
+        """Return eps = sigma r (2 u - 1) for the nodes whose features F can see, 0 for the outermost one."""
+        rows, columns = keys_of_features(graph, samples, seed)
+        scale, wide = self.sigma * graph.feature_range, graph.x.dtype == torch.float64
+        drawn = torch.from_numpy(symmetric32(rows, columns, 1.0 if wide else scale)).to(graph.x.dtype)
+        if wide:  # single precision may be too narrow for the range
+            drawn.mul_(scale)
+        drawn = drawn.view(len(samples), *graph.x.shape)
+        # The outermost node is drawn too and then reset, which is quicker than drawing around it.
+        drawn[:, graph.num_visible :] = 0
+        return drawn
+
+    def feature_moments(self, graph: ComputationGraph) -> Moments:
+        """Return the moments of U[-sigma r, sigma r]: no mean, and v = (sigma r)^2 / 3."""
+        spread = torch.zeros(graph.x.shape, dtype=torch.float64)
+        spread[: graph.num_visible] = (self.sigma * graph.feature_range) ** 2 / 3
+        return Moments(torch.zeros(spread.numel()).double(), spread.flatten(), torch.zeros(spread.numel()).double())
+
+
+@register_neighborhood
+@dataclass(frozen=True)
+class BernoulliFeatures(Neighborhood):
+    """B(X, sigma): each feature that is not 0 is set to 0 with probability sigma; an absent word stays absent."""
+
+    sigma: float
+    notation = "B(X,{sigma})"
+    perturbs_features = True
+
+    def __post_init__(self) -> None:
+        """Check sigma."""
+        check_sigma(self.sigma, 1.0, "BernoulliFeatures")
+
+    def features(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
+        """Return eps = X where u < sigma, 0 elsewhere, for the nodes whose features F can see."""
+        seen = graph.x[: graph.num_visible]
+        used = (seen != 0).any(dim=0).nonzero().view(-1)  # Most words are in no document that F sees.
+        rows, columns = keys_of_features(graph, samples, seed)
+        dropped = torch.from_numpy(below(rows, columns[used.numpy()], float(self.sigma)))
+        dropped = dropped.view(len(samples), graph.num_nodes, len(used))[:, : graph.num_visible]
+        eps = torch.zeros(len(samples), *graph.x.shape, dtype=graph.x.dtype)
+        eps[:, : graph.num_visible, used] = dropped * seen[:, used]
+        return eps
+
+    def feature_moments(self, graph: ComputationGraph) -> Moments:
+        """Return the moments of X times a truth value, v = sigma (1 - sigma) X^2."""
+        x, share = torch.zeros(graph.x.shape, dtype=torch.float64), float(self.sigma)
+        x[: graph.num_visible] = graph.x[: graph.num_visible].double()
+        x = x.flatten()
+        return Moments(share * x, share * (1 - share) * x.square(), share * x)
