@@ -21,6 +21,7 @@ from ..sampling.neighborhood import Neighborhood
 from ..sampling.perturbations import Perturbations
 from ..surrogate.difference import AnchoredModel, DifferenceModel, carry, curvature_of, energy
 from ..surrogate.estimate import estimate_unfaithfulness, rounding_square
+from ..surrogate.evidence import Evidence
 from ..surrogate.propagation import MOMENTS, Propagation
 from ..surrogate.sensitivity import RANK, Sensitivity, gradients_at
 from ..surrogate.solve import ridge
@@ -145,7 +146,7 @@ class AnchoredKEC(FittedExplainer):
         for chunk in time_items(self._chunks_of(target, rest, size), "sampling"):
             terms.add(chunk)
         with stage("solve"):
-            return self._solve(terms, count)
+            return self._solve(terms, count, rest)
 
     def _kinds(self, target: Target) -> tuple[Normalization, ...]:
         """Return the normalisations to try."""
@@ -171,7 +172,7 @@ class AnchoredKEC(FittedExplainer):
         for start in range(0, len(samples), size):
             yield self.neighborhood.numbered(target.computation_graph, samples[start : start + size], self.seed)
 
-    def _solve(self, terms: _Terms, count: int) -> AnchoredModel:
+    def _solve(self, terms: _Terms, count: int, rest: np.ndarray) -> AnchoredModel:
         """Return the candidate with the least leave-one-out error: the anchored model, the gradient alone, or 0."""
         change = terms.numbers("change")
         fits = {kind: _Fit(terms.blocks(kind, self.blocks), change) for kind in terms.kinds}
@@ -194,6 +195,7 @@ class AnchoredKEC(FittedExplainer):
         p.estimate = estimate_unfaithfulness(left[chosen], change, noise, self.neighborhood, self.seed)
         p.in_sample_error = fit.solution.error if chosen == "anchored" else errors[chosen]
         p.fit_samples, p.chosen = count, chosen
+        p.evidence = Evidence(torch.from_numpy(rest), self.seed, change, left[chosen])
         return p
 
     def details(self, p: DifferenceModel) -> dict[str, Any]:

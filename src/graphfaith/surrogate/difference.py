@@ -18,6 +18,7 @@ from ..graph.computation_graph import ComputationGraph
 from ..model.target import Target
 from ..sampling.perturbations import Perturbations
 from .estimate import Unfaithfulness
+from .evidence import Evidence
 from .propagation import Propagation
 from .walks import Normalization, Walks, khop_rows
 
@@ -194,6 +195,7 @@ class AnchoredModel:
         estimate: the leave-one-out estimate of Delta(p), if p was fitted.
         fit_samples: how many samples were drawn for the fit.
         chosen: which candidate the fit has chosen: "anchored", "saliency" or "zero".
+        evidence: what the fit has seen of F.
     """
 
     def __init__(
@@ -212,6 +214,7 @@ class AnchoredModel:
         estimate: Unfaithfulness | None = None,
         fit_samples: int | None = None,
         chosen: str | None = None,
+        evidence: Evidence | None = None,
     ) -> None:
         self.graph, self.weights, self.degree_weights = graph, weights.double(), degree_weights.double()
         self.phi_x, self.phi_a, self.stiffness = phi_x, phi_a, stiffness.double()
@@ -219,6 +222,7 @@ class AnchoredModel:
         self.normalization: Normalization = normalization
         self.in_sample_error = in_sample_error
         self.estimate, self.fit_samples, self.chosen = estimate, fit_samples, chosen
+        self.evidence = evidence
 
     @property
     def num_hops(self) -> int:
@@ -277,6 +281,29 @@ class AnchoredModel:
         For X it is sum_k (N(A)^k)^T e w_k^T + Phi_X. For A it is the chain rule through N, plus Phi_A.
         """
         return self.gradient_x(), self.gradient_a()
+
+    def mean_gradient(self, mean_x: Tensor | None, mean_a: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the derivatives of p where the curvature is that of the mean perturbations, [n, d] and [e].
+
+        With E eps = 0 this is the gradient. Given A, p is a polynomial of degree 2 in X, whose best additive function
+        in a symmetric neighbourhood has these coefficients.
+        """
+        dx, da = self.gradient()
+        dx, da = dx.double(), da.double()
+        z = torch.zeros(len(self.bend), dtype=torch.float64)
+        for mean, along in ((mean_x, self.along_x), (mean_a, self.along_a)):
+            if mean is not None and along is not None:
+                z += along.double().flatten(1) @ mean.flatten()
+        pull = self.bend @ z if len(z) else z
+        if mean_x is not None:
+            dx = dx + 2 * float(self.stiffness[0]) * mean_x
+            if self.along_x is not None:
+                dx = dx + (pull @ self.along_x.double().flatten(1)).view_as(dx)
+        if mean_a is not None:
+            da = da + 2 * float(self.stiffness[1]) * mean_a
+            if self.along_a is not None:
+                da = da + pull @ self.along_a.double()
+        return dx, da
 
     def gradient_x(self) -> Tensor:
         """Return the derivative of p with respect to X, [n, d]."""

@@ -26,6 +26,10 @@ class Unfaithfulness:
     and 1 is no better than to say that nothing changes. Where F does not change there is no such share: ``relative``
     is then 0 if p does not change either, and infinite otherwise. Standard errors are over samples.
     ``moves_edges`` and ``moves_features`` say what the samples perturb; None is for records that do not say.
+
+    If p is more than a sum of scores, ``scores`` is the same for the additive function of the scores that are shown,
+    and ``pairs`` for that of scores and ``num_pairs`` pairs. ``excess`` is the expected mean square by which the scores
+    are further from F than the best ones.
     """
 
     value: float
@@ -38,6 +42,17 @@ class Unfaithfulness:
     seed: int
     moves_edges: bool | None = None
     moves_features: bool | None = None
+    scores: Unfaithfulness | None = None
+    pairs: Unfaithfulness | None = None
+    num_pairs: int = 0
+    excess: float = 0.0
+
+    @property
+    def floor(self) -> float | None:
+        """The share of F's change that every additive function leaves, as far as known; None if it is not."""
+        if self.scores is None or not self.scores.delta_zero:
+            return None
+        return max(0.0, self.scores.relative - self.excess / self.scores.delta_zero)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

@@ -129,8 +129,8 @@ class Cause:
         share, error = self.relative[SHOWN], self.relative_stderr[SHOWN]
         if math.isfinite(share):
             # A cause keeps Delta(p) in units of Delta(0), and neither the number of samples nor their seed.
-            moved = {"moves_edges": True, "moves_features": True}
-            record = Unfaithfulness(share, error, share, error, 1.0, 0, explanation.neighborhood, 0, **moved)
+            near = explanation.neighborhood
+            record = Unfaithfulness(share, error, share, error, 1.0, 0, near, 0, moves_edges=True, moves_features=True)
             record_unfaithfulness(explanation, record)
         return explanation
 

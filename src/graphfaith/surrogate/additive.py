@@ -1,0 +1,118 @@
+"""The additive function that is closest to F's change in a neighbourhood, found from p alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..sampling.perturbations import Perturbations
+from .moves import Moves
+
+_STEPS = 3  # how often what is left is projected again; entries that are removed together are not quite independent
+_MANY = 4  # units for each sample, at which samples say nothing of single units
+_FIRST, _GROWTH = 4, 1.6  # the number of units in the first block, and by how much the next one is larger
+
+
+@dataclass(frozen=True)
+class Additive:
+    r"""The additive function :math:`\sum_u \phi_u\, \epsilon_u` closest to F's change, with an error bar on each score.
+
+    ``excess`` is the expected mean square by which it is further from F than the closest one there is.
+    """
+
+    moves: Moves
+    scores: Tensor  # [u] phi
+    stderr: Tensor  # [u]
+    excess: float
+
+    def change(self, perturbations: Perturbations) -> Tensor:
+        """Return sum_u phi_u eps_u for each sample, [S]."""
+        return self.moves.of(perturbations) @ self.scores
+
+
+def project(
+    moves: Moves, matrix: Tensor, change: Tensor, guess: Tensor, seen: Tensor | None = None, left: Tensor | None = None
+) -> Additive:
+    r"""Return the additive function closest to F's change in a neighbourhood.
+
+    .. math:: \phi = \arg\min E\,[\phi \cdot \epsilon - (F(X, A) - F(X - \epsilon_X, A - \epsilon_A))]^2
+
+    p stands for F, because it may be asked thousands of times: ``matrix`` has the moves of the units in samples,
+    [S, u], and ``change`` the changes of p there, [S]. The gradient of p is the first ``guess``, [u]. What it leaves is
+    projected onto each unit, :math:`E\,\epsilon_u r / v_u`, and shrunk to 0 where samples say too little: units are
+    sorted by the size of the guess, and in each block the factor is that of James and Stein,
+    :math:`1 - \sum \sigma_u^2 / \sum \delta_u^2`, or 0. Then the same is done with what p leaves of F at the samples of
+    the fit, whose moves are ``seen``, [S', u], and where the change of F less that of p is ``left``, [S'], each of them
+    left out of the fit, so that a bad p cannot hurt.
+    """
+    foreseen = matrix @ guess
+    square = float(foreseen @ foreseen)
+    scores = guess * (float(foreseen @ change) / square if square > 0 else 0.0)
+    order = torch.argsort(-(guess.abs() * moves.spread.sqrt()), stable=True)
+    variance, whitened = torch.zeros_like(scores), _Whitened(moves, matrix)
+    for _ in range(_STEPS if len(moves) <= len(matrix) else 1):
+        step, variance = whitened.project(change - matrix @ scores, order)
+        # A few samples of very many units say nothing of single ones: the guess is then the better one.
+        if len(moves) <= _MANY * len(matrix):
+            scores = scores + step
+    if seen is not None and left is not None and len(left) > 1:
+        step, doubt = _Whitened(moves, seen).project(left, order)
+        variance = variance + doubt
+        if len(moves) <= _MANY * len(left):
+            scores = scores + step
+    return Additive(moves, scores, variance.sqrt(), float(moves.spread @ variance))
+
+
+class _Whitened:
+    """Samples of moves, centred and scaled to a spread of 1, with their squares."""
+
+    def __init__(self, moves: Moves, matrix: Tensor) -> None:
+        self.moves, self.matrix, self.deviation = moves, matrix, moves.spread.sqrt()
+        self._white = (matrix - moves.mean) / self.deviation  # [S, u]
+        self._squares = self._white.square()
+
+    def project(self, rest: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the shrunk projection of what is left, ``rest`` [S], on the units, and the variance of each score."""
+        moves, count, mean = self.moves, len(rest), rest.mean()
+        centred = rest - mean
+        along = centred @ self._white / count
+        noise = (centred.square() @ self._squares / count - along.square()).clamp_(min=0) / max(count - 1, 1)
+        along, noise = _average_alike(moves, along, noise)
+        factor, doubt = _shrink(along.numpy(), noise.numpy(), order.numpy())
+        # The normal equations (diag(v) + m m^T) step = E[eps rest] are solved by the formula of Sherman and Morrison.
+        right = self.deviation * torch.from_numpy(factor) * along + moves.mean * mean
+        plain, common = right / moves.spread, moves.common / moves.spread
+        step = plain - common * (moves.common @ plain) / (1 + moves.common @ common)
+        return step, torch.from_numpy(doubt) * noise / moves.spread
+
+
+def _average_alike(moves: Moves, along: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the means over units that cannot be told apart, and their noise."""
+    group = moves.alike
+    count = torch.bincount(group, minlength=len(group)).double().clamp_(min=1)
+    mean = torch.zeros_like(along).index_add_(0, group, along) / count
+    less = torch.zeros_like(noise).index_add_(0, group, noise) / count.square()
+    return mean[group], less[group]
+
+
+def _shrink(along: np.ndarray, noise: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return by how much each coordinate is shrunk, and the share of its noise that remains in the error.
+
+    The error of a coordinate that was measured with noise n, and is t^2 large, is n t^2 / (n + t^2). How large t is in
+    a block is itself uncertain; the error is that of a t which is larger by one standard error.
+    """
+    factor, doubt = np.zeros_like(along), np.zeros_like(along)
+    start, size = 0, float(_FIRST)
+    while start < len(order):
+        block = order[start : start + int(size)]
+        signal, total = float(along[block] @ along[block]), float(noise[block].sum())
+        ratio = signal / total if total > 0 else np.inf if signal > 0 else 0.0
+        chance = np.sqrt(2 / len(block))  # the standard error of the ratio, if there is nothing but noise
+        factor[block] = 1 - 1 / ratio if ratio > 1 + chance else 0.0
+        excess = max(0.0, ratio - 1) + chance
+        doubt[block] = 1.0 if np.isinf(excess) else excess / (1 + excess)
+        start, size = start + int(size), size * _GROWTH
+    return factor, doubt
