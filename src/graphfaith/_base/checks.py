@@ -19,14 +19,14 @@ def check_seed(seed: int) -> int:
     return int(seed)
 
 
-def check_count(value: int, name: str, *, most: int = MOST) -> int:
-    """Return ``value`` as an int; raise an :class:`InputError` unless it is a whole number from 1 to ``most``.
+def check_count(value: int, name: str, *, least: int = 1, most: int = MOST) -> int:
+    """Return ``value`` as an int; raise an :class:`InputError` unless it is a whole number from ``least`` to ``most``.
 
     >>> check_count(3, "steps")
     3
     """
-    if not is_whole(value) or int(value) < 1:
-        raise InputError(f"{name} must be a whole number of at least 1 (got {show(value)})")
+    if not is_whole(value) or int(value) < least:
+        raise InputError(f"{name} must be a whole number of at least {least} (got {show(value)})")
     if int(value) > most:
         raise InputError(f"{name} must be at most {most:,} (got {show(value)})")
     return int(value)

@@ -23,6 +23,7 @@ from ..surrogate.difference import AnchoredModel, DifferenceModel, carry, curvat
 from ..surrogate.estimate import estimate_unfaithfulness, rounding_square
 from ..surrogate.evidence import Evidence
 from ..surrogate.propagation import MOMENTS, Propagation
+from ..surrogate.readings import Reading, ReadModel, check_reading, read_model
 from ..surrogate.sensitivity import RANK, Sensitivity, gradients_at
 from ..surrogate.solve import ridge
 from ..surrogate.walks import Float64, Normalization, walk_bytes
@@ -68,6 +69,9 @@ class AnchoredKEC(FittedExplainer):
         tolerance: see ``num_samples="auto"``.
         max_samples: see ``num_samples="auto"``.
         blocks: the terms of p. The default is all; fewer blocks show what each of them contributes.
+        reading: what the scores are: "share", the additive function closest to F's change; "slope", the gradient of p;
+            or "effect", what p foretells for taking away one entry alone. ``explanation.reading(...)`` gives another.
+        pairs: how many pairs of entries there may be at most beside the shares.
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
     """
 
@@ -84,6 +88,8 @@ class AnchoredKEC(FittedExplainer):
         tolerance: float = 0.01,
         max_samples: int = 3200,
         blocks: Block | Sequence[Block] = BLOCKS,
+        reading: Reading = "share",
+        pairs: int = 10,
         num_hops: int | None = None,
         edges: Edges = "auto",
         max_memory: int | str | None = None,
@@ -103,6 +109,8 @@ class AnchoredKEC(FittedExplainer):
         if not blocks:
             raise InputError(f"p needs at least one block: {', '.join(BLOCKS)}")
         self.blocks: tuple[Block, ...] = (blocks,) if isinstance(blocks, str) else tuple(blocks)
+        self.reading = check_reading(reading)
+        self.pairs = check_count(pairs, "pairs", least=0)
         self._warned = False
 
     def forward(self, *args: Any, **kwargs: Any) -> Explanation:
@@ -195,13 +203,29 @@ class AnchoredKEC(FittedExplainer):
         p.estimate = estimate_unfaithfulness(left[chosen], change, noise, self.neighborhood, self.seed)
         p.in_sample_error = fit.solution.error if chosen == "anchored" else errors[chosen]
         p.fit_samples, p.chosen = count, chosen
-        p.evidence = Evidence(torch.from_numpy(rest), self.seed, change, left[chosen])
+        p.evidence = Evidence(torch.from_numpy(rest), self.seed, str(self.neighborhood), change, left[chosen], noise)
         return p
+
+    def read(self, p: AnchoredModel) -> ReadModel:
+        """Return the chosen reading of p."""
+        return read_model(p, self.neighborhood, self.reading, seed=self.seed, pairs=self.pairs)
+
+    def scores(self, p: DifferenceModel) -> tuple[Tensor | None, Tensor]:
+        """Return the scores of the chosen reading of p."""
+        assert isinstance(p, AnchoredModel)
+        return self.read(p).scores
+
+    def errors(self, p: DifferenceModel) -> tuple[Tensor | None, Tensor | None]:
+        """Return the standard errors of the shares."""
+        assert isinstance(p, AnchoredModel)
+        return self.read(p).errors
 
     def details(self, p: DifferenceModel) -> dict[str, Any]:
         """Return the normalisation, the estimate, the number of samples and the chosen candidate of a fit."""
-        names = ("normalization", "estimate", "fit_samples", "chosen")
-        return {**super().details(p), **{name: getattr(p, name, None) for name in names}}
+        assert isinstance(p, AnchoredModel)
+        names = ("normalization", "fit_samples", "chosen")
+        kept = {name: getattr(p, name, None) for name in names}
+        return {**super().details(p), **kept, "reading": self.reading, "estimate": self.read(p).estimate}
 
 
 class _Terms:

@@ -66,6 +66,10 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         """Return the scores of features [n, d] and of entries of A [e]: the gradient of p."""
         return p.gradient()
 
+    def errors(self, p: DifferenceModel) -> tuple[Tensor | None, Tensor | None]:  # noqa: ARG002
+        """Return the standard errors of the scores, as far as they are known."""
+        return None, None
+
     def details(self, p: DifferenceModel) -> dict[str, Any]:  # noqa: ARG002
         """Return further fields of the explanation."""
         return {}
@@ -115,6 +119,7 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
                 p,
                 node_score,
                 edge_score,
+                errors=self.errors(p),
                 as_mask=self.learns_mask,
                 node_mask_type=self.explainer_config.node_mask_type,
                 edge_mask_type=self.explainer_config.edge_mask_type,

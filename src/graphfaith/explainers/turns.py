@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch_geometric.explain import Explainer
 
+from ..explanation.origin import remember_origin
+from ..explanation.signed import SignedExplanation
 from ..model.lock import locked
 from ..model.record import evaluating
 from .base import FaithfulExplainer
@@ -41,7 +43,10 @@ def _make_wait(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def wait_and_run(explainer: Explainer, *args: Any, **kwargs: Any) -> Any:
         with _turn_of(explainer):
-            return method(explainer, *args, **kwargs)
+            result = method(explainer, *args, **kwargs)
+        if isinstance(result, SignedExplanation):
+            remember_origin(result, explainer)
+        return result
 
     wait_and_run.waits = True  # type: ignore[attr-defined]
     return wait_and_run

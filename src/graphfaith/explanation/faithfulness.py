@@ -29,13 +29,19 @@ FEW = 91
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """Delta(p) of an explanation, either measured or by the explanation's own estimate.
+    """Delta of an explanation's scores, either measured or by the explanation's own estimate.
 
+    If p is more than a sum of scores, the number is that of the scores, because these are what is shown, and those of p
+    and of pairs follow.
+
+    >>> from dataclasses import replace
     >>> record = Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "B(A,0.5)", 1)
     >>> print(Faithfulness(record, is_estimate=False))
     7.6 % ± 0.9 % unexplained in B(A,0.5)
     >>> print(Faithfulness(record, is_estimate=True).short)
     about 7.6 % ± 0.9 % unexplained, by its own estimate
+    >>> print(Faithfulness(replace(record, scores=replace(record, relative=0.463)), is_estimate=False))
+    46.3 % ± 0.9 % unexplained in B(A,0.5)
     """
 
     record: Unfaithfulness
@@ -47,14 +53,19 @@ class Faithfulness:
         return self.record.neighborhood
 
     @property
+    def shown(self) -> Unfaithfulness:
+        """The record of what is shown: of the scores, if p is more than their sum, and else of p."""
+        return self.record if self.record.scores is None else self.record.scores
+
+    @property
     def relative(self) -> float | None:
-        """Delta(p) / Delta(0); None where F does not change, so that there is no such share."""
-        return self.record.relative if self.record.delta_zero and math.isfinite(self.record.relative) else None
+        """Delta / Delta(0) of what is shown; None where F does not change, so that there is no such share."""
+        return self.shown.relative if self.shown.delta_zero and math.isfinite(self.shown.relative) else None
 
     @property
     def relative_stderr(self) -> float | None:
         """The standard error of :attr:`relative`; None where it is unknown, as it is from one sample."""
-        error = self.record.relative_stderr
+        error = self.shown.relative_stderr
         return error if self.relative is not None and math.isfinite(error) else None
 
     @property
@@ -80,9 +91,34 @@ class Faithfulness:
             count = ", from one sample" if self.record.num_samples == 1 else ""
             return f"{about}{_share(self.relative, self.relative_stderr)} unexplained{near}{count}{by}"
         # "0 % unexplained" would be praise: there is nothing to explain.
-        if self.record.relative == 0:
+        if self.shown.relative == 0:
             return f"F does not change{near}{by}"
-        return f"Δ(p) = {about}{self.record.value:.3g}{near}{',' * bool(near)} where F does not change{by}"
+        return f"Δ(p) = {about}{self.shown.value:.3g}{near}{',' * bool(near)} where F does not change{by}"
+
+    @property
+    def beyond(self) -> str:
+        """What else is known: how little any scores could leave, what pairs leave, and what the whole p leaves.
+
+        It is empty if the scores are all that there is to the explanation.
+
+        >>> from dataclasses import replace
+        >>> record = Unfaithfulness(0.012, 0.001, 0.0071, 0.0009, 0.157, 500, "B(A,0.5)", 1)
+        >>> scores, pairs = replace(record, relative=0.463), replace(record, relative=0.131)
+        >>> print(Faithfulness(replace(record, scores=scores, pairs=pairs, num_pairs=10, floor=0.448), False).beyond)
+        no scores could leave less than 44.8 %; with the 10 pairs 13.1 %; the whole explanation 0.71 %
+        """
+        record = self.record
+        if record.scores is None or self.relative is None:
+            return ""
+        parts = []
+        if record.floor is not None:
+            parts.append(f"no scores could leave less than {_share(record.floor, None)}")
+        if record.pairs is not None and record.num_pairs:
+            plural = f"the {record.num_pairs} pairs" if record.num_pairs > 1 else "the pair"
+            parts.append(f"with {plural} {_share(record.pairs.relative, None)}")
+        if record.delta_zero and math.isfinite(record.relative):
+            parts.append(f"the whole explanation {_share(record.relative, None)}")
+        return "; ".join(parts)
 
 
 def faithfulness_of(explanation: Explanation) -> Faithfulness | None:

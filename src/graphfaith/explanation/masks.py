@@ -28,7 +28,7 @@ OWN_FIELDS = (
     *("self_loop_score", "difference_model", "edge_route", "num_hops", "scores_digest"),
     *("unfaithfulness", "measurements", "scored_digest", "settings", "made_by", "seconds", "features_scored"),
     *("method", "neighborhood", "in_sample_error", "normalization", "node_names", "feature_names"),
-    *("estimate", "fit_samples", "chosen"),
+    *("estimate", "fit_samples", "chosen", "reading", "node_stderr", "edge_stderr", "self_loop_stderr"),
     *("evaluations", "rollouts", "budget_spent"),
 )
 _MAPPED = 1 << 20  # A mask of at least so many bytes has memory pages of its own.
@@ -56,17 +56,19 @@ def lay_out_scores(
     node_score: Tensor | None,
     edge_score: Tensor,
     *,
+    errors: tuple[Tensor | None, Tensor | None] = (None, None),
     as_mask: bool,
     node_mask_type: MaskType | None,
     edge_mask_type: MaskType | None,
     **extra: Any,
-) -> Explanation:
+) -> SignedExplanation:
     """Write scores of the computation graph, [n, d] and [e], into PyG's masks over the whole graph.
 
     With ``node_mask_type`` "attributes" the node mask holds the score of every feature. A mask on a whole node
     multiplies its features, so a node's score ("object") is sum_c x_vc score_vc, and that of a column
     ("common_attributes") is sum_v x_vc score_vc. With ``as_mask`` the scores are such masks already, and None keeps
-    every feature; ``features_scored`` is then False, which says that the ones in the mask are no scores.
+    every feature; ``features_scored`` is then False, which says that the ones in the mask are no scores. ``errors`` are
+    the standard errors of the scores, where they are known.
     """
     part = target.computation_graph
     num_nodes, num_edges = part.size
@@ -92,6 +94,7 @@ def lay_out_scores(
     loop_score = edge_score[part.num_plain :]
     explanation["self_loop_score"] = _zeros((num_nodes,), dtype)
     explanation["self_loop_score"][part.nodes] = loop_score
+    _lay_out_errors(explanation, part, errors, node_mask_type, edge_mask_type)
     explanation["difference_model"] = difference_model
     explanation["edge_route"] = target.route
     explanation["num_hops"] = target.num_hops
@@ -100,6 +103,28 @@ def lay_out_scores(
     # This equals scores_digest() of the explanation, without reading the scores back from the masks.
     explanation["scores_digest"] = digest_of(node_rows, given_score, loop_score)
     return explanation
+
+
+def _lay_out_errors(
+    explanation: SignedExplanation,
+    part: ComputationGraph,
+    errors: tuple[Tensor | None, Tensor | None],
+    node_mask_type: MaskType | None,
+    edge_mask_type: MaskType | None,
+) -> None:
+    """Write the standard errors of scores beside them: of features, of edges and of self-loops."""
+    (node_error, edge_error), (num_nodes, num_edges) = errors, part.size
+    if node_error is not None and node_mask_type == MaskType.attributes:
+        explanation["node_stderr"] = _zeros((num_nodes, node_error.size(1)), part.x.dtype)
+        explanation["node_stderr"][part.nodes[: part.num_visible]] = node_error[: part.num_visible].to(part.x.dtype)
+    if edge_error is not None:
+        rounded = edge_error.to(part.weight.dtype)
+        if edge_mask_type is not None:
+            given = (part.edge_id >= 0).nonzero().view(-1)
+            explanation["edge_stderr"] = _zeros((num_edges,), part.weight.dtype)
+            explanation["edge_stderr"][part.edge_id[given]] = rounded[given]
+        explanation["self_loop_stderr"] = _zeros((num_nodes,), part.weight.dtype)
+        explanation["self_loop_stderr"][part.nodes] = rounded[part.num_plain :]
 
 
 def _check_finite(

@@ -11,6 +11,8 @@ also carries
 - ``measurements``: a list with that Delta(p), and with an earlier one for a kind of scores that it is not about;
 - of an :class:`~graphfaith.explainers.AnchoredKEC`, ``estimate``, its own leave-one-out estimate of Delta(p),
   ``fit_samples``, the number of samples that this took, and ``chosen``, the p that the leave-one-out error chose;
+- ``reading``, of an AnchoredKEC: which reading of p the scores are ("share", "slope" or "effect"), and
+  ``edge_stderr``, ``self_loop_stderr`` and ``node_stderr``, the standard errors of shares;
 - ``self_loop_score``: one score a node for its self-loop, which PyG's ``edge_mask`` has no place for;
 - ``features_scored``, False if the method scores edges alone and the node mask is all ones because PyG asks for one;
 - ``edge_route``: whether A was the model's edge weight ("weight") or a factor of its messages, where an edge whose
@@ -22,12 +24,12 @@ The functions in this module read any PyG ``Explanation``; they are also methods
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
-from torch_geometric.explain import Explanation
+from torch_geometric.explain import Explainer, Explanation
 
 from .._base.errors import GraphfaithError, InputError
 from .faithfulness import NOT_MEASURED, faithfulness_by_kind
@@ -52,6 +54,9 @@ from .scores import (
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from .reading import Interaction
+    from .what_if import WhatIf
 
 _N = TypeVar("_N", bound="_Named")
 
@@ -317,6 +322,40 @@ class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
     ) -> nx.MultiDiGraph:
         """See :func:`to_networkx`."""
         return to_networkx(self, k, sign=sign, everything=everything)
+
+    # The modules below are built on explanations, so they cannot be imported at the top.
+
+    def reading(self, name: str) -> SignedExplanation:
+        """Return this explanation with the scores of another reading of p: "slope", "share" or "effect"; no new fit."""
+        from .reading import reading_of
+
+        return reading_of(self, name)
+
+    def interactions(self, k: int = 10) -> list[Interaction]:
+        """Return the ``k`` strongest pairs beside the scores, as far as they pay (:class:`Interaction`)."""
+        from .reading import interactions_of
+
+        return interactions_of(self, k)
+
+    def scores_and_pairs(self, k: int = 10) -> dict[str, Any]:
+        """Return scores and pairs as plain values that a page can evaluate; see :func:`scores_and_pairs_of`."""
+        from .reading import scores_and_pairs_of
+
+        return scores_and_pairs_of(self, k)
+
+    def what_if(
+        self,
+        remove: Iterable[tuple[Any, Any]] = (),
+        set: Mapping[tuple[Any, Any], float] | None = None,
+        *,
+        directed: bool | None = None,
+        check: bool = False,
+        explainer: Explainer | None = None,
+    ) -> WhatIf:
+        """Return what p foretells if edges are removed or features are set; see :func:`~.what_if.what_if`."""
+        from .what_if import what_if
+
+        return what_if(self, remove, set, directed=directed, check=check, explainer=explainer)
 
     def name(self, nodes: Names | None = None, features: Names | None = None) -> SignedExplanation:
         """Give names to all nodes or features (a list), or to some by id (a dictionary); return the explanation."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -26,10 +28,19 @@ from ..sampling.neighborhood import Neighborhood, as_neighborhood
 from ..sampling.perturbations import Perturbations
 from ..surrogate.difference import DifferenceModel, LinearModel, SubgraphModel
 from ..surrogate.estimate import Unfaithfulness, estimate_unfaithfulness, rounding_square
+from ..surrogate.readings import add_readings, evidence_of, readings_of
 from ..surrogate.walks import walk_bytes
 
 # Explainers of PyG whose result is a mask in [0, 1] that multiplies the graph: p(X, A) = F(X_s, A_s).
 _MASK_LEARNERS = (GNNExplainer, PGExplainer, GraphMaskExplainer, AttentionExplainer)
+
+
+class Changing(Protocol):
+    """Any function whose change can be compared with that of F."""
+
+    def change(self, perturbations: Perturbations) -> Tensor:
+        """Return the function at (X, A) less that at (X - eps_X, A - eps_A) for each sample, [S]."""
+        ...
 
 
 def general_unfaithfulness(
@@ -48,7 +59,9 @@ def general_unfaithfulness(
 
     p is the difference model that travels with an explanation made by graphfaith. For one made by another
     algorithm it is F on the masked graph if that algorithm learns masks (GNNExplainer, PGExplainer, ...), and
-    otherwise linear with the scores as coefficients (CaptumExplainer, ...). ``difference_model`` overrides it.
+    otherwise linear with the scores as coefficients (CaptumExplainer, ...). ``difference_model`` overrides it. If p is
+    more than a sum of scores, as that of KEC and AnchoredKEC is, the result has Delta of the scores that are shown as
+    ``scores``, that of scores and pairs as ``pairs``, and the share that all scores leave as ``floor``.
 
     The result also stays on the explanation as ``explanation.unfaithfulness``, where pages and figures read it. They
     show it only while the scores are those that were measured. The last call counts. With ``difference_model``, the
@@ -66,9 +79,39 @@ def general_unfaithfulness(
     if difference_model is not None:
         return unfaithfulness_of(target, [difference_model], near, num_samples=num_samples, seed=seed)[0]
     p = difference_model_of(explainer, explanation, target, features=near.perturbs_features)
-    score = unfaithfulness_of(target, [p], near, num_samples=num_samples, seed=seed)[0]
+    score = _measure(target, p, explanation, near, num_samples, seed)
     record_unfaithfulness(explanation, score)
     return score
+
+
+def _measure(
+    target: Target, p: DifferenceModel, explanation: Explanation, near: Neighborhood, num_samples: int, seed: int
+) -> Unfaithfulness:
+    """Return Delta(p); if p is more than a sum of scores, with those of its scores and pairs on the same samples."""
+    shown = None if isinstance(p, LinearModel | SubgraphModel) else _scores_of(explanation, target, near)
+    evidence = evidence_of(p)
+    if shown is None:
+        return unfaithfulness_of(target, [p], near, num_samples=num_samples, seed=seed)[0]
+    if evidence is None or evidence.neighborhood != str(near):
+        record, scores = unfaithfulness_of(target, [p, shown], near, num_samples=num_samples, seed=seed)
+        return replace(record, scores=scores)
+    settings = explanation.get("settings") or {}
+    readings = readings_of(p, near, seed=evidence.seed, pairs=settings.get("pairs", 10))
+    models: list[Changing] = [p, shown, readings.paired, readings.additive]
+    record, scores, paired, share = unfaithfulness_of(target, models, near, num_samples=num_samples, seed=seed)
+    return add_readings(record, readings, scores, paired, share)
+
+
+def _scores_of(explanation: Explanation, target: Target, near: Neighborhood) -> DifferenceModel | None:
+    """Return the scores of an explanation as an additive function; None if it has none for what moves."""
+    graph, nodes = target.computation_graph, explanation.get("node_mask")
+    edges = _edge_part(explanation, target, implied=0.0)
+    if (near.perturbs_edges and edges is None) or (near.perturbs_features and nodes is None):
+        return None
+    if nodes is None or not near.perturbs_features:
+        return LinearModel(graph, None, edges)
+    part = nodes if nodes.size(0) == 1 else nodes[graph.nodes]
+    return LinearModel(graph, part, edges) if part.shape == graph.x.shape else None
 
 
 def _warn_of_same_samples(explainer: Explainer, explanation: Explanation, near: Neighborhood, seed: int) -> None:
@@ -94,7 +137,7 @@ def _warn_of_same_samples(explainer: Explainer, explanation: Explanation, near: 
 
 def unfaithfulness_of(
     target: Target,
-    models: Sequence[DifferenceModel],
+    models: Sequence[Changing],
     neighborhood: Neighborhood | str,
     *,
     num_samples: int = 500,
@@ -109,7 +152,7 @@ def unfaithfulness_of(
 
 def residuals_of(
     target: Target,
-    models: Sequence[DifferenceModel],
+    models: Sequence[Changing],
     neighborhood: Neighborhood | str,
     *,
     num_samples: int = 500,

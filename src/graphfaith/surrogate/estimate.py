@@ -28,8 +28,8 @@ class Unfaithfulness:
     ``moves_edges`` and ``moves_features`` say what the samples perturb; None is for records that do not say.
 
     If p is more than a sum of scores, ``scores`` is the same for the additive function of the scores that are shown,
-    and ``pairs`` for that of scores and ``num_pairs`` pairs. ``excess`` is the expected mean square by which the scores
-    are further from F than the best ones.
+    and ``pairs`` for that of scores and ``num_pairs`` pairs. ``floor`` is the share that every additive function
+    leaves, as far as that is known.
     """
 
     value: float
@@ -45,14 +45,7 @@ class Unfaithfulness:
     scores: Unfaithfulness | None = None
     pairs: Unfaithfulness | None = None
     num_pairs: int = 0
-    excess: float = 0.0
-
-    @property
-    def floor(self) -> float | None:
-        """The share of F's change that every additive function leaves, as far as known; None if it is not."""
-        if self.scores is None or not self.scores.delta_zero:
-            return None
-        return max(0.0, self.scores.relative - self.excess / self.scores.delta_zero)
+    floor: float | None = None
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

@@ -18,8 +18,10 @@ class Evidence:
 
     samples: Tensor  # [S] the numbers of the samples in the stream of the seed
     seed: int
+    neighborhood: str
     change: Tensor  # [S] F(X, A) - F(X - eps_X, A - eps_A)
     left_out: Tensor  # [S] the change of p, when it is fitted without the sample, less that of F
+    noise: float  # the mean square of F's rounding
 
     def perturbations(self, graph: ComputationGraph, near: Neighborhood) -> Perturbations:
         """Return the samples."""

@@ -36,7 +36,10 @@ class Paired:
 
     def change(self, perturbations: Perturbations) -> Tensor:
         """Return the value of the function for each sample, [S]."""
-        moves = self.moves.of(perturbations)
+        return self.of(self.moves.of(perturbations))
+
+    def of(self, moves: Tensor) -> Tensor:
+        """Return the value of the function for the moves of the units, [S, u]."""
         return moves @ self.alone + (moves[:, self.first] * moves[:, self.second]) @ self.together
 
 

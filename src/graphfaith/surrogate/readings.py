@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from .._base.errors import InputError, show
 from .._base.memory import CHUNK_BYTES
 from ..graph.computation_graph import ComputationGraph
 from ..sampling.neighborhood import Neighborhood
 from ..sampling.perturbations import Perturbations
 from .additive import Additive, project
-from .difference import AnchoredModel, DifferenceModel
+from .difference import AnchoredModel, DifferenceModel, LinearModel
 from .estimate import Unfaithfulness, estimate_unfaithfulness
 from .evidence import Evidence
 from .moves import Moves
@@ -38,55 +39,134 @@ class Readings:
 
     additive: Additive
     paired: Paired
-    estimate: Unfaithfulness | None  # Delta of the additive function; None if p brought no evidence
-    paired_estimate: Unfaithfulness | None
-
-    @property
-    def scores(self) -> tuple[Tensor | None, Tensor | None]:
-        """The shares of features, [n, d], and of entries of A, [e]; None for what the neighbourhood leaves still."""
-        return self.additive.moves.spread_out(self.additive.scores)
-
-    @property
-    def stderr(self) -> tuple[Tensor | None, Tensor | None]:
-        """The standard errors of the shares."""
-        return self.additive.moves.spread_out(self.additive.stderr)
+    rests: tuple[Tensor, Tensor] | None = None  # [S] what both leave of F at the samples of the fit, if these are known
 
 
-def read(
-    p: DifferenceModel,
-    near: Neighborhood,
-    graph: ComputationGraph,
-    *,
-    seed: int = 0,
-    evidence: Evidence | None = None,
-    pairs: int = 10,
-    noise: float = 0.0,
-) -> Readings:
-    """Return the readings of p in a neighbourhood; F is not asked.
+class ReadModel(NamedTuple):
+    """One reading of p: its scores, their standard errors as far as known, and the estimate of Delta with theirs."""
 
-    ``evidence`` is what the fit of p has seen of F, ``pairs`` how many pairs there may be at most, and ``noise`` the
-    mean square of F's rounding.
+    scores: tuple[Tensor, Tensor]  # of features, [n, d], and of entries of A, [e]
+    errors: tuple[Tensor | None, Tensor | None]
+    estimate: Unfaithfulness | None
+
+
+def check_reading(name: str) -> Reading:
+    """Return the name of a reading; raise an :class:`InputError` if there is none of that name."""
+    if name not in READINGS:
+        raise InputError(f"reading must be one of {', '.join(READINGS)} (got {show(name)})")
+    return name
+
+
+def read_model(p: DifferenceModel, near: Neighborhood, name: Reading, *, seed: int = 0, pairs: int = 10) -> ReadModel:
+    """Return a reading of p in a neighbourhood.
+
+    The scores of what the neighbourhood leaves still are the slope of p in every reading. What was read before is kept
+    with p, because scores, errors and estimates are asked for one after the other.
     """
+    kept: dict[tuple[str, str, int, int], ReadModel] = vars(p).setdefault("_read", {})
+    key = name, str(near), seed, pairs
+    if key not in kept:
+        kept[key] = _read_model(p, near, name, seed, pairs)
+    return kept[key]
+
+
+def _read_model(p: DifferenceModel, near: Neighborhood, name: Reading, seed: int, pairs: int) -> ReadModel:
+    graph, slope = graph_of(p), p.gradient()
+    readings = readings_of(p, near, seed=seed, pairs=pairs)
+    errors: tuple[Tensor | None, Tensor | None] = None, None
+    found: tuple[Tensor | None, Tensor | None] = None, None
+    if name == "share":
+        found, errors = (readings.additive.moves.spread_out(part) for part in _scores_and_errors(readings))
+    elif name == "effect":
+        found = effects(p, near, graph)
+    x, a = (old if new is None else new for old, new in zip(slope, found, strict=True))
+    return ReadModel((x, a), errors, _estimate(p, near, readings, name, x, a))
+
+
+def _scores_and_errors(readings: Readings) -> tuple[Tensor, Tensor]:
+    return readings.additive.scores, readings.additive.stderr
+
+
+def _estimate(
+    p: DifferenceModel, near: Neighborhood, readings: Readings, name: Reading, x: Tensor, a: Tensor
+) -> Unfaithfulness | None:
+    """Return the estimate of Delta(p) with those of the scores x and a, and of scores and pairs, beside it."""
+    record, evidence = getattr(p, "estimate", None), evidence_of(p)
+    if record is None or evidence is None or evidence.change.numel() == 0:
+        return record if isinstance(record, Unfaithfulness) else None
+    assert isinstance(record, Unfaithfulness)
+    if readings.rests is None:
+        return record
+    share, pairs = readings.rests
+    estimates = {
+        which: estimate_unfaithfulness(rest, evidence.change, evidence.noise, near, evidence.seed)
+        for which, rest in (("share", share), ("pairs", pairs))
+    }
+    shown = estimates["share"]
+    if name != "share":
+        there = evidence.perturbations(graph_of(p), near)
+        rest = LinearModel(graph_of(p), x, a).change(there) - p.change(there) + evidence.left_out
+        shown = estimate_unfaithfulness(rest, evidence.change, evidence.noise, near, evidence.seed)
+    return add_readings(record, readings, shown, estimates["pairs"], estimates["share"])
+
+
+def add_readings(
+    record: Unfaithfulness,
+    readings: Readings,
+    shown: Unfaithfulness,
+    paired: Unfaithfulness,
+    share: Unfaithfulness,
+) -> Unfaithfulness:
+    """Return the record of p with those of the scores that are shown and of the pairs, and with a floor.
+
+    The floor is the share of F's change that every additive function leaves: that of the shares, less their error.
+    """
+    floor = max(0.0, share.relative - readings.additive.excess / share.delta_zero) if share.delta_zero else None
+    count = len(readings.paired)
+    return replace(record, scores=shown, pairs=paired if count else None, num_pairs=count, floor=floor)
+
+
+def graph_of(p: DifferenceModel) -> ComputationGraph:
+    """Return the computation graph of p."""
+    graph: ComputationGraph = p.graph  # type: ignore[attr-defined]
+    return graph
+
+
+def evidence_of(p: DifferenceModel) -> Evidence | None:
+    """Return what the fit of p has seen of F, if it has kept that."""
+    evidence = getattr(p, "evidence", None)
+    return evidence if isinstance(evidence, Evidence) else None
+
+
+def readings_of(p: DifferenceModel, near: Neighborhood, *, seed: int = 0, pairs: int = 10) -> Readings:
+    """Return the additive function and the pairs closest to F's change in a neighbourhood; F is not asked.
+
+    ``pairs`` is how many pairs there may be at most. What was found before is kept with p.
+    """
+    kept: dict[tuple[str, int, int], Readings] = vars(p).setdefault("_readings", {})
+    key = str(near), seed, pairs
+    if key not in kept:
+        kept[key] = _find_readings(p, near, seed, pairs)
+    return kept[key]
+
+
+def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int) -> Readings:
+    graph, evidence = graph_of(p), evidence_of(p)
     samples, change = draw_changes(p, near, graph, seed)
     moves = Moves(graph, near, samples)
     matrix = moves.of(samples)
-    seen = own = left = None
-    if evidence is not None:
-        there = evidence.perturbations(graph, near)
-        seen, own, left = moves.of(there), p.change(there), -evidence.left_out
-    additive = project(moves, matrix, change, moves.gather(*_guess(p, moves)), seen, left)
+    guess = moves.gather(*_guess(p, moves))
+    if evidence is None or str(near) != evidence.neighborhood:
+        additive = project(moves, matrix, change, guess)
+        return Readings(additive, find_pairs(additive, matrix, change, pairs)[-1])
+    there = evidence.perturbations(graph, near)
+    seen, own = moves.of(there), p.change(there)
+    additive = project(moves, matrix, change, guess, seen, -evidence.left_out)
     functions = find_pairs(additive, matrix, change, pairs)
-    if evidence is None or seen is None or own is None:
-        return Readings(additive, functions[-1], None, None)
-    rests = []
-    for function in functions:
-        value = seen @ function.alone + (seen[:, function.first] * seen[:, function.second]) @ function.together
-        # What the function leaves of p, which knows this sample, and what p leaves of F when it does not know it.
-        rests.append(value - own + evidence.left_out)
-    errors = [float(rest @ rest) for rest in rests]
-    best = min(range(len(errors)), key=errors.__getitem__)
-    records = [estimate_unfaithfulness(rests[i], evidence.change, noise, near, evidence.seed) for i in (0, best)]
-    return Readings(additive, functions[best], *records)
+    # What a function leaves of p, which knows the sample, and what p leaves of F when it does not know it.
+    rests = [function.of(seen) - own + evidence.left_out for function in functions]
+    best = min(range(len(rests)), key=lambda i: float(rests[i] @ rests[i]))
+    return Readings(additive, functions[best], (rests[0], rests[best]))
 
 
 def _guess(p: DifferenceModel, moves: Moves) -> tuple[Tensor, Tensor]:
@@ -94,19 +174,6 @@ def _guess(p: DifferenceModel, moves: Moves) -> tuple[Tensor, Tensor]:
     if isinstance(p, AnchoredModel):
         return p.mean_gradient(*moves.spread_out(moves.mean))
     return p.gradient()
-
-
-def with_readings(record: Unfaithfulness, readings: Readings) -> Unfaithfulness:
-    """Return the estimate of Delta(p) together with those of the scores and of the pairs."""
-    if readings.estimate is None:
-        return record
-    return replace(
-        record,
-        scores=readings.estimate,
-        pairs=readings.paired_estimate if len(readings.paired) else None,
-        num_pairs=len(readings.paired),
-        excess=readings.additive.excess,
-    )
 
 
 def draw_changes(

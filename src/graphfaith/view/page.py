@@ -234,6 +234,7 @@ def _panel(panel: Panel, edges: Any) -> dict[str, Any]:
         "near": shorten(panel.neighborhood, LONGEST_NAME),
         "share": shorten(panel.share, LONGEST_NAME),
         "faithfulness": "" if faithfulness is None else shorten(str(faithfulness), LONGEST_NAME),
+        "more": "" if faithfulness is None else shorten(faithfulness.beyond, LONGEST_NAME),
         "estimate": faithfulness is not None and faithfulness.is_estimate,
         "relative": None if relative is None else _short(relative),
         "relative_stderr": None if error is None else _short(error),

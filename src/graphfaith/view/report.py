@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def print_explanation(console: Console, explanation: Explanation, label: str, to
     console.print(f"{what}; messages go {hops} far", highlight=False)
     measured, estimate = measured_unfaithfulness(explanation), own_estimate(explanation)
     if measured is not None:
-        console.print(str(measured), highlight=False, soft_wrap=True)
+        console.print(_describe_measured(measured), highlight=False, soft_wrap=True)
     if estimate is not None:
         console.print(_describe_estimate(explanation, estimate), highlight=False, soft_wrap=True)
     elif explanation.get("in_sample_error") is not None:
@@ -90,6 +91,14 @@ def _strongest_features(explanation: Explanation, top: int) -> list[ScoredFeatur
     return [] if node_mask_of(explanation) is None else top_features(explanation, top)
 
 
+def _describe_measured(measured: Unfaithfulness) -> str:
+    """Return what was measured, beginning with the scores, because these are what is shown."""
+    known = Faithfulness(measured, is_estimate=False)
+    if measured.scores is None or not known.beyond:
+        return str(measured)
+    return f"these scores leave {known}; {known.beyond}\n{measured}"
+
+
 def _describe_estimate(explanation: Explanation, estimate: Unfaithfulness) -> str:
     """Return in words what an explanation estimates of its own Delta(p), and how it was fitted."""
     simple = {"saliency": "; p is the gradient alone", "zero": "; p = 0, because no other p follows F better"}
@@ -110,7 +119,7 @@ def explanation_row(explanation: Explanation, top: int, **settings: Any) -> dict
         **({"node": output["index"]} if output["level"] == "node" else {}),
         "unfaithfulness": None if score is None else score.value,
         "stderr": None if score is None else score.stderr,
-        "relative": None if score is None else Faithfulness(score, is_estimate=False).relative,
+        "relative": None if score is None else Faithfulness(replace(score, scores=None), is_estimate=False).relative,
         "delta_zero": None if score is None else score.delta_zero,
         "seconds_per_node": explanation.get("seconds"),
         "num_samples": None if score is None else score.num_samples,
@@ -130,11 +139,16 @@ def _estimate_row(explanation: Explanation) -> dict[str, Any]:
     return {"estimate": estimate, "fit_samples": explanation.fit_samples, "chosen": explanation.chosen}
 
 
-def _numbers(known: Faithfulness) -> dict[str, float | None]:
+def _numbers(known: Faithfulness) -> dict[str, Any]:
     """Return Delta(p) and the share it leaves unexplained, with their errors; None is unknown, or no such share."""
-    numbers = {"unfaithfulness": known.record.value, "stderr": known.record.stderr}
+    record, more = known.record, {}
+    if record.scores is not None:  # The numbers above are those of p, and these stand beside the picture.
+        pairs = None if record.pairs is None else _numbers(replace(known, record=record.pairs))
+        more = {"scores": _numbers(replace(known, record=record.scores)), "pairs": pairs, "floor": record.floor}
+        known = replace(known, record=replace(record, scores=None))
+    numbers = {"unfaithfulness": record.value, "stderr": record.stderr}
     finite = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
-    return {**finite, "relative": known.relative, "relative_stderr": known.relative_stderr}
+    return {**finite, "relative": known.relative, "relative_stderr": known.relative_stderr, **more}
 
 
 def _kind_row(known: Faithfulness | None) -> dict[str, Any] | str:

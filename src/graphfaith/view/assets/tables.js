@@ -16,9 +16,10 @@ function drawBars(data) {
     const bar = make("dd", { class: "bar-holder" });
     holder.append(make("dt", {}, panel.title), bar);
     const beyond = panel.relative !== null && panel.relative > most ? " (beyond this bar)" : "";
+    const more = panel.more ? `; ${panel.more}` : "";
     const still = panel.faithfulness && panel.node_scale && panel.notes?.features ? `; nodes and features: ${panel.notes.features}` : "";
     const other = panel.faithfulness && panel.edge_scale && panel.notes?.edges ? `; edges: ${panel.notes.edges}` : "";
-    holder.append(make("dd", {}, `${panel.faithfulness || "not measured"}${beyond}${other}${still}`));
+    holder.append(make("dd", {}, `${panel.faithfulness || "not measured"}${beyond}${more}${other}${still}`));
     if (panel.relative === null) continue;
     const svg = draw("svg", {
       viewBox: `0 0 ${BAR} 20`, preserveAspectRatio: "none", role: "img", "aria-label": `${panel.title}: ${panel.faithfulness}`,

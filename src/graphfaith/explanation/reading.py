@@ -1,0 +1,219 @@
+"""Other readings of an explanation: scores, pairs and "what if", all from the p that it carries."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+from torch import Tensor
+from torch_geometric.explain import Explanation
+from torch_geometric.explain.config import MaskType
+
+from .._base.checks import check_count
+from .._base.errors import InputError, UnsupportedError
+from ..graph.computation_graph import ComputationGraph
+from ..model.record import Route
+from ..sampling.neighborhood import Neighborhood, parse_neighborhood
+from ..surrogate.difference import DifferenceModel, LinearModel, SubgraphModel
+from ..surrogate.moves import Moves
+from ..surrogate.readings import Readings, check_reading, evidence_of, read_model, readings_of
+from .digest import are_fitted
+from .masks import lay_out_scores
+from .scores import names_of
+from .signed import SignedExplanation
+
+# What belongs to the scores of one reading, and is not taken over to another one.
+_OF_SCORES = ("unfaithfulness", "measurements", "scored_digest", "node_stderr", "edge_stderr", "self_loop_stderr")
+
+
+class _Explained(NamedTuple):
+    computation_graph: ComputationGraph
+    route: Route
+    num_hops: int
+
+
+def reading_of(explanation: Explanation, name: str) -> SignedExplanation:
+    """Return the same explanation with the scores of another reading of its p, without a new fit.
+
+    "slope" is the gradient of p, "share" the additive function closest to F's change in the neighbourhood of the fit,
+    and "effect" what p foretells for taking away one entry alone, divided by its size.
+    """
+    wanted = check_reading(name)
+    p, near = fitted_of(explanation, "a reading")
+    settings = explanation.get("settings") or {}
+    pairs, seed = settings.get("pairs", 10), _seed_of(p, settings)
+    read = read_model(p, near, wanted, seed=seed, pairs=pairs)
+    nodes, x = explanation.get("node_mask"), explanation.get("x")
+    kind = None
+    if nodes is not None:
+        shape = tuple(nodes.shape)
+        kind = MaskType.attributes if x is not None and shape == tuple(x.shape) else MaskType.object
+        kind = MaskType.common_attributes if kind == MaskType.object and shape[0] == 1 and p.graph.size[0] > 1 else kind
+    target = _Explained(p.graph, explanation.edge_route, explanation.num_hops)
+    laid_out = lay_out_scores(
+        target,
+        p,
+        *read.scores,
+        errors=read.errors,
+        as_mask=False,
+        node_mask_type=kind,
+        edge_mask_type=None if explanation.get("edge_mask") is None else MaskType.object,
+        method=explanation.get("method"),
+    )
+    other = copy.copy(explanation)
+    for field in _OF_SCORES:
+        if field in other:
+            del other[field]
+    for field, value in laid_out.to_dict().items():
+        other[field] = value
+    other.reading = wanted
+    if read.estimate is not None:
+        other.estimate = read.estimate
+    result: SignedExplanation = other
+    return result
+
+
+def fitted_of(explanation: Explanation, what: str) -> tuple[Any, Neighborhood]:
+    """Return the p that an explanation carries and the neighbourhood of its fit; an error if it has no such p."""
+    p, near = explanation.get("difference_model"), explanation.get("neighborhood")
+    if p is None or isinstance(p, SubgraphModel):
+        raise UnsupportedError(
+            f"{what} needs the p of a method that is fitted, such as AnchoredKEC or KEC; "
+            f"{explanation.get('method') or 'this explanation'} has masks alone"
+        )
+    if near is None:
+        raise UnsupportedError(
+            f"{what} needs a neighbourhood, and {explanation.get('method') or 'this method'} is fitted in none: use "
+            "AnchoredKEC, KEC or Linear"
+        )
+    if not are_fitted(explanation):
+        raise UnsupportedError(f"{what} needs the scores as they were made: these were edited or cut since")
+    return p, parse_neighborhood(near)
+
+
+def _seed_of(p: DifferenceModel, settings: dict[str, Any]) -> int:
+    evidence = evidence_of(p)
+    return int(settings.get("seed", 0)) if evidence is None else evidence.seed
+
+
+class Interaction(NamedTuple):
+    """Two edges or features whose effect together is not the sum of their effects apart.
+
+    ``first`` and ``second`` are (source, sink) of an edge or (node, column) of a feature. ``together`` is how much more
+    F changes if both are taken away than the sum of what each alone does, and ``effects`` is what each alone does: F
+    after it is taken away, less F before.
+    """
+
+    first: tuple[int, int]
+    second: tuple[int, int]
+    together: float
+    effects: tuple[float, float]
+    names: tuple[str, str]
+
+    def __str__(self) -> str:
+        """Return the pair in words.
+
+        >>> print(Interaction((1, 2), (1, 7), -0.4, (-0.1, -0.1), ("1–2", "1–7")))
+        1–2 and 1–7 stand in for each other: together -0.4 more than apart
+        >>> print(Interaction((1, 2), (1, 7), 0.4, (-0.5, -0.5), ("1–2", "1–7")))
+        1–2 and 1–7 overlap: together 0.4 less than the -1 of both apart
+        """
+        first, second = self.names
+        apart = sum(self.effects)
+        if apart * self.together >= 0:
+            return f"{first} and {second} stand in for each other: together {self.together:+.2g} more than apart"
+        return (
+            f"{first} and {second} overlap: together {abs(self.together):.2g} less than the {apart:+.2g} of both apart"
+        )
+
+
+def interactions_of(explanation: Explanation, k: int = 10) -> list[Interaction]:
+    """Return the ``k`` strongest pairs beside the shares, as far as they pay; see :class:`Interaction`."""
+    k = check_count(k, "k")
+    p, near = fitted_of(explanation, "interactions")
+    if isinstance(p, LinearModel):
+        return []
+    paired = _readings(explanation, p, near, k).paired
+    sizes, labels = paired.moves.sizes(), _Labels(explanation, paired.moves)
+    found = []
+    for u, w, psi in zip(paired.first.tolist(), paired.second.tolist(), paired.together.tolist(), strict=True):
+        effects = (-float(paired.alone[u] * sizes[u]), -float(paired.alone[w] * sizes[w]))
+        both = -psi * float(sizes[u] * sizes[w])
+        found.append(Interaction(labels.place(u), labels.place(w), both, effects, (labels.name(u), labels.name(w))))
+    return sorted(found, key=lambda pair: -abs(pair.together))[:k]
+
+
+def _readings(explanation: Explanation, p: DifferenceModel, near: Neighborhood, k: int) -> Readings:
+    settings = explanation.get("settings") or {}
+    least = settings.get("pairs", 10)
+    return readings_of(p, near, seed=_seed_of(p, settings), pairs=max(k, least) if k > least else least)
+
+
+def scores_and_pairs_of(explanation: Explanation, k: int = 10) -> dict[str, Any]:
+    """Return scores and pairs as a small table that a page can evaluate without p and without the model.
+
+    With m_u the size of what is taken away of unit u, F changes by -(sum_u alone_u m_u + sum_uw together_uw m_u m_w).
+    """
+    p, near = fitted_of(explanation, "scores and pairs")
+    paired = _readings(explanation, p, near, check_count(k, "k")).paired
+    labels, sizes = _Labels(explanation, paired.moves), paired.moves.sizes()
+    used = sorted({*paired.first.tolist(), *paired.second.tolist(), *paired.alone.nonzero().view(-1).tolist()})
+    place = {unit: i for i, unit in enumerate(used)}
+    return {
+        "neighborhood": str(near),
+        "units": [
+            {"kind": labels.kind(unit), "at": list(labels.place(unit)), "size": float(sizes[unit])} for unit in used
+        ],
+        "alone": [float(paired.alone[unit]) for unit in used],
+        "pairs": [
+            [place[u], place[w], psi]
+            for u, w, psi in zip(paired.first.tolist(), paired.second.tolist(), paired.together.tolist(), strict=True)
+        ],
+    }
+
+
+class _Labels:
+    """Places and names of the units that a neighbourhood moves."""
+
+    def __init__(self, explanation: Explanation, moves: Moves) -> None:
+        self.moves, graph = moves, moves.graph
+        self._nodes, self._features = names_of(explanation, "node_names"), names_of(explanation, "feature_names")
+        self._entry: dict[int, int] = {}
+        self._both: set[int] = set()
+        if moves.edge_unit is not None:
+            for entry, unit in enumerate(moves.edge_unit.tolist()):
+                if unit >= 0 and unit in self._entry:
+                    self._both.add(unit)
+                elif unit >= 0:
+                    self._entry[unit] = entry
+        self._ends: Tensor = graph.ends
+
+    def kind(self, unit: int) -> str:
+        """Return whether a unit is an edge or a feature."""
+        return "edge" if unit < self.moves.num_edge_units else "feature"
+
+    def place(self, unit: int) -> tuple[int, int]:
+        """Return (source, sink) of an edge, or (node, column) of a feature, in the whole graph."""
+        if self.kind(unit) == "edge":
+            source, sink = self._ends[:, self._entry[unit]].tolist()
+            return source, sink
+        assert self.moves.feature_place is not None
+        at, width = int(self.moves.feature_place[unit - self.moves.num_edge_units]), self.moves.graph.x.size(1)
+        return int(self.moves.graph.nodes[at // width]), at % width
+
+    def name(self, unit: int) -> str:
+        """Return the name of an edge or a feature."""
+        a, b = self.place(unit)
+        first = str(a if self._nodes is None else self._nodes[a])
+        if self.kind(unit) == "feature":
+            return f"{first}: {b if self._features is None else self._features[b]}"
+        if a == b:
+            return f"{first} (itself)"
+        second = str(b if self._nodes is None else self._nodes[b])
+        return f"{first}–{second}" if unit in self._both else f"{first}→{second}"
+
+
+def check_unchanged(explanation: Explanation) -> None:
+    """Raise an :class:`InputError` if an explanation is an excerpt, whose ids are not those of the graph."""
+    if explanation.get("node_id") is not None:
+        raise InputError("this is an excerpt of an explanation: ask the explanation that it was cut from")

@@ -1,0 +1,192 @@
+"""What if an edge were gone, or a feature had another value: p foretells, and the model may be asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.explain import Explainer, Explanation
+
+from .._base.checks import check_node, check_real, is_whole
+from .._base.errors import InputError, show
+from ..graph.computation_graph import ComputationGraph
+from ..sampling.perturbations import Perturbations
+from ..surrogate.evidence import Evidence
+from .masks import target_of
+from .origin import explainer_of
+from .reading import check_unchanged, fitted_of
+from .scores import edge_index_of, names_of
+
+_PILOT = 64  # samples that show how far a neighbourhood reaches
+_NEAREST = 30  # The error of a prophecy is that at so many samples of the fit with changes of about its size.
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What p foretells for a changed graph: ``change`` is F after the change less F before.
+
+    ``stderr`` is the root of p's mean square error at samples of the fit whose change is of about the same size, each
+    of them left out of the fit. It is None if p brought no samples, or none that went so far: of weights that moved by
+    at most a half, nothing follows for an edge that is gone. ``actual`` is the model's own answer, if it was asked.
+    """
+
+    change: float
+    stderr: float | None
+    actual: float | None = None
+
+    def __str__(self) -> str:
+        """Return the answer in words.
+
+        >>> print(WhatIf(-1.1, 0.2, -1.04))
+        F would change by -1.1 ± 0.2; the model says -1.04
+        """
+        error = " (no error known)" if self.stderr is None else f" ± {self.stderr:.2g}"
+        asked = "" if self.actual is None else f"; the model says {self.actual:+.3g}"
+        return f"F would change by {self.change:+.3g}{error}{asked}"
+
+
+def what_if(
+    explanation: Explanation,
+    remove: Iterable[tuple[Any, Any]] = (),
+    set: Mapping[tuple[Any, Any], float] | None = None,  # It is what a user would write.
+    *,
+    directed: bool | None = None,
+    check: bool = False,
+    explainer: Explainer | None = None,
+) -> WhatIf:
+    """Return what p foretells if edges are removed and features are set to other values.
+
+    Args:
+        explanation: one whose method fits a p, such as AnchoredKEC.
+        remove: pairs (source, sink) of nodes, by id or by name; (v, v) is the self-loop of v.
+        set: other values of features, by (node, feature), where either may be an id or a name.
+        directed: whether (u, v) means that entry alone. If None, both entries are removed if the graph is undirected,
+            which is that every edge is there in both directions.
+        check: ask the model too.
+        explainer: the explainer to ask, if the explanation does not know the one that made it.
+    """
+    check_unchanged(explanation)
+    p, near = fitted_of(explanation, "what_if")
+    graph: ComputationGraph = p.graph
+    perturbation = _perturb(explanation, graph, list(remove), dict(set or {}), directed)
+    change = -float(p.change(perturbation)[0])
+    actual = None
+    if check:
+        target = target_of(explainer or explainer_of(explanation, "check=True"), explanation)
+        actual = -float(target.changes(perturbation)[0])
+    evidence = getattr(p, "evidence", None)
+    known = isinstance(evidence, Evidence) and _reaches(near.sample(graph, _PILOT, 0), perturbation)
+    return WhatIf(change, _error(evidence, abs(change)) if known else None, actual)
+
+
+def _reaches(samples: Perturbations, perturbation: Perturbations) -> bool:
+    """Return whether samples of a neighbourhood move weights and features as far as a perturbation does."""
+    for far, asked in ((samples.edges, perturbation.edges), (samples.features, perturbation.features)):
+        size = 0.0 if asked is None else float(asked.abs().max())
+        if size and (far is None or float(far.abs().max()) < size * (1 - 1e-6)):
+            return False
+    return True
+
+
+def _error(evidence: Evidence, size: float) -> float | None:
+    """Return the root mean square of what p leaves at the samples whose change is nearest in size."""
+    if not len(evidence.change):
+        return None
+    if size == 0:
+        return 0.0
+    sizes, left = (evidence.change + evidence.left_out).abs(), evidence.left_out
+    nearest = torch.argsort((sizes - size).abs(), stable=True)[:_NEAREST]
+    error = math.sqrt(float(left[nearest].square().mean()))
+    # If all samples change F much more, what they leave is too much for a small change.
+    smallest = float(sizes[nearest].min())
+    return error * min(1.0, size / smallest) if smallest > 0 else error
+
+
+def _perturb(
+    explanation: Explanation,
+    graph: ComputationGraph,
+    remove: list[tuple[Any, Any]],
+    values: dict[tuple[Any, Any], float],
+    directed: bool | None,
+) -> Perturbations:
+    """Return the perturbation that makes the changed graph, as a single sample."""
+    if not remove and not values:
+        raise InputError("say what to change: remove=[(source, sink), ...] or set={(node, feature): value, ...}")
+    edges = torch.zeros(1, graph.num_edges, dtype=torch.float64)
+    nodes = names_of(explanation, "node_names")
+    if remove:
+        both = is_undirected(edge_index_of(explanation)) if directed is None else not directed
+        for pair in remove:
+            for entry in _entries_between(explanation, graph, pair, nodes, both=both):
+                edges[0, entry] = graph.weight[entry].double()
+    features = None
+    if values:
+        features = torch.zeros(1, *graph.x.shape, dtype=graph.x.dtype)
+        for place, value in values.items():
+            row, column = _feature_at(explanation, graph, place, nodes)
+            number = check_real(value, f"the value of {show(place)}", least=-math.inf)
+            if row is not None:
+                features[0, row, column] = graph.x[row, column] - number
+    return Perturbations(graph, features, edges)
+
+
+def is_undirected(edge_index: Tensor) -> bool:
+    """Return whether every edge is there in both directions, and there is at least one that is no self-loop."""
+    plain = edge_index[:, edge_index[0] != edge_index[1]]
+    if not plain.size(1):
+        return False
+    size = int(plain.max()) + 1
+    there = torch.unique(plain[0] * size + plain[1])
+    back = torch.unique(plain[1] * size + plain[0])
+    return torch.equal(there, back)
+
+
+def _node_at(node: Any, count: int, names: Any) -> int:
+    """Return the id of a node that is given by its id or its name."""
+    if isinstance(node, str) and names is not None:
+        places = [i for i, name in enumerate(names) if str(name) == node]
+        if len(places) == 1:
+            return places[0]
+        raise InputError(f"{len(places) or 'no'} nodes have the name {show(node)}")
+    return check_node(node, count)
+
+
+def _entries_between(
+    explanation: Explanation, graph: ComputationGraph, pair: Any, names: Any, *, both: bool
+) -> list[int]:
+    """Return the entries of A between two nodes that F reads; an edge that the graph does not have is an error."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise InputError(f"remove= takes pairs (source, sink) (got {show(pair)})")
+    count = graph.size[0]
+    source, sink = (_node_at(end, count, names) for end in pair)
+    ends, edge_index = graph.ends, edge_index_of(explanation)
+    ways = {(source, sink), (sink, source)} if both else {(source, sink)}
+    exists = source == sink or any(bool(((edge_index[0] == a) & (edge_index[1] == b)).any()) for a, b in ways)
+    if not exists:
+        raise InputError(f"the graph has no edge from node {source} to node {sink}")
+    found = torch.zeros(graph.num_edges, dtype=torch.bool)
+    for a, b in ways:
+        found |= (ends[0] == a) & (ends[1] == b)
+    entries: list[int] = (found & graph.felt).nonzero().view(-1).tolist()
+    return entries  # An edge out of reach does not change F: there is then none.
+
+
+def _feature_at(explanation: Explanation, graph: ComputationGraph, place: Any, names: Any) -> tuple[int | None, int]:
+    """Return row and column of a feature in the computation graph; the row is None if F does not see the node."""
+    if not isinstance(place, tuple | list) or len(place) != 2:
+        raise InputError(f"set= takes values by (node, feature) (got {show(place)})")
+    node, column = _node_at(place[0], graph.size[0], names), place[1]
+    columns, width = names_of(explanation, "feature_names"), graph.x.size(1)
+    if isinstance(column, str) and columns is not None:
+        places = [i for i, name in enumerate(columns) if str(name) == column]
+        if len(places) != 1:
+            raise InputError(f"{len(places) or 'no'} features have the name {show(column)}")
+        column = places[0]
+    if not is_whole(column) or not 0 <= int(column) < width:
+        raise InputError(f"feature {show(column)} is out of range: there are features 0 to {width - 1}")
+    rows = (graph.nodes[: graph.num_visible] == node).nonzero().view(-1)
+    return (int(rows[0]) if len(rows) else None), int(column)
