@@ -78,9 +78,10 @@ def what_if(
     if check:
         target = target_of(explainer or explainer_of(explanation, "check=True"), explanation)
         actual = -float(target.changes(perturbation)[0])
-    evidence = getattr(p, "evidence", None)
-    known = isinstance(evidence, Evidence) and _reaches(near.sample(graph, _PILOT, 0), perturbation)
-    return WhatIf(change, _error(evidence, abs(change)) if known else None, actual)
+    evidence, error = getattr(p, "evidence", None), None
+    if isinstance(evidence, Evidence) and _reaches(near.sample(graph, _PILOT, 0), perturbation):
+        error = _error(evidence, abs(change))
+    return WhatIf(change, error, actual)
 
 
 def _reaches(samples: Perturbations, perturbation: Perturbations) -> bool:
