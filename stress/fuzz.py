@@ -33,7 +33,7 @@ import graphfaith as gf
 from graphfaith.explainers.methods import method_named
 from graphfaith.sampling import neighborhood as registry
 
-COUNT, SECONDS = 1500, 150.0
+COUNT, SECONDS = 1500, 240.0
 EXPLAINED, REFUSED = "finite and the same twice", "refused in one line"
 MODELS_OWN = "the model's own exception in PyG's own call"  # before anything of graphfaith explains
 NOT_FINITE, RAW, COATED = "not finite in silence", "raw exception", "raw exception in a typed coat"

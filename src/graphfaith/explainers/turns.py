@@ -11,6 +11,7 @@ the model.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -28,8 +29,9 @@ _RUN_THE_MODEL = ("__call__", "get_prediction", "get_masked_prediction")
 def take_turns() -> None:
     """Let the methods of PyG's ``Explainer`` that run the model do so one thread at a time; calling it twice is once.
 
-    With a method of graphfaith, an ``Explainer`` also restores the mode of every module afterwards, even if the model
-    raises an exception. With other algorithms it does nothing new but wait.
+    With a method of graphfaith, an ``Explainer`` also checks the graph before it runs the model, turns what the model
+    raises into a :class:`~graphfaith.ModelError`, and restores the mode of every module afterwards. With other
+    algorithms it does nothing new but wait.
     """
     for name in _RUN_THE_MODEL:
         method = getattr(Explainer, name)
@@ -40,6 +42,9 @@ def take_turns() -> None:
 def _make_wait(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def wait_and_run(explainer: Explainer, *args: Any, **kwargs: Any) -> Any:
+        if method.__name__ == "__call__" and isinstance(explainer.algorithm, FaithfulExplainer):
+            given = inspect.signature(method).bind(explainer, *args, **kwargs).arguments
+            explainer.algorithm.check_call(explainer.model, given["x"], given["edge_index"])
         with _turn_of(explainer):
             return method(explainer, *args, **kwargs)
 
