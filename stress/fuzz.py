@@ -33,9 +33,8 @@ import graphfaith as gf
 from graphfaith.explainers.methods import method_named
 from graphfaith.sampling import neighborhood as registry
 
-COUNT, SECONDS = 1500, 240.0
+COUNT, SECONDS = 1500, 300.0
 EXPLAINED, REFUSED = "finite and the same twice", "refused in one line"
-MODELS_OWN = "the model's own exception in PyG's own call"  # before anything of graphfaith explains
 NOT_FINITE, RAW, COATED = "not finite in silence", "raw exception", "raw exception in a typed coat"
 DIFFERS, UNCLEAR, CHANGED = "two calls differ", "error not of one short line", "model changed"
 NEVER = (NOT_FINITE, RAW, COATED, DIFFERS, UNCLEAR, CHANGED, DIED, BLOCKED)
@@ -252,7 +251,7 @@ def try_seed(seed: int) -> Outcome:
     changed = _find_change(before, case.model)
     if first[0].failed:
         return first[0]._replace(detail=f"{first[0].detail}: {described}")
-    if changed and first[0].kind != MODELS_OWN:
+    if changed:
         return Outcome(CHANGED, True, f"{changed}: {described}")
     if first[0] != second[0] or first[1] != second[1]:
         return Outcome(DIFFERS, True, f"{first[0]} and {second[0]}: {described}")
@@ -270,8 +269,6 @@ def _outcome_of(case: Case) -> tuple[Outcome, tuple[Any, ...]]:
     except gf.GraphfaithError as error:
         return _judge_error(error), ()
     except Exception as error:
-        if case.through_pyg and _is_models_own(error) and _is_prediction(error):
-            return Outcome(MODELS_OWN), ()
         return Outcome(RAW, True, f"{type(error).__name__}: {error} at {_place_of(error)}"), ()
     return Outcome(EXPLAINED), repeated
 
@@ -305,11 +302,6 @@ def _is_models_own(error: Exception) -> bool:
     """Return whether an exception came out of the forward of the model, which may raise anything."""
     here = str(Path(__file__).with_name("families.py"))
     return any(frame.filename == here for frame in traceback.extract_tb(error.__traceback__))
-
-
-def _is_prediction(error: Exception) -> bool:
-    """Return whether an exception was raised while PyG's Explainer ran the model by itself, to predict."""
-    return any(frame.name == "get_prediction" for frame in traceback.extract_tb(error.__traceback__))
 
 
 def _place_of(error: BaseException) -> str:
