@@ -31,6 +31,7 @@ from torch_geometric.explain import Explainer
 
 import graphfaith as gf
 from graphfaith.explainers.methods import method_named
+from graphfaith.explanation.scores import node_mask_of
 from graphfaith.sampling import neighborhood as registry
 
 COUNT, SECONDS = 1500, 300.0
@@ -265,7 +266,9 @@ def _outcome_of(case: Case) -> tuple[Outcome, tuple[Any, ...]]:
         wrong, repeated = _read_numbers(explanation)
         if wrong:
             return Outcome(NOT_FINITE, True, wrong), ()
-        explanation.top_edges(), explanation.top_features(), explanation.top_nodes(), str(explanation.unfaithfulness)
+        explanation.top_edges(), str(explanation.unfaithfulness)
+        if node_mask_of(explanation) is not None:  # Some methods score edges alone.
+            explanation.top_features(), explanation.top_nodes()
     except gf.GraphfaithError as error:
         return _judge_error(error), ()
     except Exception as error:
