@@ -34,7 +34,7 @@ from graphfaith.explainers.methods import method_named
 from graphfaith.explanation.scores import node_mask_of
 from graphfaith.sampling import neighborhood as registry
 
-COUNT, SECONDS = 1500, 300.0
+COUNT, SECONDS = 1500, 420.0
 EXPLAINED, REFUSED = "finite and the same twice", "refused in one line"
 NOT_FINITE, RAW, COATED = "not finite in silence", "raw exception", "raw exception in a typed coat"
 DIFFERS, UNCLEAR, CHANGED = "two calls differ", "error not of one short line", "model changed"
