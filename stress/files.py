@@ -27,7 +27,7 @@ from table import Outcome, Row, summarise
 
 import graphfaith as gf
 
-COUNT, SECONDS = 3000, 120.0
+COUNT, SECONDS = 3000, 240.0
 SAME, REFUSED, OTHER = "read as if undamaged", "refused in one line", "another valid file (no checksum in the format)"
 RAW, SILENT, RAN, UNCLEAR = "raw exception", "another result in silence", "code ran", "error not of one short line"
 NEVER = (RAW, SILENT, RAN, UNCLEAR, DIED, BLOCKED)

@@ -1,7 +1,8 @@
 """The live view under stress: malformed requests, many at once, idle connections, hundreds of answers, and Ctrl-C.
 
 `run` starts `graphfaith view` as a user would, on a small model of its own, and returns a row for each part: what was
-tried, how many, and what came out. It raises an AssertionError if something is wrong. It takes about two minutes.
+tried, how many, and what came out. A part raises an AssertionError if something is wrong, and its row says so; the
+other parts are tried nevertheless. It takes about two minutes.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlencode
 
 import torch
-
-Row = tuple[str, str, str]
+from table import FAILED, Row
 
 MODEL = """
 import os, time, torch
@@ -161,11 +162,8 @@ def send_nonsense(view: View, count: int) -> Row:
     assert len(replies) > count / 2, "hardly any of the requests was answered"
     seconds = view.time_owner()
     assert seconds < OWNER, f"the owner waited for {seconds:.1f} s afterwards"
-    return (
-        "malformed requests",
-        f"{count:,}",
-        f"{len(replies):,} refused with status line and policy, the rest hung up on",
-    )
+    outcome = f"{len(replies):,} refused with status line and policy, the rest hung up on"
+    return Row("malformed requests", f"{count:,}", outcome)
 
 
 def ask_at_once(view: View, count: int) -> Row:
@@ -183,7 +181,8 @@ def ask_at_once(view: View, count: int) -> Row:
     statuses = Counter(status for _, status, _ in answers)
     assert statuses == {200: count}, f"answers by status: {dict(statuses)}"
     assert len({(kind, body) for kind, _, body in answers}) == 6, "equal questions got different answers"
-    return "concurrent requests", f"{count:,}", f"all answered in {time.monotonic() - began:.1f} s, equal ones alike"
+    outcome = f"all answered in {time.monotonic() - began:.1f} s, equal ones alike"
+    return Row("concurrent requests", f"{count:,}", outcome)
 
 
 def keep_idle(view: View, counts: tuple[int, ...]) -> Row:
@@ -202,7 +201,8 @@ def keep_idle(view: View, counts: tuple[int, ...]) -> Row:
             for each in sockets:
                 each.close()
     assert slowest < OWNER, f"the owner waited for {slowest:.1f} s"
-    return "idle connections", " and ".join(f"{n:,}" for n in counts), f"the owner waited for {slowest:.2f} s at most"
+    outcome = f"the owner waited for {slowest:.2f} s at most"
+    return Row("idle connections", " and ".join(f"{n:,}" for n in counts), outcome)
 
 
 def ask_for_much(view: View, count: int) -> Row:
@@ -219,11 +219,12 @@ def ask_for_much(view: View, count: int) -> Row:
     assert statuses == {200: count}, f"answers by status: {dict(statuses)}"
     known = [value for value in memory if value is not None]
     if not known:
-        return "mixed requests", f"{count:,}", "all answered; the memory cannot be read on this system"
+        return Row("mixed requests", f"{count:,}", "all answered; the memory cannot be read on this system")
     quarter = count // 4
     before, after = statistics.median(known[quarter : 2 * quarter]), statistics.median(known[-quarter:])
     assert after - before < GROWTH, f"memory grew from {before:.0f} to {after:.0f} MB"
-    return "mixed requests", f"{count:,}", f"all answered; memory {before:.0f} MB early, {after:.0f} MB at the end"
+    outcome = f"all answered; memory {before:.0f} MB early, {after:.0f} MB at the end"
+    return Row("mixed requests", f"{count:,}", outcome)
 
 
 def interrupt_twice(count: int) -> Row:
@@ -252,11 +253,8 @@ def interrupt_twice(count: int) -> Row:
             )
             assert "Traceback" not in errors, f"{moment}: {errors[-600:]}"
             assert "terminate" not in errors, f"{moment}: {errors[-600:]}"
-    return (
-        "Ctrl-C twice, at four moments",
-        f"{count:,}",
-        "ended each time, with code 0 (130 before it serves), in silence",
-    )
+    outcome = "ended each time, with code 0 (130 before it serves), in silence"
+    return Row("Ctrl-C twice, at four moments", f"{count:,}", outcome)
 
 
 def _ask_in_vain(view: View) -> None:
@@ -273,15 +271,24 @@ def _wait_for(path: Path, seconds: float = 300) -> None:
 
 def run(quick: bool) -> list[Row]:
     """Try everything; a tenth of it if `quick`."""
-    rows = []
     with tempfile.TemporaryDirectory() as name, start(Path(name)) as view:
         view.wait_for_address()
-        rows.append(send_nonsense(view, 200 if quick else 2000))
-        rows.append(ask_at_once(view, 30 if quick else 300))
-        rows.append(keep_idle(view, (420,) if quick else (420, 2000)))
-        rows.append(ask_for_much(view, 80 if quick else 700))
-    rows.append(interrupt_twice(4 if quick else 8))
-    return rows
+        rows = [
+            _judge("malformed requests", lambda: send_nonsense(view, 200 if quick else 2000)),
+            _judge("concurrent requests", lambda: ask_at_once(view, 30 if quick else 300)),
+            _judge("idle connections", lambda: keep_idle(view, (420,) if quick else (420, 2000))),
+            _judge("mixed requests", lambda: ask_for_much(view, 80 if quick else 700)),
+        ]
+    return [*rows, _judge("Ctrl-C twice, at four moments", lambda: interrupt_twice(4 if quick else 8))]
+
+
+def _judge(tried: str, part: Callable[[], Row]) -> Row:
+    """Return the row of a part, or one that says what is wrong."""
+    try:
+        return part()
+    except Exception as error:  # a view that has died shows in many ways
+        traceback.print_exc()
+        return Row(tried, "0", f"{FAILED}: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
 
 
 if __name__ == "__main__":

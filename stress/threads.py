@@ -24,7 +24,7 @@ from torch_geometric.explain import Explainer
 import graphfaith as gf
 from graphfaith.explainers.methods import method_named
 
-THREADS, SECONDS = 8, 75.0
+THREADS, SECONDS = 8, 150.0
 FAMILIES = ("GCN", "GAT", "GIN", "SAGE")
 NODES = 12
 SAME, REFUSED = "as one thread gets it", "refused in one line"

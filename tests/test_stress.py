@@ -40,9 +40,34 @@ def test_fuzzed_graphs_are_explained_or_refused():
     import fuzz
 
     (row,) = fuzz.run(quick=True, seed=0, workers=0, seconds=3.0)
-    assert "finite and the same twice" in row.outcome
+    assert row.outcome.startswith("finite and the same twice")  # and not with a failure
     tried = int(row.count.split()[0])
     assert tried > 3
+
+
+@pytest.mark.parametrize("method", ["pgexplainer", "subgraphx"])
+def test_an_explanation_of_edges_alone_is_no_refusal(method):
+    seed_of(method, True)
+
+
+# A finding each: double precision, whole numbers, a model that raises on perturbed graphs, an output that is constant.
+@pytest.mark.parametrize("seed", [19, 125, 324, 20041, 20078])
+def test_an_earlier_finding_stays_mended(seed):
+    import fuzz
+
+    assert not fuzz.try_seed(seed).failed
+
+
+def test_a_part_of_the_live_view_that_fails_is_a_failed_row():
+    import live
+    from table import has_failed
+
+    def fail():
+        raise AssertionError("the owner\nwas refused")
+
+    row = live._judge("requests", fail)
+    assert has_failed(row)
+    assert "the owner was refused" in row.outcome
 
 
 def test_a_seed_names_a_graph():
@@ -71,12 +96,24 @@ def test_an_explanation_that_is_not_finite_is_reported(monkeypatch):
     assert str(seed) in outcome.detail
 
 
-@pytest.mark.parametrize(("through_pyg", "kind"), [(False, "COATED"), (True, "RAW")])
-def test_a_raw_exception_is_reported_even_in_a_typed_coat(monkeypatch, through_pyg, kind):
+def fail_raw(method, target):
+    raise KeyError(f"planted in {method.method} for {target.name}")
+
+
+def fail_in_a_coat(method, target):
+    try:
+        fail_raw(method, target)
+    except KeyError as error:
+        raise gf.ModelError(f"the model cannot be explained: {error}") from error
+
+
+@pytest.mark.parametrize("through_pyg", [False, True])
+@pytest.mark.parametrize(("fail", "kind"), [(fail_raw, "RAW"), (fail_in_a_coat, "COATED")], ids=["raw", "coat"])
+def test_a_raw_exception_is_reported_even_in_a_typed_coat(monkeypatch, through_pyg, fail, kind):
     import fuzz
 
     seed = seed_of("anchored-kec", through_pyg)
-    monkeypatch.setattr(AnchoredKEC, "fit", lambda self, target: {}["planted"])
+    monkeypatch.setattr(AnchoredKEC, "fit", fail)
     outcome = fuzz.try_seed(seed)
     assert (outcome.kind, outcome.failed) == (getattr(fuzz, kind), True)
     assert "planted" in outcome.detail

@@ -159,3 +159,33 @@ def test_features_stay_within_their_precision():
         gf.InputError, match=r"sigma r, with r = max\(X\) - min\(X\) = .* is too large for torch.float32"
     ):
         call(features(1.0), EDGES, index=2)
+
+
+class Binary(GCN):
+    """A classifier with two classes and one number a row."""
+
+    def forward(self, x, edge_index, edge_weight=None):
+        return super().forward(x, edge_index, edge_weight).sigmoid()
+
+
+@pytest.mark.parametrize("method", ["gnnexplainer", "gnnexplainer-soft", "pgexplainer"])
+def test_masks_of_a_binary_model_are_learnt_in_its_own_precision(method):
+    torch.manual_seed(0)
+    model = Binary(3, 4, num_layers=2, out_channels=1)
+    words = {"mode": "binary_classification", "return_type": "probs", "method": method, "test_samples": 60}
+    single = gf.explain(model, Data(x=features(1.0), edge_index=EDGES), 2, **words)
+    double = gf.explain(model.double(), Data(x=features(1.0, torch.float64), edge_index=EDGES), 2, **words)
+    assert double.unfaithfulness.value == pytest.approx(single.unfaithfulness.value, rel=1e-3)
+    torch.testing.assert_close(double.edge_mask.float(), single.edge_mask.float(), rtol=1e-3, atol=1e-3)
+
+
+class Constant(GCN):
+    def forward(self, x, edge_index, edge_weight=None):
+        return torch.zeros_like(super().forward(x, edge_index, edge_weight))
+
+
+def test_masks_are_not_learnt_from_an_output_without_a_derivative():
+    model = Constant(3, 4, num_layers=2, out_channels=3)
+    for method in ("gnnexplainer", "gnnexplainer-soft"):
+        with pytest.raises(gf.ModelError, match="learns its masks by derivatives, and the output of Constant has none"):
+            gf.explain(model, Data(x=features(1.0), edge_index=EDGES), 2, method=method)

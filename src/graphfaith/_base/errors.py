@@ -55,7 +55,7 @@ class InputError(GraphfaithError, ValueError):
 
 
 class ModelError(GraphfaithError, ValueError):
-    """The output of the model cannot be explained, because it is not finite or does not depend on the edges given."""
+    """The model raises an exception, or its output is not finite or does not depend on the edges given."""
 
 
 class UnsupportedError(GraphfaithError, ValueError):

@@ -21,6 +21,7 @@ from .._base.stages import stage
 from .._base.threads import one_thread
 from .._base.version import __version__
 from ..explanation.masks import Explained, lay_out_scores, make_target
+from ..graph.graph import check_edge_index, check_features
 from ..model.call import Edges, check_edges
 from ..model.layers import heterogeneous_part
 from ..model.record import evaluating
@@ -97,15 +98,24 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         **kwargs: Any,
     ) -> Explanation:
         """Explain the rows of the model's output that ``index`` names; called by PyG's ``Explainer``."""
-        reason = self.unsupported(model, x, edge_index)
-        if reason is not None:
-            raise UnsupportedError(f"{type(self).__name__} {reason}")
+        self.check_call(model, x, edge_index)
         # Scores are derivatives, and inference mode has none.
         with torch.inference_mode(False), evaluating(model):
             with stage("subgraph"):
                 explained = self.target(model, x, edge_index, index, target, kwargs)
             with one_thread(explained.call.is_small):
                 return self.explanation(explained, self.fit(explained))
+
+    def check_call(self, model: torch.nn.Module, x: Any, edge_index: Any) -> None:
+        """Check what PyG's ``Explainer`` is called with, as far as that takes no time; a fault is an error.
+
+        PyG runs the model before it calls :meth:`forward`, and the model would fail on such tensors in its own words.
+        """
+        reason = self.unsupported(model, x, edge_index)
+        if reason is not None:
+            raise UnsupportedError(f"{type(self).__name__} {reason}")
+        check_features(x)
+        check_edge_index(edge_index)
 
     def explanation(
         self, explained: Explained, p: DifferenceModel, scores: tuple[Tensor | None, Tensor] | None = None

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch_geometric.explain import algorithm as pyg
 
+from .._base.errors import ModelError
 from ..model.call import Edges
 from ..model.target import Target
 from ..surrogate.difference import SubgraphModel
-from .subgraph import MaskLearner, Silent, leave_untouched
+from .subgraph import MaskLearner, Silent, leave_untouched, use_own_precision
 
 
 class GNNExplainer(MaskLearner):
@@ -52,9 +53,11 @@ class GNNExplainer(MaskLearner):
     def fit(self, target: Target) -> SubgraphModel:
         """Learn the masks and return F on the masked graph."""
         args, kwargs, places = self._call(target)
+        _check_slope(target)
         algorithm = pyg.GNNExplainer(epochs=self.epochs, lr=self.lr)
         algorithm.coeffs = {**pyg.GNNExplainer.default_coeffs, **self.coefficients}
         algorithm.connect(self.explainer_config, self.model_config)
+        use_own_precision(algorithm)
         with leave_untouched(target.model, self.seed):
             masks = algorithm(*args, **kwargs)
         nodes, edges = masks.get("node_mask"), masks.get("edge_mask")
@@ -67,3 +70,14 @@ class GNNExplainer(MaskLearner):
         """Return the hard version of a soft explanation: edges below 0.5 are removed, the others keep their weight."""
         assert p.edge_mask is not None
         return SubgraphModel(p.target, p.node_mask, (p.edge_mask >= 0.5).to(p.edge_mask.dtype))
+
+
+def _check_slope(target: Target) -> None:
+    """Check that the output depends on the graph in a way that autograd can follow, which the masks are learnt by."""
+    part = target.computation_graph
+    with torch.enable_grad():
+        if not target(part.x.detach().requires_grad_(), part.weight.detach().requires_grad_()).requires_grad:
+            raise ModelError(
+                f"GNNExplainer learns its masks by derivatives, and the output of {type(target.model).__name__} has "
+                "none: it is constant, or computed without autograd"
+            )

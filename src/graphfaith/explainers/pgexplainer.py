@@ -18,7 +18,7 @@ from .._base.errors import InputError, UnsupportedError
 from ..model.call import Edges
 from ..model.target import Target
 from ..surrogate.difference import SubgraphModel
-from .subgraph import MaskLearner, Silent, leave_untouched
+from .subgraph import MaskLearner, Silent, leave_untouched, use_own_precision
 
 
 class RankedSubgraphModel(SubgraphModel):
@@ -118,6 +118,7 @@ class PGExplainer(MaskLearner):
         # All instances of PyG's class share one dictionary of coefficients, so this one gets a copy.
         algorithm.coeffs = {**copy.deepcopy(pyg.PGExplainer.coeffs), **self.coefficients}
         algorithm.connect(ExplainerConfig("phenomenon", None, "object"), self.model_config)
+        use_own_precision(algorithm)
         for target in targets:
             if target.task.level == "node" and len(target.readout.rows) > 1:
                 raise UnsupportedError(f"{self.method} explains one node at a time: see explain_nodes")

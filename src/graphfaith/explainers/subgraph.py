@@ -9,6 +9,8 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits
+from torch_geometric.explain.config import ModelReturnType
 
 from .._base.checks import check_count, check_real, check_seed
 from .._base.errors import InputError, UnsupportedError
@@ -107,6 +109,17 @@ class MaskLearner(SubgraphExplainer):
             labels[rows] = target.labels
         edges = target.call.edges_at(places)
         return (target.model, graph.x, edges), {"target": labels, "index": rows, **kwargs}, places
+
+
+def use_own_precision(algorithm: Any) -> None:
+    """Let an algorithm of PyG compare outputs with binary labels in the precision of the model.
+
+    PyG makes these labels single numbers, which torch refuses to compare with probabilities of another precision.
+    """
+    functions = {ModelReturnType.raw: binary_cross_entropy_with_logits, ModelReturnType.probs: binary_cross_entropy}
+    measure = functions.get(algorithm.model_config.return_type)
+    if measure is not None:
+        algorithm._loss_binary_classification = lambda out, y: measure(out.view_as(y), y.to(out.dtype))
 
 
 @contextmanager

@@ -11,8 +11,8 @@ the model.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from torch_geometric.explain import Explainer
 
 from ..explanation.origin import remember_origin
 from ..explanation.signed import SignedExplanation
+from ..model.call import check_output
 from ..model.lock import locked
 from ..model.record import evaluating
 from .base import FaithfulExplainer
@@ -30,8 +31,9 @@ _RUN_THE_MODEL = ("__call__", "get_prediction", "get_masked_prediction")
 def take_turns() -> None:
     """Let the methods of PyG's ``Explainer`` that run the model do so one thread at a time; calling it twice is once.
 
-    With a method of graphfaith, an ``Explainer`` also restores the mode of every module afterwards, even if the model
-    raises an exception. With other algorithms it does nothing new but wait.
+    With a method of graphfaith, an ``Explainer`` also checks the graph before it runs the model, and its output
+    afterwards; it turns what the model raises into a :class:`~graphfaith.ModelError`, and restores the mode of every
+    module. With other algorithms it does nothing new but wait.
     """
     for name in _RUN_THE_MODEL:
         method = getattr(Explainer, name)
@@ -40,18 +42,26 @@ def take_turns() -> None:
 
 
 def _make_wait(method: Callable[..., Any]) -> Callable[..., Any]:
+    explains = method.__name__ == "__call__"
+    signature = inspect.signature(method)
+
     @functools.wraps(method)
     def wait_and_run(explainer: Explainer, *args: Any, **kwargs: Any) -> Any:
-        with _turn_of(explainer):
+        model: torch.nn.Module = explainer.model
+        algorithm = explainer.algorithm
+        if not isinstance(algorithm, FaithfulExplainer):
+            with locked(model):
+                return method(explainer, *args, **kwargs)
+        if explains:
+            given = signature.bind(explainer, *args, **kwargs).arguments
+            algorithm.check_call(model, given["x"], given["edge_index"])
+        with evaluating(model):
             result = method(explainer, *args, **kwargs)
-        if isinstance(result, SignedExplanation):
+        if not explains:
+            check_output(result)  # PyG reads the class from it next
+        elif isinstance(result, SignedExplanation):
             remember_origin(result, explainer)
         return result
 
     wait_and_run.waits = True  # type: ignore[attr-defined]
     return wait_and_run
-
-
-def _turn_of(explainer: Explainer) -> AbstractContextManager[Any]:
-    model: torch.nn.Module = explainer.model
-    return evaluating(model) if isinstance(explainer.algorithm, FaithfulExplainer) else locked(model)

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 
 from .._base.checks import check_count
-from .._base.errors import GraphfaithError, InputError, ModelError, describe_error
+from .._base.errors import InputError
 from .._base.memory import parse_memory
 from ..explainers.base import Samples
 from ..explainers.gnnexplainer import GNNExplainer
@@ -178,14 +178,7 @@ class Subject:
         # PyG's Explainer runs the model by itself, to predict. In here it does so in a mode that is restored.
         with evaluating(self.model):
             started = time.perf_counter()
-            try:
-                explanation: SignedExplanation = explainer(
-                    data.x, data.edge_index, index=index, **target, **self.arguments
-                )
-            except GraphfaithError:
-                raise
-            except Exception as error:  # the user's own forward may raise anything
-                raise ModelError(f"the model cannot be explained: {describe_error(error)}") from error
+            explanation: SignedExplanation = explainer(data.x, data.edge_index, index=index, **target, **self.arguments)
             explanation.seconds = time.perf_counter() - started
             # The last measurement is the one that stands above the others.
             for near in (neighborhood,) if also is None else (also, neighborhood):

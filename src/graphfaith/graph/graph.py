@@ -191,16 +191,21 @@ def check_features(x: Tensor) -> None:
         raise InputError(f"the graph is empty: x has shape {list(x.shape)}")
 
 
+def check_edge_index(edge_index: Tensor) -> None:
+    """Check that edge_index holds pairs of node ids, whichever nodes there are; raise an :class:`InputError` if not."""
+    if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise InputError(f"edge_index must be a tensor of shape [2, edges] (got {_shape(edge_index)})")
+    if edge_index.dtype != torch.int64:
+        raise InputError(f"edge_index must hold int64 node ids (got {edge_index.dtype})")
+
+
 def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> float:
     """Check that the tensors form a valid graph (X, A), and return max(X) - min(X).
 
     Raise an :class:`InputError` that names the first fault otherwise.
     """
     check_features(x)
-    if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.size(0) != 2:
-        raise InputError(f"edge_index must be a tensor of shape [2, edges] (got {_shape(edge_index)})")
-    if edge_index.dtype != torch.int64:
-        raise InputError(f"edge_index must hold int64 node ids (got {edge_index.dtype})")
+    check_edge_index(edge_index)
     if edge_index.numel():
         least, most = (int(end) for end in edge_index.aminmax())
         if least < 0 or most >= x.size(0):

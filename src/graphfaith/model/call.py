@@ -222,8 +222,20 @@ def _count_near(part: ComputationGraph) -> list[int] | None:
     return near
 
 
+def check_output(out: Any) -> None:
+    """Check that a model has returned a tensor of real numbers, as F and its changes are."""
+    if not isinstance(out, Tensor):
+        raise UnsupportedError(f"the model must return one tensor (got {type(out).__name__})")
+    if not out.is_floating_point():
+        raise UnsupportedError(
+            f"the model must return real numbers, such as logits or probabilities (got {out.dtype}): let it return "
+            "what it rounds, or chooses a class from"
+        )
+
+
 def as_rows(out: Tensor, task: Task) -> Tensor:
     """Return the output with a row for each node, edge or graph; that of a single graph may come without one."""
+    check_output(out)
     wanted = 2 if task.mode == "multiclass_classification" else 1
     if task.level == "graph" and out.dim() < wanted:
         out = out.unsqueeze(0)

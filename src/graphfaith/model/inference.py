@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from .._base.errors import InputError, ModelError, UnsupportedError, describe_error
+from .._base.errors import InputError, ModelError, describe_error
 from .arguments import arguments_for
 from .call import as_rows
 from .record import evaluating
@@ -45,8 +45,6 @@ def _run(model: torch.nn.Module, data: Data, task: Task) -> Tensor:
             out = model(data.x, data.edge_index, **arguments)
         except (Exception, SystemExit) as error:  # the user's own forward may raise anything
             raise ModelError(f"the model cannot be run on this graph: {describe_error(error)}") from error
-    if not isinstance(out, Tensor):
-        raise UnsupportedError(f"the model must return one tensor (got {type(out).__name__})")
     return as_rows(out, task)
 
 

@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from ..graph.graph import Graph
+from .failure import naming_failures
 from .lock import locked
 from .variables import outer_variables
 
@@ -137,14 +138,15 @@ def evaluating(model: torch.nn.Module) -> Iterator[Record]:
     """Put ``model`` in eval mode for one thread at a time, yield its record, and restore every module afterwards.
 
     A tensor that a forward leaves on a module is taken away again: it may belong to a batch of samples, and would be
-    no tensor outside of that. Calls may be nested.
+    no tensor outside of that. Calls may be nested. What the model raises leaves the outermost call as a
+    :class:`ModelError`; further in, it can be caught as it is.
     """
     with _ENTRIES_LOCK:
         entry = _ENTRIES.setdefault(model, _Entry())
     if entry.runner == threading.get_ident():  # this thread has entered further out
         yield entry.record
         return
-    with locked(model):
+    with locked(model), naming_failures(model):
         entry.update(describe_state(model))
         modules = list(model.modules())
         before = [(module, module.training, dict(vars(module)), dict(module._buffers)) for module in modules]

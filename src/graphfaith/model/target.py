@@ -319,7 +319,7 @@ class Target:
         if way != "vmap":
             try:
                 rows = self.call.batch(x, weight, trimmed=way == "trimmed")[:, self.call.rows]
-            except RuntimeError as error:
+            except Exception as error:  # what it raises on one graph as well is raised below
                 _LOG.debug("%s cannot be called with one dimension more: %s", type(self.model).__name__, error)
             else:
                 if first is None:
@@ -332,7 +332,7 @@ class Target:
         if key not in self._record.one_by_one:
             try:
                 return self._rows_by_vmap(x, weight, dims)
-            except RuntimeError as error:
+            except Exception as error:
                 _LOG.debug("%s cannot be batched: %s", type(self.model).__name__, error)
         count = len(x) if dims[0] == 0 else len(weight)
         xs = x if dims[0] == 0 else x.expand(count, *x.shape)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._base.errors import ModelError, UnsupportedError, describe_error
+from .._base.errors import ModelError, describe_error
 from ..graph.graph import Graph
 from .call import as_rows
 from .layers import takes_edge_weight
@@ -54,11 +54,9 @@ class Whole:
     def _run(self, x: Tensor) -> Tensor:
         (_, edge_index), kwargs = self.arguments()
         try:
-            out = self.model(x, edge_index, **kwargs)
+            out: Tensor = self.model(x, edge_index, **kwargs)
         except (Exception, SystemExit) as error:  # the user's own forward may raise anything
             raise ModelError(f"the model cannot be run on this graph: {describe_error(error)}") from error
-        if not isinstance(out, Tensor):
-            raise UnsupportedError(f"the model must return one tensor (got {type(out).__name__})")
         return out
 
     def scale(self) -> float:
