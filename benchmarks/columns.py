@@ -115,17 +115,20 @@ def gap_to_next(rows: list[dict[str, Any]], first: str, near: str) -> str:
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
-    """Print the pooled rows of one data set in Markdown."""
+    """Print the pooled rows of one data set in Markdown; "-" stands where a method was not scored in a column."""
     near = list(dict.fromkeys(row["neighborhood"] for row in rows))
     cells = {(row["method"], row["neighborhood"]): row for row in rows}
     methods = list(dict.fromkeys(row["method"] for row in rows))
     print(f"\n{rows[0]['dataset']}, {rows[0]['places']} pairs of a node and a model seed\n")
     print("| Delta(p) | " + " | ".join(near) + " |\n|---|" + "---|" * len(near))
-    lowest = {text: min(cells[method, text]["unfaithfulness"] for method in methods) for text in near}
+    lowest = {text: min(row["unfaithfulness"] for row in rows if row["neighborhood"] == text) for text in near}
     for method in methods:
         shown = []
         for text in near:
-            one = cells[method, text]
+            one = cells.get((method, text))
+            if one is None:
+                shown.append("-")
+                continue
             error = "" if one["stderr"] is None else " ± {:g}".format(float(f"{one['stderr']:.1g}"))
             number = f"{one['unfaithfulness']:.3g}{error} ({one['relative']:.2g})"
             shown.append(f"**{number}**" if one["unfaithfulness"] == lowest[text] else number)
@@ -136,11 +139,9 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         "| the best other method | " + " | ".join(f"{100 * cells[first, text]['lowest']:.0f} %" for text in near) + " |"
     )
     for method in methods[1:]:
-        print(
-            f"| {method} | "
-            + " | ".join(f"{100 * cells[method, text]['beaten_by_first']:.0f} %" for text in near)
-            + " |"
-        )
+        found = [cells.get((method, text)) for text in near]
+        shares = ["-" if one is None else f"{100 * one['beaten_by_first']:.0f} %" for one in found]
+        print(f"| {method} | " + " | ".join(shares) + " |")
     gaps = [gap_to_next(rows, first, text) for text in near]
     print("| the next best mean, less its own, in errors of that | " + " | ".join(gaps) + " |")
     if "kec" in methods and first != "kec":

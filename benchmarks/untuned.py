@@ -21,7 +21,7 @@ from families import families, train
 from graphfaith._base.files import check_output
 from graphfaith._base.progress import track
 from graphfaith.data import load_dataset
-from graphfaith.explainers.methods import method_names
+from graphfaith.explainers.methods import expand_methods, method_names
 from graphfaith.facade import compare
 from graphfaith.facade.subject import expand_neighborhoods
 from graphfaith.view.report import write_json
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
             model,
             data,
             nodes,
-            methods=options.method or method_names(),
+            methods=expand_methods(options.method or ["all"]),
             neighborhoods=near,
             dataset=name,
             model_seed=options.model_seed,
