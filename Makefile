@@ -43,7 +43,7 @@ $(VENV)/.browser: tests/install_browser.sh | $(BIN)/python
 	@touch $@
 
 test: check $(VENV)/.browser
-	$(BIN)/pytest -n logical --maxprocesses 8
+	$(BIN)/pytest -n logical --maxprocesses 8 --dist worksteal
 
 bench: $(VENV)/.test
 	@mkdir -p results
@@ -53,7 +53,7 @@ paper: $(VENV)/.run
 	$(BIN)/graphfaith reproduce --all
 
 nightly: check $(VENV)/.browser
-	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -m "" -n logical --maxprocesses 8
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -m "" -n logical --maxprocesses 8 --dist worksteal
 
 stress: $(VENV)/.test
 	$(BIN)/python stress/run.py
