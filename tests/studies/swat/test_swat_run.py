@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -231,7 +232,7 @@ if __name__ == "__main__":
 @pytest.fixture(scope="module")
 def user_files(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("files")
-    write_csv(simulate(0.3, seed=8), path / "My_Normal.csv")
+    write_csv(simulate(0.5, seed=8), path / "My_Normal.csv")
     chosen = [attack for attack in ATTACKS if attack.number in (6, 10)]
     write_csv(simulate(0.15, seed=9, attacks=Schedule.of(chosen, seed=1)), path / "My_Attack.csv")
     return path
@@ -239,8 +240,8 @@ def user_files(tmp_path_factory) -> Path:
 
 class TestOwnFiles:
     @pytest.fixture(autouse=True)
-    def _small(self, monkeypatch) -> None:
-        monkeypatch.setattr("graphfaith_studies.swat.run.QUICK", SMALL)
+    def _few_samples(self, monkeypatch) -> None:
+        monkeypatch.setattr("graphfaith_studies.swat.run.QUICK", replace(QUICK, samples=10, test_samples=10))
 
     def test_they_are_studied_like_the_simulation(self, user_files: Path, tmp_path: Path) -> None:
         results, paths = run(tmp_path, data=user_files, quick=True, seeds=(0,), compare=False)
