@@ -10,7 +10,7 @@ help:
 	@echo "make test    linters, types and tests"
 	@echo "make bench   time every method and its peers (15 minutes; graphfaith bench --quick takes two)"
 	@echo "make paper   every table and figure of the paper (about an hour on two cores; goes on where it was stopped)"
-	@echo "make nightly the same with 500 examples for every property instead of 25 to 50"
+	@echo "make nightly the same with the long forms of tests, and 500 examples for every property instead of 25 to 50"
 	@echo "make stress  threads, kills, full disks, fuzzed graphs, damaged files, bad requests: ten minutes, and a table"
 	@echo "make pictures  the pictures of the README and the docs, the page's taken in a browser"
 	@echo "make check   linters and types only"
@@ -43,7 +43,7 @@ $(VENV)/.browser: tests/install_browser.sh | $(BIN)/python
 	@touch $@
 
 test: check $(VENV)/.browser
-	$(BIN)/pytest -n logical --maxprocesses 8
+	$(BIN)/pytest -n logical --maxprocesses 8 --dist worksteal
 
 bench: $(VENV)/.test
 	@mkdir -p results
@@ -53,7 +53,7 @@ paper: $(VENV)/.run
 	$(BIN)/graphfaith reproduce --all
 
 nightly: check $(VENV)/.browser
-	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n logical --maxprocesses 8
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -m "" -n logical --maxprocesses 8 --dist worksteal
 
 stress: $(VENV)/.test
 	$(BIN)/python stress/run.py

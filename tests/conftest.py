@@ -24,6 +24,17 @@ needs_data = pytest.mark.skipif(
 torch.set_num_threads(1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory):
+    """Keep each trained model for the rest of this run of the tests and all its processes; the user's own stay out."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # which all workers share
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _registries(monkeypatch):
     """What a test registers is known to that test alone."""

@@ -18,7 +18,6 @@ class Squares(Experiment):
     name = "squares"
     title = "Squares"
     count = 12
-    pause = 0.0
 
     def units(self, size):
         return [Unit("none", 0, node, cost=2.0) for node in range(self.count)]
@@ -28,7 +27,6 @@ class Squares(Experiment):
         if marks:
             with Path(marks).open("a") as file:
                 file.write(f"{unit.node} {os.getpid()}\n")
-        time.sleep(self.pause)
         return {"square": unit.node**2}
 
     def make_rows(self, results, size):
@@ -48,9 +46,16 @@ class Squares(Experiment):
 
 
 class Slow(Squares):
+    """The first units take no time, and each other one a minute, so that all workers are busy for long."""
+
     name = "slow"
-    pause = 0.3
-    count = 40
+    count = 12
+    quick = 6
+
+    def measure(self, unit, size):
+        result = super().measure(unit, size)
+        time.sleep(60 if unit.node >= self.quick else 0)
+        return result
 
 
 class Uneven(Squares):

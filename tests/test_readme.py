@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -95,11 +95,10 @@ def test_what_a_page_names_is_there(page):
 
 
 @needs_data
-def test_the_example_runs():
-    example = Path(__file__).parent.parent / "examples" / "silent_edges.py"
-    command = [sys.executable, str(example), "0:100:50"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [
+def test_the_example_runs(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["silent_edges.py", "0:100:50"])
+    runpy.run_path(str(ROOT / "examples" / "silent_edges.py"), run_name="__main__")
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == [
         f"{near} {kind} {silent}"
         for near in ("U(A,0.5)", "B(A,0.5)")
         for kind in ("hard", "soft")

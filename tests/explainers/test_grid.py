@@ -68,23 +68,44 @@ def the_features():
     return torch.randn(NODES, FEATURES, generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize("index", [None, 1, torch.arange(2)], ids=["all", "one", "two"])
-@pytest.mark.parametrize("layer", [GCNConv, GATConv])
+LAYERS, INDICES = (GCNConv, GATConv), {"all": None, "one": 1, "two": torch.arange(2)}
+ASKED = list(product(MASKS, ("model", "phenomenon")))
+PLACES = list(product(LAYERS, INDICES))
+
+
+@pytest.mark.parametrize("index", INDICES)
+@pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize(("mode", "return_type"), RETURNS)
 @pytest.mark.parametrize("level", ROWS)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_setting(method, level, mode, return_type, layer, index):
+    """The six layers and indices share the fourteen ways to ask, so that each method, level and mode meets them all."""
+    turn = RETURNS.index((mode, return_type)) + PLACES.index((layer, index))
+    explain_asked(method, level, mode, return_type, layer, index, ASKED[turn % len(PLACES) :: len(PLACES)])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("index", INDICES)
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize(("mode", "return_type"), RETURNS)
+@pytest.mark.parametrize("level", ROWS)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_setting_in_every_way(method, level, mode, return_type, layer, index):
+    explain_asked(method, level, mode, return_type, layer, index, ASKED)
+
+
+def explain_asked(method, level, mode, return_type, layer, index, asked):
     model = Model(layer, mode, return_type, level).eval()
     x, inputs = the_features(), {"batch": BATCH, "edge_label_index": LINKS}
     with torch.no_grad():
         out = model(x, EDGES, **inputs)
     config = ModelConfig(mode, level, return_type)
-    for (node_mask, edge_mask), kind in product(MASKS, ("model", "phenomenon")):
+    for (node_mask, edge_mask), kind in asked:
         explainer = Explainer(model, METHODS[method](), kind, config, node_mask, edge_mask)
         target = None
         if kind == "phenomenon":
             target = out if mode == "regression" else torch.zeros(ROWS[level], dtype=torch.long)
-        explanation = explainer(x, EDGES, target=target, index=index, **inputs)
+        explanation = explainer(x, EDGES, target=target, index=INDICES[index], **inputs)
         shapes = {"object": (NODES, 1), "attributes": (NODES, FEATURES), "common_attributes": (1, FEATURES)}
         assert explanation.get("node_mask") is None if node_mask is None else True
         if node_mask is not None:

@@ -663,7 +663,7 @@ def test_iterators_side_by_side_do_not_mix():
 
 @needs_data
 def test_nodes_of_cora_together_and_alone():
-    cora = load_trained("cora", cache=False)
+    cora = load_trained("cora")
     x, edges = cora.data.x, cora.data.edge_index
     explainer = explainer_of(cora.model, gf.KEC("U(A,0.5)"))
     nodes = list(range(0, 2700, 90))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -201,14 +199,3 @@ class TestMasks:
     def test_only_explanations_are_read(self):
         with pytest.raises(gf.InputError, match="explanation of PyG"):
             read_scores(SimpleNamespace(edge_index=PATH, edge_mask=MASK))
-
-
-def test_to_explain_loads_neither_networkx_nor_what_draws():
-    code = (
-        "import sys, graphfaith; from graphfaith.explanation import archive, faithfulness; import graphfaith.view\n"
-        "print([name for name in ('networkx', 'matplotlib', 'typer') if name in sys.modules])\n"
-        "import graphfaith.view.figure, graphfaith.view.page\n"
-        "print(*(callable(one) for one in (graphfaith.figure, graphfaith.page, graphfaith.show, graphfaith.view.page)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["[]", "True True True True"]

@@ -472,12 +472,6 @@ def test_a_link_is_followed_and_stays_a_link(tmp_path):
     assert real.read_bytes().startswith(b"\x89PNG")
 
 
-def test_importing_the_library_loads_neither_matplotlib_nor_the_packages_of_the_command_line():
-    code = "import sys, graphfaith; print([n for n in ('matplotlib', 'rich', 'sklearn', 'typer') if n in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout.strip() == "[]"
-
-
 # --- show --------------------------------------------------------------------------------------------------------
 
 

@@ -20,6 +20,7 @@ from .options import Json, Seed
 from .score import compare_methods
 from .source import train
 
+NODES = range(400, 700, 25)  # of twelve motifs
 PICTURED = ("anchored-kec", "kec", "saliency", "gnnexplainer-soft")
 
 
@@ -44,7 +45,7 @@ def demo(
     check_output(picture, (".png",))
     check_output(page_file, (".html",))
     fit = train("ba-shapes", 0)
-    nodes, near = list(range(400, 700, 25)), ["U(A,0.5)", "B(A,0.5)"]
+    nodes, near = list(NODES), ["U(A,0.5)", "B(A,0.5)"]
     rows = compare_methods(fit, nodes, ["all"], near, seed=seed)
     for path in outputs:
         write_json(path, [row.as_json() for row in rows])

@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from .plant import FLOW_LAG, REDOX, RO, RUN_RO, SPEED
 from .tags import (
@@ -68,7 +67,7 @@ def draw_drift(deviation: float, seconds: float, seed: int, stream: int, steps: 
     memory = float(np.exp(-1.0 / seconds))
     shocks = np.sqrt(1.0 - memory * memory) * draw_normal(seed, stream, steps)
     shocks[0] = draw_normal(seed, stream, 1)[0]
-    wander: Series = lfilter([1.0], [1.0, -memory], shocks)
+    wander = _filter(1.0, memory, shocks, 0.0)
     return deviation * np.clip(wander, -3.0, 3.0)
 
 
@@ -79,7 +78,14 @@ def apply_lag(signal: Series, seconds: float) -> Series:
     [0.0, 0.5, 0.75]
     """
     rate = 1.0 / seconds
-    return np.asarray(lfilter([rate], [1.0, rate - 1.0], signal, zi=[(1.0 - rate) * signal[0]])[0])
+    return _filter(rate, 1.0 - rate, signal, (1.0 - rate) * signal[0])
+
+
+def _filter(share: float, memory: float, signal: Series, start: float) -> Series:
+    """Return y[t] = share x[t] + memory y[t-1], where ``start`` is the second summand at t = 0."""
+    from scipy.signal import lfilter  # It takes long to load, and every command would wait for it.
+
+    return np.asarray(lfilter([share], [1.0, -memory], signal, zi=[start])[0])
 
 
 def fill_in(readings: Series, hidden: Series, seed: int) -> None:

@@ -417,7 +417,8 @@ def test_the_exponent_of_the_upper_half():
     assert fit_exponent(sizes, [None, 1.0, None, 100.0, None]) == pytest.approx(1.0)
 
 
-def test_curves_are_measured_and_drawn(tmp_path):
+def test_curves_are_measured_and_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr("graphfaith_studies.bench.growth._SMALL", 500)
     sizes = Sizes((20, 40), (1, 2), (4, 8), (2, 4), (300, 600), explained=2, repetitions=1)
     curves = measure_growth(sizes)
     assert [curve.sizes for curve in curves][:3] == [[20, 40], [1, 2], [4, 8]]

@@ -24,6 +24,7 @@ from graphfaith_studies.paper.samples import GRID, NEARS, PROTOCOLS, Samples
 from graphfaith_studies.paper.setting import setting
 from graphfaith_studies.paper.small_models import SmallGCN, small_graph, small_target
 from graphfaith_studies.paper.statements import RANDOM, _delta_and_bound
+from measuring import measure_once
 
 
 @lru_cache
@@ -31,7 +32,7 @@ def toy(kind, datasets=None):
     """Return the experiment, the results of its units and its rows, both through JSON; of some data sets, if given."""
     experiment = kind()
     units = [unit for unit in experiment.units(TOY) if datasets is None or unit.dataset in datasets]
-    results = {unit: json.loads(json.dumps(experiment.measure(unit, TOY), allow_nan=False)) for unit in units}
+    results = {unit: measure_once(experiment, unit) for unit in units}
     rows = experiment.make_rows(results, TOY)
     return experiment, results, json.loads(json.dumps(rows, allow_nan=False))
 

@@ -33,14 +33,9 @@ from graphfaith_studies.paper.parameters import METHODS, Parameters
 from graphfaith_studies.paper.published import NAMES
 from graphfaith_studies.paper.setting import Setting
 from graphfaith_studies.paper.temperature import THRESHOLDS, Temperature
+from measuring import measure_once
 
 TRUTH = np.array([True, True, False, False, False])
-
-
-@pytest.fixture(autouse=True)
-def no_cache(tmp_path, monkeypatch):
-    """Use an empty cache, so that tests neither read nor write the weights of other runs."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
 # ROC-AUC ------------------------------------------------------------------------------------------------------------
@@ -214,7 +209,7 @@ def test_epoch_0_alone_trains_nothing():
 
 
 def run(experiment):
-    results = {unit: json.loads(json.dumps(experiment.measure(unit, TOY))) for unit in experiment.units(TOY)}
+    results = {unit: measure_once(experiment, unit) for unit in experiment.units(TOY)}
     rows = experiment.make_rows(results, TOY)
     return json.loads(json.dumps(rows, allow_nan=False))
 
@@ -268,12 +263,7 @@ def test_units_are_nodes_of_checkpoints():
     assert len(Parameters().units(TOY)) == 2 * (2 + 2)
 
 
-def test_temperature(monkeypatch):
-    made = make_checkpoints("ba-shapes", (5, 20))[20]
-    monkeypatch.setattr(
-        "graphfaith_studies.paper.temperature.setting",
-        lambda *_: Setting(made.model, made.data, test_accuracy=made.test_accuracy),
-    )
+def test_temperature():
     experiment = Temperature()
     rows = run(experiment)
     assert len(rows) == 1 + len(THRESHOLDS) * len(TEMPERATURES)

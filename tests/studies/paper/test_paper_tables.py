@@ -25,6 +25,8 @@ from graphfaith_studies.paper.results import page, page_text, rows_in
 from graphfaith_studies.paper.run import reproduce
 from graphfaith_studies.paper.setting import setting
 from graphfaith_studies.paper.tables import PAPER, Table1, Table2, Table3
+from measuring import measure_once, remembered
+from paper_toys import Squares
 
 ROOT = Path(__file__).parents[3]
 CORE = {"dataset", "method", "neighborhood", "unfaithfulness", "stderr", "relative", "seconds_per_node", "num_samples"}
@@ -37,7 +39,8 @@ CORE = {"dataset", "method", "neighborhood", "unfaithfulness", "stderr", "relati
 def toy(tmp_path_factory):
     """Run every experiment at toy size in one folder."""
     folder = tmp_path_factory.mktemp("toy")
-    return folder, reproduce(list(EXPERIMENTS.values()), TOY, folder)
+    with remembered():
+        return folder, reproduce(list(EXPERIMENTS.values()), TOY, folder)
 
 
 @needs_data
@@ -109,7 +112,7 @@ def test_the_tables_have_the_papers_cells():
 
 def test_a_cell_is_the_score_of_its_method(tmp_path):
     table, unit = Table1(), Unit("ba-shapes", 0, 400)
-    cells = {(score["neighborhood"], score["method"]): score for score in table.measure(unit, TOY)["scores"]}
+    cells = {(score["neighborhood"], score["method"]): score for score in measure_once(table, unit)["scores"]}
     nodes = tuple(TOY.nodes(range(400, 700, 5)))
     here = setting("ba-shapes", 0, nodes)
     for method in ("kec", "saliency", "gnnexplainer"):
@@ -136,7 +139,7 @@ def test_in_sample_scores_flatter_what_is_fitted(toy_table):
 @pytest.fixture(scope="module")
 def toy_table(tmp_path_factory):
     table = Table1()
-    results = {u: table.measure(u, TOY) for u in table.units(TOY) if u.dataset == "ba-shapes" and not u.part}
+    results = {u: measure_once(table, u) for u in table.units(TOY) if u.dataset == "ba-shapes" and not u.part}
     return table.make_rows(results, TOY)
 
 
@@ -314,12 +317,13 @@ def test_a_folder_that_is_a_file(tmp_path, monkeypatch):
 
 def test_the_command_prints_and_writes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = call("propositions", "--quick", "--workers", "1")
+    monkeypatch.setitem(EXPERIMENTS, "squares", Squares())
+    result = call("squares", "--quick", "--workers", "1")
     assert result.exit_code == 0, result.exception
-    assert EXPERIMENTS["propositions"].title in result.stdout
-    assert "|" in result.stdout
-    assert Path("results/quick/propositions.json").is_file()
-    again = call("propositions", "--out", "results/quick")
+    assert Squares.title in result.stdout
+    assert "0, 1, 4, 9" in result.stdout
+    assert Path("results/quick/squares.json").is_file()
+    again = call("squares", "--out", "results/quick")
     assert "begun with other settings" in str(again.exception)
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from graphfaith_studies.swat.report import ReportedAlarm, Scene, _render_alarm
 from graphfaith_studies.swat.run import _lock_folder, find_files, find_truth, run
 from graphfaith_studies.swat.scoring import Event
 from graphfaith_studies.swat.series import Series
-from graphfaith_studies.swat.study import QUICK, Case, run_study, simulate_case, split_recordings
+from graphfaith_studies.swat.study import QUICK, Case, Size, run_study, simulate_case, split_recordings
 from graphfaith_studies.swat.tags import TAGS, column
 from graphfaith_studies.swat.truth import read_truth, write_truth
 
@@ -215,6 +216,19 @@ class TestResuming:
         assert list(tmp_path.iterdir()) == []
 
 
+# Two attacks on an hour or two: little to train and to explain, but each of the steps of a study is made.
+SMALL = Size(0.12, 0.05, 0.05, 0.1, (6, 10), 2, 1, 10, 10)
+# The workers import the script too, and need nothing of the command.
+SMALL_RUN = f"""
+if __name__ == "__main__":
+    from graphfaith.cli import application
+    from graphfaith_studies.swat import run
+    from graphfaith_studies.swat.study import Size
+    run.QUICK = {SMALL}
+    application.main()
+"""
+
+
 @pytest.fixture(scope="module")
 def user_files(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("files")
@@ -225,6 +239,10 @@ def user_files(tmp_path_factory) -> Path:
 
 
 class TestOwnFiles:
+    @pytest.fixture(autouse=True)
+    def _few_samples(self, monkeypatch) -> None:
+        monkeypatch.setattr("graphfaith_studies.swat.run.QUICK", replace(QUICK, samples=10, test_samples=10))
+
     def test_they_are_studied_like_the_simulation(self, user_files: Path, tmp_path: Path) -> None:
         results, paths = run(tmp_path, data=user_files, quick=True, seeds=(0,), compare=False)
         assert results["events"] == 2
@@ -355,8 +373,9 @@ class TestWorkers:
     def test_results_are_the_same_and_an_interrupt_ends_them(self, tmp_path: Path) -> None:
         """Run two seeds with two workers, stop them with Ctrl-C and resume; the results are those of single runs."""
         folder = tmp_path / "both"
-        command = [sys.executable, "-m", "graphfaith", "swat", "run", "--quick", "--no-compare", "--seeds", "2"]
-        command += ["--workers", "2", "--out", str(folder)]
+        (tmp_path / "script.py").write_text(SMALL_RUN)
+        command = [sys.executable, str(tmp_path / "script.py"), "swat", "run", "--quick", "--no-compare"]
+        command += ["--seeds", "2", "--workers", "2", "--out", str(folder)]
 
         def listen_to_interrupts() -> None:
             # The background job of a shell ignores interrupts by default.
@@ -368,7 +387,7 @@ class TestWorkers:
         try:
             until = time.monotonic() + 120
             while not list(folder.glob("seed-*/forecaster.safetensors")) and time.monotonic() < until:
-                time.sleep(0.1)
+                time.sleep(0.02)
             first.send_signal(signal.SIGINT)
             _, err = first.communicate(timeout=60)
         finally:
@@ -377,9 +396,11 @@ class TestWorkers:
         assert "Traceback" not in err
         assert err.rstrip().endswith("stopped")
         assert not list(folder.glob("**/*.tmp"))
+        assert not (folder / "results.json").exists()
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        alone = run_study(simulate_case(1, QUICK), 1, QUICK, _make_folder(tmp_path / "alone"), compare=False)
+        alone = run_study(simulate_case(1, SMALL), 1, SMALL, _make_folder(tmp_path / "alone"), compare=False)
+        assert alone["alarms"]
         assert json.loads((folder / "seed-1" / "result.json").read_text()) == json.loads(json.dumps(alone))
 
 
