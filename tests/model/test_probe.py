@@ -140,12 +140,15 @@ def test_a_part_is_proven_without_some_edges_where_edges_are_removed(monkeypatch
     torch.testing.assert_close(target.evaluate(weight=weight.unsqueeze(0))[0], expected, rtol=1e-8, atol=1e-10)
 
 
-def test_a_node_that_shows_nothing_does_not_speak_for_others():
-    (x, edges), model = ring(), seeded(lambda: Weighing(GLOBAL["mean"]))
+@pytest.mark.parametrize("how", ["mean", "softmax", "limit"])
+@pytest.mark.parametrize("layer", [pyg.GraphConv, pyg.GCNConv], ids=["GraphConv", "GCNConv"])
+def test_a_node_that_shows_nothing_does_not_speak_for_others(how, layer):
+    (x, edges), model = ring(), seeded(lambda: Weighing(GLOBAL[how], layer))
     edges = edges[:, (edges != 0).all(dim=0)]
     Target(model, x, edges, 0)  # a node without neighbours, whose output depends on no edge
     target = Target(model, x, edges, 5)
     assert target.computation_graph.num_nodes == NODES
+    assert not target.adds_loops
     assert_right(target, model, x, edges, "B(A,0.5)")
 
 
