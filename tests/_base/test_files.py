@@ -63,6 +63,17 @@ def test_what_is_no_regular_file_is_refused_and_not_replaced(folder, make, kind)
     assert path.lstat().st_mode == before.st_mode
 
 
+def test_a_pipe_without_a_name_is_refused(folder):
+    reading, writing = os.pipe()
+    try:
+        (folder / "r.json").symlink_to(f"/proc/self/fd/{writing}")
+        with pytest.raises(OutputError, match="it is a FIFO, not a regular file"):
+            check_output(folder / "r.json", (".json",))
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
 def test_a_link_to_a_file_is_written_through(folder):
     target = folder / "data"  # without a suffix: the name that the user gave says which format it is
     target.write_bytes(b"old")
