@@ -92,11 +92,11 @@ def test_random_numbers_of_another_thread_are_not_drawn_twice():
     """A model is tried for random numbers, and the state put back, while another thread draws with its own seed."""
 
     def wait(model, h):
-        time.sleep(0.02)
+        time.sleep(0.003)
         return h
 
     with seeded(3):
-        alone = [float(torch.rand(())) for _ in range(200)]
+        alone = [float(torch.rand(())) for _ in range(300)]
     model, x = Drawing(wait).eval(), torch.rand(20, 3)
     trying = threading.Thread(target=Target, args=(model, x, RING, 1))
     found = []
@@ -104,7 +104,7 @@ def test_random_numbers_of_another_thread_are_not_drawn_twice():
         trying.start()
         for _ in alone:
             found.append(float(torch.rand(())))
-            time.sleep(0.002)
+            time.sleep(0.004)
     trying.join(60)
     assert not trying.is_alive()
     assert found == alone
