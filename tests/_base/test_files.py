@@ -9,6 +9,7 @@ import struct
 
 import pytest
 
+from graphfaith._base import files
 from graphfaith._base.errors import DataError, InputError, OutputError
 from graphfaith._base.files import check_output, check_writable, make_folder, read_file, write_file, write_parts
 
@@ -95,6 +96,21 @@ def test_permissions_of_an_overwritten_file_are_kept(folder, mode):
     write_file(path, b"new")
     assert stat.S_IMODE(path.stat().st_mode) == mode
     assert path.read_bytes() == b"new"
+
+
+def test_nobody_else_can_read_a_replacement_before_it_has_the_permissions_of_the_old_file(folder, monkeypatch):
+    path = folder / "r.json"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    made, usual = [], files._pass_on_permissions
+
+    def look(before, path, handle):
+        made.append(stat.S_IMODE(os.fstat(handle).st_mode))
+        usual(before, path, handle)
+
+    monkeypatch.setattr(files, "_pass_on_permissions", look)
+    write_file(path, b"new")
+    assert made == [0o600]
 
 
 def test_a_new_file_has_the_mode_that_the_umask_gives(folder):

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 
 from torch_geometric.explain import Explanation
 
-from ..surrogate.estimate import Kind, Unfaithfulness
+from ..surrogate.estimate import Kind, Unfaithfulness, format_share
 from .digest import are_fitted, current_digest
 from .scores import node_mask_of
 
 NOT_MEASURED = "not measured"
 
-_LEAST = 1e-4  # per cent: smaller shares are only said to be smaller
 # Leave-one-out errors of fewer samples than these are too good, and their error bars too small (docs/anchored.md). They
 # are those of a fit on 100 samples, of which one in twelve is asked for a gradient and not left out.
 FEW = 91
@@ -78,7 +77,7 @@ class Faithfulness:
         if self.relative is not None:
             # One sample has no spread, and so there is no error bar to say how little it means.
             count = ", from one sample" if self.record.num_samples == 1 else ""
-            return f"{about}{_share(self.relative, self.relative_stderr)} unexplained{near}{count}{by}"
+            return f"{about}{format_share(self.relative, self.relative_stderr)} unexplained{near}{count}{by}"
         # "0 % unexplained" would be praise: there is nothing to explain.
         if self.record.relative == 0:
             return f"F does not change{near}{by}"
@@ -157,18 +156,3 @@ def _measurements(explanation: Explanation) -> list[Unfaithfulness]:
     records = [one for one in explanation.get("measurements") or () if isinstance(one, Unfaithfulness)]
     last = explanation.unfaithfulness
     return records if last in records else [*records, last]
-
-
-def _share(relative: float, error: float | None) -> str:
-    """Return a share in per cent, with as many digits as its error has.
-
-    >>> _share(1.43, 0.12), _share(0.00042, 0.00003), _share(0.25, 0.0), _share(1e-12, 1e-13)
-    ('143 % ± 12 %', '0.042 % ± 0.003 %', '25 %', 'less than 0.0001 %')
-    """
-    share, error = 100 * relative, 100 * (error or 0.0)
-    if 0 < share + error < _LEAST:
-        return f"less than {_LEAST:g} %"
-    if not error:
-        return f"{share:.3g} %"
-    digits = min(max(-math.floor(math.log10(error)), 0), 4)
-    return f"{share:.{digits}f} % ± {error:.{digits}f} %"
