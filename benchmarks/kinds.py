@@ -104,6 +104,8 @@ class AllWeights(Two):
             "ranks": lambda: w.argsort().argsort().to(w.dtype) / len(w) * w,
             "norm": lambda: w / w.norm().clamp(min=1e-6) * 10,
             "branch": lambda: w if w.mean() > 0.9 else w.square(),
+            "branch at 0": lambda: w / 2 if bool((w == 0).any()) else w,
+            "branch on features": lambda: w / 2 if bool((x < -5).any()) else w,
         }[self.how]()
 
 
@@ -189,6 +191,14 @@ class ByEdges(Two):
 
     def forward(self, x, edge_index, edge_weight=None):
         return super().forward(x, edge_index, edge_weight) * edge_index.size(1) / 500
+
+
+class LargestDegree(Masked):
+    """Activations are multiplied by the largest number of neighbours that any node has."""
+
+    def forward(self, x, edge_index):
+        largest = torch.bincount(edge_index[1], minlength=len(x)).max()
+        return self.second(self.first(x, edge_index).relu() * largest / 5, edge_index)
 
 
 # Reach ---------------------------------------------------------------------------------------------------------------
@@ -521,6 +531,8 @@ def _list_kinds():
     yield Kind("batch norm of the batch", NormOfTheBatch)
     for how in ("mean", "largest", "softmax", "minus mean", "above mean", "ranks", "norm", "branch"):
         yield Kind(f"weights: {how}", lambda how=how: AllWeights(how))
+    for how in ("branch at 0", "branch on features"):
+        yield Kind(f"weights: {how}, in a GCN", lambda how=how: AllWeights(how, pyg.GCNConv))
     for how in ("mean", "softmax"):
         yield Kind(f"weights: {how}, weighted", lambda how=how: AllWeights(how), graph="weighted")
         yield Kind(f"weights: {how}, in a GCN", lambda how=how: AllWeights(how, pyg.GCNConv))
@@ -538,6 +550,8 @@ def _list_kinds():
     yield Kind("branch on the size", BranchBySize)
     yield Kind("branch of each number", BranchOfEach)
     yield Kind("number of edges", ByEdges)
+    yield Kind("largest degree, GAT", lambda: LargestDegree(pyg.GATConv))
+    yield Kind("largest degree, SAGE", lambda: LargestDegree(pyg.SAGEConv))
     yield Kind("one layer thrice", Again, refused=FURTHER.format("Again", 1))
     yield Kind("one layer thrice, 3 hops", Again, options={"num_hops": 3})
     yield Kind("layers side by side", SideBySide)

@@ -103,7 +103,7 @@ def test_giant_numbers_in_the_facade():
 # A model's own exception ------------------------------------------------------------------------------------------
 
 MODEL = """
-import torch
+import torch; from torch_geometric.nn import SAGEConv
 
 class Wrong(torch.nn.Module):
     def forward(self, x, edge_index):
@@ -118,6 +118,14 @@ class Leaving(torch.nn.Module):
 
 def broken():
     raise KeyError("two\\nlines")  # line 16
+
+class InLayer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = SAGEConv(2, 2, aggr="lstm")
+
+    def forward(self, x, edge_index):
+        return self.layer(x, edge_index.flip(1))  # line 24
 """
 
 
@@ -134,6 +142,8 @@ def own(tmp_path, monkeypatch):
     ("name", "message"),
     [
         ("Wrong", r"RuntimeError: .*shapes cannot be multiplied.* \(own_wrong_model.py, line 9\)"),
+        # PyG runs the code of a layer from a file that it makes in a temporary folder.
+        ("InLayer", r"ValueError: .*not sorted.* \(own_wrong_model.py, line 24\)"),
         ("Leaving", r"SystemExit: enough \(own_wrong_model.py, line 13\)"),
     ],
 )

@@ -9,6 +9,7 @@ import struct
 
 import pytest
 
+from graphfaith._base import files
 from graphfaith._base.errors import DataError, InputError, OutputError
 from graphfaith._base.files import check_output, check_writable, make_folder, read_file, write_file, write_parts
 
@@ -63,6 +64,17 @@ def test_what_is_no_regular_file_is_refused_and_not_replaced(folder, make, kind)
     assert path.lstat().st_mode == before.st_mode
 
 
+def test_a_pipe_without_a_name_is_refused(folder):
+    reading, writing = os.pipe()
+    try:
+        (folder / "r.json").symlink_to(f"/proc/self/fd/{writing}")
+        with pytest.raises(OutputError, match="it is a FIFO, not a regular file"):
+            check_output(folder / "r.json", (".json",))
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
 def test_a_link_to_a_file_is_written_through(folder):
     target = folder / "data"  # without a suffix: the name that the user gave says which format it is
     target.write_bytes(b"old")
@@ -84,6 +96,21 @@ def test_permissions_of_an_overwritten_file_are_kept(folder, mode):
     write_file(path, b"new")
     assert stat.S_IMODE(path.stat().st_mode) == mode
     assert path.read_bytes() == b"new"
+
+
+def test_nobody_else_can_read_a_replacement_before_it_has_the_permissions_of_the_old_file(folder, monkeypatch):
+    path = folder / "r.json"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    made, usual = [], files._pass_on_permissions
+
+    def look(before, path, handle):
+        made.append(stat.S_IMODE(os.fstat(handle).st_mode))
+        usual(before, path, handle)
+
+    monkeypatch.setattr(files, "_pass_on_permissions", look)
+    write_file(path, b"new")
+    assert made == [0o600]
 
 
 def test_a_new_file_has_the_mode_that_the_umask_gives(folder):

@@ -228,6 +228,7 @@ def record(relative, error, delta_zero=1.0, value=None, samples=500):
         (record(1.43, 0.12), "143 % ± 12 % unexplained in B(A,0.5)"),
         (record(0.00042, 0.00003), "0.042 % ± 0.003 % unexplained in B(A,0.5)"),
         (record(0.25, 0.0), "25 % unexplained in B(A,0.5)"),
+        (record(0.99999992, 1e-9), "100 % unexplained in B(A,0.5)"),  # an error that no digit would show
         (record(0.0, 0.0), "0 % unexplained in B(A,0.5)"),  # a perfect p, where F changes
         (record(1e-12, 1e-13), "less than 0.0001 % unexplained in B(A,0.5)"),
         (record(0.25, math.inf, samples=1), "25 % unexplained in B(A,0.5), from one sample"),
@@ -261,6 +262,18 @@ def test_no_bar_where_f_does_not_change():
     assert (endless.relative, endless.relative_stderr) == (None, None)
     single = Faithfulness(record(0.25, math.inf, samples=1), is_estimate=False)
     assert (single.relative, single.relative_stderr) == (0.25, None)
+
+
+@pytest.mark.parametrize(
+    ("score", "share"),
+    [
+        (record(0.442, 0.361), "44 % ± 36 %"),
+        (record(9.6e-21, 0.0), "less than 0.0001 %"),
+        (record(0.25, math.inf, samples=1), "25 %"),
+    ],
+)
+def test_a_record_has_the_digits_that_its_error_has(score, share):
+    assert f": {share} of F's change is left unexplained" in str(score)
 
 
 def test_a_record_says_that_f_does_not_change():

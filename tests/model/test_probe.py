@@ -103,12 +103,52 @@ def test_a_mean_over_weights_does_not_count_loops_that_layers_add():
     assert plain.adds_loops
 
 
-def test_a_node_that_shows_nothing_does_not_speak_for_others():
-    (x, edges), model = ring(), seeded(lambda: Weighing(GLOBAL["mean"]))
+@pytest.mark.parametrize("branch", [lambda w: (w == 0).any(), lambda w: w.max() > 50], ids=["at 0", "of large ones"])
+def test_a_branch_that_does_not_reach_loops_that_layers_add_is_found(branch):
+    (x, edges), model = ring(), seeded(lambda: Weighing(lambda w: w / 2 if branch(w) else w, pyg.GCNConv))
+    target = Target(model, x, edges, 5)
+    assert not target.adds_loops
+
+
+class LargestDegree(nn.Module):
+    """What a layer gives is multiplied by the largest number of neighbours."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.first, self.second = layer(FEATURES, 6), layer(6, CLASSES)
+
+    def forward(self, x, edge_index):
+        largest = torch.bincount(edge_index[1], minlength=len(x)).max()
+        return self.second(self.first(x, edge_index).tanh() * largest, edge_index)
+
+
+@pytest.mark.parametrize("layer", [pyg.GATConv, pyg.SAGEConv], ids=["GAT", "SAGE"])
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+def test_a_part_is_proven_without_some_edges_where_edges_are_removed(monkeypatch, layer, large):
+    """The node with most neighbours is in the part, so that only the loss of an edge shows that others count, too."""
+    monkeypatch.setattr(target_module, "LARGE", 1 if large else 1 << 40)
+    x, edges = ring()
+    model = seeded(lambda: LargestDegree(layer))
+    edges = torch.cat([edges, torch.tensor([[3, 7, 8], [5, 5, 5]])], dim=1)
+    target = Target(model, x, edges, 5)
+    part = target.computation_graph
+    assert target.route == "removal"
+    assert part.num_nodes == NODES
+    kept = ~torch.isin(torch.arange(edges.size(1)), (edges[1] == 5).nonzero().view(-1)[:4])
+    weight = torch.where(part.edge_id < 0, 1.0, kept[part.edge_id].double())
+    expected = model(x, edges[:, kept])[5, target.label]
+    torch.testing.assert_close(target.evaluate(weight=weight.unsqueeze(0))[0], expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("how", ["mean", "softmax", "limit"])
+@pytest.mark.parametrize("layer", [pyg.GraphConv, pyg.GCNConv], ids=["GraphConv", "GCNConv"])
+def test_a_node_that_shows_nothing_does_not_speak_for_others(how, layer):
+    (x, edges), model = ring(), seeded(lambda: Weighing(GLOBAL[how], layer))
     edges = edges[:, (edges != 0).all(dim=0)]
     Target(model, x, edges, 0)  # a node without neighbours, whose output depends on no edge
     target = Target(model, x, edges, 5)
     assert target.computation_graph.num_nodes == NODES
+    assert not target.adds_loops
     assert_right(target, model, x, edges, "B(A,0.5)")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from torch import nn
 from torch_geometric.nn import GCNConv
 
 from graphfaith._base.errors import ModelError
+from graphfaith._base.randomness import seeded
 from graphfaith.model.target import Target
 
 RING = torch.stack([torch.arange(20), (torch.arange(20) + 1) % 20])
@@ -83,3 +86,25 @@ def test_what_was_kept_before_is_an_argument_like_any_other():
     expected = float(model(x, RING)[2, 0].detach())
     assert model.kept is not None
     assert Target(model, x, RING, 2, label=0).value == pytest.approx(expected, abs=1e-6)
+
+
+def test_random_numbers_of_another_thread_are_not_drawn_twice():
+    """A model is tried for random numbers, and the state put back, while another thread draws with its own seed."""
+
+    def wait(model, h):
+        time.sleep(0.003)
+        return h
+
+    with seeded(3):
+        alone = [float(torch.rand(())) for _ in range(300)]
+    model, x = Drawing(wait).eval(), torch.rand(20, 3)
+    trying = threading.Thread(target=Target, args=(model, x, RING, 1))
+    found = []
+    with seeded(3):
+        trying.start()
+        for _ in alone:
+            found.append(float(torch.rand(())))
+            time.sleep(0.004)
+    trying.join(60)
+    assert not trying.is_alive()
+    assert found == alone

@@ -11,8 +11,9 @@ _HEAD, _TAIL = 400, 250  # characters of a long text that are kept
 _OWN = str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "graphfaith_studies")
 _STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 _INSTALLED = ("site-packages", "dist-packages")
+_PYG = "torch_geometric"
 # Packages that a model uses. A mistake shows in their code, but is not made there.
-_USED = ("torch", "torch_geometric", "numpy", "scipy", "safetensors", "openpyxl", "rich", "typer")
+_USED = ("torch", _PYG, "numpy", "scipy", "safetensors", "openpyxl", "rich", "typer")
 
 
 def one_line(text: str) -> str:
@@ -115,7 +116,10 @@ def _place_of(error: BaseException) -> str | None:
 
 def _is_written_by_user(file: str) -> bool:
     folders = tuple(f"{folder}{os.sep}" for folder in (*_OWN, *_STANDARD))
-    return os.path.isfile(file) and not file.startswith(folders) and not set(_INSTALLED) & set(Path(file).parts)
+    parts = Path(file).parts
+    # PyG writes the code of a layer to a temporary file, which is named after the module of the layer.
+    is_generated = bool(parts) and parts[-1].startswith(f"{_PYG}.")
+    return os.path.isfile(file) and not (is_generated or file.startswith(folders) or set(_INSTALLED) & set(parts))
 
 
 def _is_installed_by_user(file: str) -> bool:

@@ -42,8 +42,11 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
         # Links are resolved because `write_parts` renames a file over the target: a link itself would be replaced, and
         # the file that it points to would keep its old content.
         target = Path(os.path.realpath(path))
-        _check_parent(target, path)
-        state = _state_of(target)
+        # Only a pipe that a shell has made leads nowhere and is there: /dev/stdout may be a link to one.
+        state = os.stat(path) if os.path.exists(path) and not os.path.lexists(target) else None
+        if state is None:
+            _check_parent(target, path)
+            state = _state_of(target)
     except (OSError, ValueError) as error:  # A name with a zero byte is a ValueError.
         if isinstance(error, OutputError):
             raise

@@ -1,11 +1,14 @@
-"""Torch's global random numbers, for foreign code that draws from nothing else."""
+"""Global random numbers, for foreign code that draws from nothing else."""
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
 import torch
 
 _LOCK = threading.RLock()
@@ -28,3 +31,25 @@ def seeded(seed: int) -> Iterator[None]:
         # torch.manual_seed is not used because it would also seed other devices, which fork_rng does not restore here.
         torch.default_generator.manual_seed(seed)
         yield
+
+
+def random_state() -> tuple[Any, ...]:
+    """Return what changes when random numbers are drawn from the global generators of torch, numpy or Python."""
+    numbers = np.random.get_state(legacy=False)  # noqa: NPY002 (a model may use numpy's global generator)
+    return torch.get_rng_state().numpy().tobytes(), str(numbers), random.getstate()
+
+
+@contextmanager
+def keep_random_state() -> Iterator[tuple[Any, ...]]:
+    """Yield :func:`random_state`, for one thread at a time, and put it back afterwards.
+
+    The lock is that of :func:`seeded`: a thread that puts a state back would make another one draw its numbers twice.
+    """
+    with _LOCK:
+        state, numbers, plain = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
+        try:
+            yield random_state()
+        finally:
+            torch.set_rng_state(state)
+            np.random.set_state(numbers)  # noqa: NPY002
+            random.setstate(plain)

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 
 from torch_geometric.explain import Explanation
 
-from ..surrogate.estimate import Kind, Unfaithfulness
+from ..surrogate.estimate import Kind, Unfaithfulness, format_share
 from .digest import are_fitted, current_digest
 from .scores import node_mask_of
 
 NOT_MEASURED = "not measured"
 
-_LEAST = 1e-4  # per cent: smaller shares are only said to be smaller
 # Leave-one-out errors of fewer samples than these are too good, and their error bars too small (docs/anchored.md). They
 # are those of a fit on 100 samples, of which one in twelve is asked for a gradient and not left out.
 FEW = 91
@@ -89,7 +88,7 @@ class Faithfulness:
         if self.relative is not None:
             # One sample has no spread, and so there is no error bar to say how little it means.
             count = ", from one sample" if self.record.num_samples == 1 else ""
-            return f"{about}{_share(self.relative, self.relative_stderr)} unexplained{near}{count}{by}"
+            return f"{about}{format_share(self.relative, self.relative_stderr)} unexplained{near}{count}{by}"
         # "0 % unexplained" would be praise: there is nothing to explain.
         if self.shown.relative == 0:
             return f"F does not change{near}{by}"
@@ -112,12 +111,12 @@ class Faithfulness:
             return ""
         parts = []
         if record.floor is not None:
-            parts.append(f"no scores could leave less than {_share(record.floor, None)}")
+            parts.append(f"no scores could leave less than {format_share(record.floor, None)}")
         if record.pairs is not None and record.num_pairs:
             plural = f"the {record.num_pairs} pairs" if record.num_pairs > 1 else "the pair"
-            parts.append(f"with {plural} {_share(record.pairs.relative, None)}")
+            parts.append(f"with {plural} {format_share(record.pairs.relative, None)}")
         if record.delta_zero and math.isfinite(record.relative):
-            parts.append(f"the whole explanation {_share(record.relative, None)}")
+            parts.append(f"the whole explanation {format_share(record.relative, None)}")
         return "; ".join(parts)
 
 
@@ -193,18 +192,3 @@ def _measurements(explanation: Explanation) -> list[Unfaithfulness]:
     records = [one for one in explanation.get("measurements") or () if isinstance(one, Unfaithfulness)]
     last = explanation.unfaithfulness
     return records if last in records else [*records, last]
-
-
-def _share(relative: float, error: float | None) -> str:
-    """Return a share in per cent, with as many digits as its error has.
-
-    >>> _share(1.43, 0.12), _share(0.00042, 0.00003), _share(0.25, 0.0), _share(1e-12, 1e-13)
-    ('143 % ± 12 %', '0.042 % ± 0.003 %', '25 %', 'less than 0.0001 %')
-    """
-    share, error = 100 * relative, 100 * (error or 0.0)
-    if 0 < share + error < _LEAST:
-        return f"less than {_LEAST:g} %"
-    if not error:
-        return f"{share:.3g} %"
-    digits = min(max(-math.floor(math.log10(error)), 0), 4)
-    return f"{share:.{digits}f} % ± {error:.{digits}f} %"

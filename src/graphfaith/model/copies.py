@@ -79,15 +79,32 @@ def run_without_some(call: Call, x: Tensor, weight: Tensor) -> Tensor:
         ) from error
 
 
+def left_entries(call: Call, weight: Tensor) -> Tensor:
+    """Return which entries of A the model is given, [e] or [S, e], when those whose ``weight`` is 0 are removed."""
+    given = call.part.felt | (call.loop_weight is not None)
+    return given & ~((weight.detach() == 0) & removable_entries(call))
+
+
+def output_without_some(call: Call, x: Tensor, weight: Tensor) -> Tensor:
+    """Return the model's whole output on one graph without the edges whose entry of ``weight`` [e] is 0."""
+    return _output_on_copies(call, x, weight.unsqueeze(0))[0]
+
+
 def _run_on_copies(call: Call, x: Tensor, weight: Tensor) -> Tensor:
-    """Return the explained rows of the model's output on S graphs, [S, r, ...], from one call on disjoint copies.
+    """Return the explained rows of the model's output on S graphs, [S, r, ...], from one call on disjoint copies."""
+    out, rows = _output_on_copies(call, x, weight)
+    out = out[rows]
+    return out.view(len(weight), -1, *out.shape[1:])
+
+
+def _output_on_copies(call: Call, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the model's output on disjoint copies of the graph, and the explained rows of it.
 
     Entries of ``weight`` [S, e] that are 0 are removed from the graph, the others multiply the messages. ``x`` is
     [S, n, d], or [n, d] if the graphs share it.
     """
     part, count = call.part, len(weight)
-    kept = part.felt | (call.loop_weight is not None)
-    kept = kept & ~((weight.detach() == 0) & removable_entries(call))
+    kept = left_entries(call, weight)
     # The loops of all copies come last, in node order, for layers that add loops; see Call.
     plain, loops = kept[:, : part.num_plain].nonzero(), kept[:, part.num_plain :].nonzero()
     loops[:, 1] += part.num_plain
@@ -97,9 +114,7 @@ def _run_on_copies(call: Call, x: Tensor, weight: Tensor) -> Tensor:
     x = x.repeat(count, 1) if x.dim() == 2 else x.reshape(count * part.num_nodes, -1)
     factors = weight[sample, entry]
     silent = not factors.requires_grad and bool((factors == 1).all())
-    out = call.run(x, edge_index, kwargs, None if silent else factors)
-    out = as_rows(out, call.task)[rows]
-    return out.view(count, -1, *out.shape[1:])
+    return as_rows(call.run(x, edge_index, kwargs, None if silent else factors), call.task), rows
 
 
 def _rows_and_arguments(call: Call, places: Tensor, count: int) -> tuple[Tensor, dict[str, Any]]:

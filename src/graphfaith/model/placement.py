@@ -12,7 +12,7 @@ from .._base.errors import GraphfaithError, ModelError, ReachWarning, describe_e
 from ..graph.computation_graph import ComputationGraph
 from .call import Call, Edges
 from .layers import Degrees, find_sender_degrees, message_passing_layers
-from .probe import ORDINARY, Probe, run_at, sees_copy
+from .probe import Probe, draw_points, run_at, sees_copy
 from .readout import Readout
 from .record import drop_kept, key_of
 from .steadiness import check_steady
@@ -235,22 +235,28 @@ class Placement:
     def _loops_are_own(self, call: Call) -> bool:
         """Return whether self-loops that are given with the edges are to the model what those of its layers are.
 
-        A mean over all weights, for example, is another one with the loops, which shows when the weights are not 1.
+        A mean over all weights, for example, is another one with the loops, which shows when the weights are not 1. A
+        branch shows only where it is taken.
         """
         if call.loop_weight is None or call.route != "weight":
             return True
         way = self._key, call.loop_weight
-        if way not in self.record.own_loops:
-            plain = self._call(self._around(call.part.num_hops, call.degrees, None), None, call.degrees)
-            same = True
-            if plain is not None and is_close(plain.output[plain.rows], call.output[call.rows], largest(call.output)):
-                x, weight = ORDINARY.on(call.part, torch.Generator().manual_seed(0))
-                weight = torch.where(call.part.edge_id < 0, call.part.weight, weight)
-                given, left = run_at(call, x, weight), run_at(plain, x, weight)
-                if given is not None and left is not None:
-                    same = is_close(given[call.rows], left[plain.rows], largest(left))
+        if way in self.record.own_loops:
+            return self.record.own_loops[way]
+        plain = self._call(self._around(call.part.num_hops, call.degrees, None), None, call.degrees)
+        if plain is None or not is_close(plain.output[plain.rows], call.output[call.rows], largest(call.output)):
+            return True
+        same, found = True, []
+        for x, weight in draw_points(call, seed=0):
+            weight = torch.where(call.part.edge_id < 0, call.part.weight, weight)
+            given, left = run_at(call, x, weight), run_at(plain, x, weight)
+            if given is not None and left is not None:
+                same &= is_close(given[call.rows], left[plain.rows], largest(left))
+                found.append(given[call.rows])
+        # A node without neighbours says nothing of other nodes: its output is the same without any edge.
+        if not same or (found and not is_close(found[0], found[-1], largest(found[0]))):
             self.record.own_loops[way] = same
-        return self.record.own_loops[way]
+        return same
 
     def _is_everything(self, call: Call) -> bool:
         """Return whether the part lacks nothing of the graph that it is compared with."""

@@ -2,8 +2,9 @@
 
 With constant features, or on a graph without weights, much cannot be seen in the output on the graph as it is: a reach
 that is too short, or a mean over the weights of all edges. So both are drawn at random. What is inside the part is
-drawn once. What is outside varies, up to numbers far larger than those inside and of both signs, because a limit that
-all nodes share, or a branch on a sum over all nodes, shows in nothing less.
+drawn a few times, also with edges that are gone: the largest degree of all nodes, for example, is a number of the part
+as long as the node that has it keeps its edges. What is outside varies, up to numbers far larger than those inside and
+of both signs, because a limit that all nodes share, or a branch on a sum over all nodes, shows in nothing less.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from ..graph.computation_graph import ComputationGraph
 from .call import Call
+from .copies import lacks_edges, left_entries, output_without_some, removable_entries
 from .readout import is_pairs
 from .whole import is_close, largest
 
@@ -52,6 +54,19 @@ def draw_around(part: ComputationGraph, seed: int) -> list[tuple[Tensor, Tensor]
     return [draw.on(part, generator) for draw in (ORDINARY, Draw(far, _HEAVY), Draw(-far, 0.0))]
 
 
+def draw_gaps(call: Call, weight: Tensor) -> list[Tensor]:
+    """Return ``weight`` [e] without half of its entries and without any, as far as they can be taken away."""
+    some = torch.rand(weight.shape, generator=torch.Generator().manual_seed(4)) < 0.5
+    read = removable_entries(call) if call.route == "removal" else call.part.felt
+    return [torch.where(read & gone, 0.0, weight) for gone in (some, torch.ones_like(some))]
+
+
+def draw_points(call: Call, seed: int) -> list[tuple[Tensor, Tensor]]:
+    """Return features and entries of A like those of :func:`draw_around`, also with gaps."""
+    (x, weight), (large, heavy), (negative, _) = draw_around(call.part, seed)
+    return [(x, weight), (large, heavy), (negative, weight), *((x, gaps) for gaps in draw_gaps(call, weight))]
+
+
 class Probe:
     """A comparison of the model on a part, ``call``, with the model on a graph that holds it, ``beyond``.
 
@@ -71,12 +86,14 @@ class Probe:
         if moved is None:  # features may be ids that the model looks up, so that only its own are of use
             x, moved = part.x, own
         both = self._compare(x, weight, outside)
+        for gaps in draw_gaps(call, weight):
+            self._compare(x, gaps, outside)
         self.is_telling = (
             own is not None
             and moved is not None
             and both is not None
-            and (moved is own or not torch.equal(moved, own))
-            and not torch.equal(both, moved)
+            and (moved is own or not is_close(moved, own, largest(own)))
+            and not is_close(both, moved, largest(moved))
         )
 
     def _compare(
@@ -119,15 +136,19 @@ def sees_copy(call: Call) -> bool:
     """Return whether the output changes if an unconnected copy of the graph stands beside it, with other X and A.
 
     No message comes from there, so that such a model reads features or weights of all nodes alike. The graph itself is
-    tried as it is and at another point, because what is done with weights may have no effect on weights of 1.
+    tried as it is and at other points, because what is done with weights may have no effect on weights of 1, and with
+    gaps, because what is done with the number of edges may have none if the copy has as many.
     """
     part = call.part
     try:
         _run_beside(call, part.x, part.weight, part.x, part.weight)
     except Exception:  # a model that has a parameter for every node cannot be given more of them
         return True
-    for x, weight in ((part.x, part.weight), ORDINARY.on(part, torch.Generator().manual_seed(0))):
-        expected = run_at(call, x, weight) if call.route == "weight" else run_at(call, x, part.weight)
+    x, weight = ORDINARY.on(part, torch.Generator().manual_seed(0))
+    drawn = weight if call.route == "weight" else part.weight
+    points = [(part.x, part.weight), (x, drawn), *((x, gaps) for gaps in draw_gaps(call, drawn))]
+    for x, weight in points:
+        expected = run_at(call, x, weight)
         if expected is None:
             continue
         for beside_x, beside_weight in draw_around(part, seed=1):
@@ -143,13 +164,19 @@ def sees_copy(call: Call) -> bool:
 def _run_beside(call: Call, x: Tensor, weight: Tensor, beside_x: Tensor, beside_weight: Tensor) -> Tensor:
     """Return the output on two copies of the graph that no edge connects."""
     count = call.part.num_nodes
-    (edge_index, kwargs), (_, beside) = call.inputs(weight), call.inputs(beside_weight)
+    (edge_index, kwargs), (other, beside) = _inputs(call, weight), _inputs(call, beside_weight)
     sizes = (count, edge_index.size(1))
     arguments = {name: _join(value, beside[name], sizes) for name, value in kwargs.items()}
-    output: Tensor = call.model(
-        torch.cat([x, beside_x]), torch.cat([edge_index, edge_index + count], dim=1), **arguments
-    )
+    output: Tensor = call.model(torch.cat([x, beside_x]), torch.cat([edge_index, other + count], dim=1), **arguments)
     return output
+
+
+def _inputs(call: Call, weight: Tensor) -> tuple[Tensor, dict[str, Any]]:
+    """Return the ``edge_index`` and the keyword arguments of the model, without the edges that are removed."""
+    if call.route != "removal":
+        return call.inputs(weight)
+    places = left_entries(call, weight).nonzero().view(-1)
+    return call.edges_at(places), call.arguments_at(places)[0]
 
 
 def _join(value: Any, beside: Any, sizes: tuple[int, int]) -> Any:
@@ -161,6 +188,6 @@ def _join(value: Any, beside: Any, sizes: tuple[int, int]) -> Any:
 def run_at(call: Call, x: Tensor, weight: Tensor, *, plain: bool = False) -> Tensor | None:
     """Return the model's output at a point that was made for a comparison, None if the model cannot be run there."""
     try:
-        return call(x, weight, plain=plain)
+        return output_without_some(call, x, weight) if lacks_edges(call, weight) else call(x, weight, plain=plain)
     except Exception:  # the user's own forward may raise anything
         return None

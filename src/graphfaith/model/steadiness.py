@@ -7,16 +7,11 @@ may look right in a few outputs, so the random state and the attributes are look
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
-import numpy as np
 import torch
 from torch import Tensor
 
 from .._base.errors import ModelError
+from .._base.randomness import keep_random_state, random_state
 from .call import Call
 from .probe import ORDINARY, run_at
 from .record import drop_kept
@@ -29,9 +24,9 @@ def check_steady(call: Call) -> None:
     """Raise a :class:`ModelError` if the output of ``call`` depends on random numbers or on earlier calls."""
     name = type(call.model).__name__
     part = call.part
-    with _random_state_kept() as before:
+    with keep_random_state() as before:
         output = call(part.x, part.weight)
-        if _random_state() != before:
+        if random_state() != before:
             scale = largest(output)
             for _ in range(_REPEATED):
                 if not is_close(call(part.x, part.weight), output, scale):
@@ -63,21 +58,3 @@ def _run_in_turn(call: Call, *, drawn_first: bool) -> tuple[Tensor | None, Tenso
 
 def _agree(a: Tensor | None, b: Tensor | None) -> bool:
     return a is b if a is None or b is None else is_close(a, b, largest(a))
-
-
-def _random_state() -> tuple[Any, ...]:
-    """Return what changes when random numbers are drawn from the global generators of torch, numpy or Python."""
-    numbers = np.random.get_state(legacy=False)  # noqa: NPY002 (a model may use numpy's global generator)
-    return torch.get_rng_state().numpy().tobytes(), str(numbers), random.getstate()
-
-
-@contextmanager
-def _random_state_kept() -> Iterator[tuple[Any, ...]]:
-    """Yield the state of the global generators, and put it back afterwards."""
-    state, numbers, plain = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
-    try:
-        yield _random_state()
-    finally:
-        torch.set_rng_state(state)
-        np.random.set_state(numbers)  # noqa: NPY002
-        random.setstate(plain)

@@ -16,6 +16,8 @@ from ..sampling.neighborhood import Neighborhood, parse_neighborhood
 Kind = Literal["edges", "features"]  # of scores: those of edges and self-loops, and those of nodes and features
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+_LEAST_SHARE = 1e-4  # per cent: smaller shares are only said to be smaller
+
 
 @dataclass(frozen=True)
 class Unfaithfulness:
@@ -67,16 +69,31 @@ class Unfaithfulness:
         """Return one line to print.
 
         >>> print(Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "B(A,0.5)", 1))
-        Delta(p) = 0.012 ± 0.001 in B(A,0.5): 7.63 % ± 0.9 % of F's change is left unexplained (500 samples)
+        Delta(p) = 0.012 ± 0.001 in B(A,0.5): 7.6 % ± 0.9 % of F's change is left unexplained (500 samples)
         >>> print(Unfaithfulness(0.0, 0.0, 0.0, 0.0, 0.0, 500, "U(A,0.5)", 1))
         Delta(p) = 0 ± 0 in U(A,0.5): F does not change there (500 samples)
         """
-        share = f"{100 * self.relative:.3g} % ± {100 * self.relative_stderr:.1g} %"
+        share = format_share(self.relative, self.relative_stderr)
         left = f"{share} of F's change is left unexplained" if self.delta_zero else "F does not change there"
         return (
             f"Delta(p) = {self.value:.3g} ± {self.stderr:.1g} in {self.neighborhood}: {left} "
             f"({self.num_samples} samples)"
         )
+
+
+def format_share(relative: float, error: float | None) -> str:
+    """Return a share in per cent, with as many digits as its error has, if there is a finite one.
+
+    >>> format_share(1.43, 0.12), format_share(0.00042, 0.00003), format_share(0.25, 1e-9), format_share(1e-12, 1e-13)
+    ('143 % ± 12 %', '0.042 % ± 0.003 %', '25 %', 'less than 0.0001 %')
+    """
+    share, error = 100 * relative, 100 * error if error is not None and math.isfinite(error) else 0.0
+    if 0 < share + error < _LEAST_SHARE:
+        return f"less than {_LEAST_SHARE:g} %"
+    if error < _LEAST_SHARE:  # as good as none
+        return f"{share:.3g} %"
+    digits = min(max(-math.floor(math.log10(error)), 0), 4)
+    return f"{share:.{digits}f} % ± {error:.{digits}f} %"
 
 
 def rounding_square(scale: float, dtype: torch.dtype) -> float:
