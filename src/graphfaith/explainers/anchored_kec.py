@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -19,7 +20,7 @@ from ..model.call import Edges
 from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood
 from ..sampling.perturbations import Perturbations
-from ..surrogate.difference import AnchoredModel, DifferenceModel, carry, curvature_of, energy
+from ..surrogate.difference import AnchoredModel, DifferenceModel, blend, carry, curvature_of, energy
 from ..surrogate.estimate import estimate_unfaithfulness, rounding_square
 from ..surrogate.evidence import Evidence
 from ..surrogate.propagation import MOMENTS, Propagation
@@ -37,6 +38,7 @@ _EVERY = 12  # one in this many samples is used for the gradient of F, and not f
 _FEWEST = 100  # the number of samples that "auto" starts with; from fewer, the estimate is too good
 _ROUNDING = 1e-11  # the largest relative rounding error of a term
 _FAINT = 1e-3  # terms smaller than this share of F's change are not scaled up to the size of the others
+_SMALL = 0.1  # a change of F below this share of its typical size is a small one
 _FIRM = 100.0  # the penalty of all terms except "khop" and "degrees" is smaller by this factor
 
 
@@ -145,16 +147,26 @@ class AnchoredKEC(FittedExplainer):
         samples = np.arange(count)
         asked, rest = samples[::_EVERY], np.delete(samples, samples[::_EVERY]) if count > 1 else samples
         graph, near, size = target.computation_graph, self.neighborhood, self._chunk_size(target, count)
+        strength = self._strength(target)
+        near = near if strength is None else near.lean(strength) or near
         with stage("sampling"):
             first = near.numbered(graph, asked, self.seed)
         with stage("sensitivity"):
             sensitivity = Sensitivity.of(target, gradients_at(target, first), first)
             terms = _Terms(target, sensitivity, self._kinds(target), drops=near.drops_edges)
             del first  # This frees as much memory as a chunk needs.
-        for chunk in time_items(self._chunks_of(target, rest, size), "sampling"):
+        for chunk in time_items(self._chunks_of(target, near, rest, size), "sampling"):
             terms.add(chunk)
         with stage("solve"):
-            return self._solve(terms, count, rest)
+            return self._solve(terms, count, rest, strength)
+
+    def _strength(self, target: Target) -> Tensor | None:
+        """Return |dF/dA| times A, [e], if samples have to lean towards what F depends on; None if they need not."""
+        if self.neighborhood.lean(target.computation_graph.weight) is None:
+            return None
+        with suppress(ModelError):  # If the gradient is not finite, nothing is known of the edges.
+            return (target.gradient()[1].double() * target.computation_graph.weight.double()).abs()
+        return torch.ones(target.computation_graph.num_edges, dtype=torch.float64)
 
     def _kinds(self, target: Target) -> tuple[Normalization, ...]:
         """Return the normalisations to try."""
@@ -175,23 +187,35 @@ class AnchoredKEC(FittedExplainer):
         room = target.room(fixed, per_sample, f"{self.method} on {count} samples")
         return max(1, room // per_sample)
 
-    def _chunks_of(self, target: Target, samples: np.ndarray, size: int) -> Iterator[Perturbations]:
+    def _chunks_of(self, target: Target, near: Neighborhood, samples: np.ndarray, size: int) -> Iterator[Perturbations]:
         """Yield the samples with the given numbers, a chunk at a time."""
         for start in range(0, len(samples), size):
-            yield self.neighborhood.numbered(target.computation_graph, samples[start : start + size], self.seed)
+            yield near.numbered(target.computation_graph, samples[start : start + size], self.seed)
 
-    def _solve(self, terms: _Terms, count: int, rest: np.ndarray) -> AnchoredModel:
+    def _solve(self, terms: _Terms, count: int, rest: np.ndarray, strength: Tensor | None) -> AnchoredModel:
         """Return the candidate with the least leave-one-out error: the anchored model, the gradient alone, or 0."""
         change = terms.numbers("change")
         fits = {kind: _Fit(terms.blocks(kind, self.blocks), change) for kind in terms.kinds}
         kind = min(fits, key=lambda name: fits[name].error)
         fit = fits[kind]
+        anchored, small, scale = fit.solution.left_out_residual, None, 0.0
+        if strength is not None:
+            # Few removed edges change F little or much. One fit cannot serve both, and so there is one for each.
+            scale = _SMALL * math.sqrt(float(change @ change) / len(change)) or 1.0
+            small = _Fit(terms.blocks(kind, self.blocks), change, _SMALL)
+            close = small.left_out_residual
+            anchored = blend(close, anchored, close + change, scale)
         left: dict[Chosen, Tensor] = {
             "zero": -change,
             "saliency": terms.numbers("saliency")[:, 0] - change,
-            "anchored": fit.solution.left_out_residual,
+            "anchored": anchored,
         }
-        errors = {name: float(residual @ residual) / len(change) for name, residual in left.items()}
+        evidence = {
+            name: Evidence(torch.from_numpy(rest), self.seed, str(self.neighborhood), change, residual, 0.0, strength)
+            for name, residual in left.items()
+        }
+        fair = {name: one.fair(self.neighborhood) for name, one in evidence.items()}
+        errors = {name: float(one.left_out.square().mean()) if len(one.change) else 0.0 for name, one in fair.items()}
         noise = rounding_square(terms.target.scale, terms.graph.x.dtype)
         chosen = min(errors, key=errors.__getitem__)  # Of equal errors, min takes the first, which is the simplest p.
         # If F does not change, the gradient is as good as 0, but it also shows what a change of X would do if only A is
@@ -200,7 +224,11 @@ class AnchoredKEC(FittedExplainer):
             chosen = "saliency" if errors["saliency"] <= noise else "zero"
         p = terms.model(fit, kind) if chosen == "anchored" else terms.simple(chosen, kind)
         terms.anchor(p)
-        p.estimate = estimate_unfaithfulness(left[chosen], change, noise, self.neighborhood, self.seed)
+        if small is not None and chosen == "anchored":
+            p.small, p.small_scale = terms.model(small, kind), scale
+            terms.anchor(p.small)
+        seen = fair[chosen] if len(fair[chosen].change) else evidence[chosen]
+        p.estimate = estimate_unfaithfulness(seen.left_out, seen.change, noise, self.neighborhood, self.seed)
         p.in_sample_error = fit.solution.error if chosen == "anchored" else errors[chosen]
         p.fit_samples, p.chosen = count, chosen
         p.evidence = Evidence(torch.from_numpy(rest), self.seed, str(self.neighborhood), change, left[chosen], noise)
@@ -364,7 +392,15 @@ class _Terms:
 class _Fit:
     """A ridge regression on blocks of terms, each scaled so that one penalty suits all of them."""
 
-    def __init__(self, blocks: dict[Block, tuple[Tensor, float]], change: Tensor) -> None:
+    def __init__(self, blocks: dict[Block, tuple[Tensor, float]], change: Tensor, small: float | None = None) -> None:
+        """Fit to the change of F; with ``small``, a share of its typical size, errors of small changes weigh more."""
+        typical = float(change @ change) / len(change)
+        self._row = torch.ones_like(change)
+        if small is not None and typical > 0:
+            self._row = (small**2 * typical + change.square()).rsqrt()
+            self._row /= self._row.square().mean().sqrt()
+            blocks = {name: (block * self._row.unsqueeze(1), rounding) for name, (block, rounding) in blocks.items()}
+            change = change * self._row
         parts = [block.numpy() for block, _ in blocks.values()]
         terms = np.concatenate(parts, axis=1) if parts else np.zeros((len(change), 0))
         with np.errstate(over="ignore"):  # A term whose square is infinite gets the scale 0, so that it is left out.
@@ -391,6 +427,11 @@ class _Fit:
             scaled = terms * self._scale
         self.solution = ridge(torch.from_numpy(scaled), change)
         self.error = self.solution.left_out
+
+    @property
+    def left_out_residual(self) -> Tensor:
+        """The residual of each sample in a fit to all other samples, [S]."""
+        return self.solution.left_out_residual / self._row
 
     def weights(self, name: Block, shape: tuple[int, ...]) -> Float64:
         """Return the weights of a block, or zeros if the fit does not have it."""

@@ -119,22 +119,22 @@ class RemovedEdges(Neighborhood):
 
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
         """Return eps = A at the removed edges, 0 elsewhere: of each sample those with the smallest draws."""
+        entries, columns, unit = self._columns(graph, seed)
+        rows = keys(seed, "sample", samples)
+        most = min(self.most, len(columns))
+        gone = _remove_smallest(uniform(rows, columns), draw_sizes(rows, seed, most))
+        return _lay_out(graph, entries, gone[:, unit])
+
+    def lean(self, strength: Tensor) -> Neighborhood:
+        """Return a neighbourhood in which half of the samples remove edges that F depends on."""
+        return LeaningEdges(self.most, self.paired, strength)
+
+    def _columns(self, graph: ComputationGraph, seed: int) -> tuple[Tensor, UInt64, np.ndarray]:
+        """Return the entries that may be removed, the keys of the edges they belong to, and the edge of each entry."""
         entries = self._entries(graph)
         columns = (pair_keys(graph, seed) if self.paired else edge_keys(graph, seed))[entries.numpy()]
-        columns, unit = np.unique(columns, return_inverse=True)
-        count, rows = len(columns), keys(seed, "sample", samples)
-        gone = np.zeros((len(samples), count), dtype=bool)
-        most = min(self.most, count)
-        if most:
-            size = np.floor(uniform(rows, keys(seed, "size", np.zeros(1, dtype=np.int64)))[:, 0] * most).astype(int) + 1
-            drawn = uniform(rows, columns)
-            nearest = np.argpartition(drawn, most - 1, axis=1)[:, :most]
-            order = np.take_along_axis(drawn, nearest, axis=1).argsort(axis=1, kind="stable")
-            chosen = np.take_along_axis(nearest, order, axis=1)
-            np.put_along_axis(gone, chosen, np.arange(most) < size[:, None], axis=1)
-        eps = torch.zeros(len(samples), graph.num_edges, dtype=torch.float64)
-        eps[:, entries] = torch.from_numpy(gone[:, unit]) * graph.weight.double()[entries]
-        return eps
+        distinct, unit = np.unique(columns, return_inverse=True)
+        return entries, distinct, unit
 
     def edge_moments(self, graph: ComputationGraph) -> Moments:
         """Return the moments of A times a truth value: any two of n edges are removed with equal probability."""
@@ -151,6 +151,69 @@ class RemovedEdges(Neighborhood):
     def _entries(self, graph: ComputationGraph) -> Tensor:
         """Return the places of the entries of A that may be removed."""
         return (graph.felt & ~graph.is_loop & (graph.weight != 0)).nonzero().view(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class LeaningEdges(RemovedEdges):
+    """Where a p for R(A, k) is fitted: half of the samples are of R(A, k), the others remove edges that matter.
+
+    In a large graph few samples of R(A, k) remove an edge that F depends on. The others remove up to 2 k edges, each
+    drawn with a probability proportional to its ``strength``.
+    """
+
+    strength: Tensor | None = None  # [e]
+    notation = ""
+
+    def leans(self, samples: np.ndarray, seed: int) -> np.ndarray:
+        """Return which samples are not of R(A, k), [S]."""
+        drawn = uniform(keys(seed, "sample", samples), keys(seed, "lean", np.zeros(1, dtype=np.int64)))
+        leaning: np.ndarray = drawn[:, 0] < 0.5
+        return leaning
+
+    def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
+        """Return eps = A at the removed edges, 0 elsewhere."""
+        eps, leaning = super().edges(graph, samples, seed), self.leans(samples, seed)
+        entries, columns, unit = self._columns(graph, seed)
+        if self.strength is None or not leaning.any() or not len(columns):
+            return eps
+        rows = keys(seed, "sample", samples[leaning])
+        weights = self.strength.double().abs().numpy()[entries.numpy()]
+        strength: np.ndarray = np.bincount(unit, weights=weights).astype(np.float64)
+        total = float(strength.sum())
+        strength = strength / total + 1e-12 if total > 0 and math.isfinite(total) else np.ones(len(columns))
+        # The smallest of exponential draws, each divided by its weight, are a weighted draw without replacement.
+        drawn = -np.log(uniform(rows, columns)) / strength
+        gone = _remove_smallest(drawn, draw_sizes(rows, seed, min(2 * self.most, len(columns))))
+        eps[torch.from_numpy(leaning)] = _lay_out(graph, entries, gone[:, unit])
+        return eps
+
+    def __str__(self) -> str:
+        """Return the text form of the neighbourhood that it stands in for."""
+        return str(RemovedEdges(self.most, self.paired))
+
+
+def draw_sizes(rows: UInt64, seed: int, most: int) -> np.ndarray:
+    """Draw how many edges each sample removes, uniformly from 1 to ``most``, [S]."""
+    drawn = uniform(rows, keys(seed, "size", np.zeros(1, dtype=np.int64)))[:, 0]
+    return np.floor(drawn * most).astype(np.int64) + 1
+
+
+def _remove_smallest(drawn: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return which columns have the smallest numbers, as many in each row as ``sizes`` says, [S, columns]."""
+    gone, most = np.zeros(drawn.shape, dtype=bool), min(int(sizes.max(initial=0)), drawn.shape[1])
+    if most:
+        nearest = np.argpartition(drawn, most - 1, axis=1)[:, :most]
+        order = np.take_along_axis(drawn, nearest, axis=1).argsort(axis=1, kind="stable")
+        chosen = np.take_along_axis(nearest, order, axis=1)
+        np.put_along_axis(gone, chosen, np.arange(most) < sizes[:, None], axis=1)
+    return gone
+
+
+def _lay_out(graph: ComputationGraph, entries: Tensor, gone: np.ndarray) -> Tensor:
+    """Return eps of all entries of A, [S, e], from the truth values of those that may be removed."""
+    eps = torch.zeros(len(gone), graph.num_edges, dtype=torch.float64)
+    eps[:, entries] = torch.from_numpy(gone) * graph.weight.double()[entries]
+    return eps
 
 
 def check_flag(value: bool, name: str) -> None:

@@ -63,6 +63,13 @@ class Neighborhood:
         """Return the unit of each entry of A, [e], where entries of one unit move together; None if all are alone."""
         return None
 
+    def lean(self, strength: Tensor) -> Neighborhood | None:  # noqa: ARG002
+        """Return a neighbourhood to fit in if samples of this one hardly move what F depends on; None if they do.
+
+        ``strength`` says how much F depends on each entry of A, [e].
+        """
+        return None
+
     def edge_moments(self, graph: ComputationGraph) -> Moments | None:  # noqa: ARG002
         """Return the moments of eps_A; None if they have to be estimated from samples."""
         return None

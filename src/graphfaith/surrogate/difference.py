@@ -196,6 +196,10 @@ class AnchoredModel:
         fit_samples: how many samples were drawn for the fit.
         chosen: which candidate the fit has chosen: "anchored", "saliency" or "zero".
         evidence: what the fit has seen of F.
+        small: a p of its own for small changes of F, whose fit weighs samples by the size of F's change; None if one p
+            serves all. With b the change of ``small`` and a the change by the equation above, p's change is then
+            b l + a (1 - l), where l = 1 / (1 + (b / ``small_scale``)^2); the gradient is that of ``small``.
+        small_scale: see ``small``.
     """
 
     def __init__(
@@ -215,6 +219,8 @@ class AnchoredModel:
         fit_samples: int | None = None,
         chosen: str | None = None,
         evidence: Evidence | None = None,
+        small: AnchoredModel | None = None,
+        small_scale: float = 0.0,
     ) -> None:
         self.graph, self.weights, self.degree_weights = graph, weights.double(), degree_weights.double()
         self.phi_x, self.phi_a, self.stiffness = phi_x, phi_a, stiffness.double()
@@ -223,6 +229,7 @@ class AnchoredModel:
         self.in_sample_error = in_sample_error
         self.estimate, self.fit_samples, self.chosen = estimate, fit_samples, chosen
         self.evidence = evidence
+        self.small, self.small_scale = small, small_scale
 
     @property
     def num_hops(self) -> int:
@@ -244,7 +251,15 @@ class AnchoredModel:
         self.propagation, self.rows = propagation, rows
 
     def change(self, perturbations: Perturbations) -> Tensor:
-        """Return the change of p, the sum of the changes of its terms, for each sample, [S]."""
+        """Return the change of p for each sample, [S]."""
+        change = self._change(perturbations)
+        if self.small is None:
+            return change
+        small = self.small.change(perturbations)
+        return blend(small, change, small, self.small_scale)
+
+    def _change(self, perturbations: Perturbations) -> Tensor:
+        """Return the sum of the changes of the terms for each sample, [S]."""
         eps, moved = perturbations.features, perturbations.weight
         unperturbed = self.graph.weight.double().unsqueeze(0)
         values = unperturbed if moved is None else torch.cat([unperturbed, moved])
@@ -280,7 +295,7 @@ class AnchoredModel:
 
         For X it is sum_k (N(A)^k)^T e w_k^T + Phi_X. For A it is the chain rule through N, plus Phi_A.
         """
-        return self.gradient_x(), self.gradient_a()
+        return self.gradient_x(), self.gradient_a() if self.small is None else self.small.gradient_a()
 
     def mean_gradient(self, mean_x: Tensor | None, mean_a: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the derivatives of p where the curvature is that of the mean perturbations, [n, d] and [e].
@@ -321,6 +336,12 @@ class AnchoredModel:
         )
         da[~self.graph.felt] = 0
         return da.add_(self.phi_a)
+
+
+def blend(small: Tensor, large: Tensor, size: Tensor, scale: float) -> Tensor:
+    """Return small l + large (1 - l), where l = 1 / (1 + (size / scale)^2) is 1 for small sizes, [S]."""
+    share = 1 / (1 + (size / scale).square())
+    return share * small + (1 - share) * large
 
 
 def carry(propagation: Propagation, rows: Tensor, eps: Tensor) -> Tensor:

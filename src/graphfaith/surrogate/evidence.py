@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ..graph.computation_graph import ComputationGraph
+from ..sampling.edges import LeaningEdges
 from ..sampling.neighborhood import Neighborhood
 from ..sampling.perturbations import Perturbations
 
@@ -22,8 +24,20 @@ class Evidence:
     change: Tensor  # [S] F(X, A) - F(X - eps_X, A - eps_A)
     left_out: Tensor  # [S] the change of p, when it is fitted without the sample, less that of F
     noise: float  # the mean square of F's rounding
+    strength: Tensor | None = None  # [e] of the edges, if the samples lean towards those that F depends on
 
     def perturbations(self, graph: ComputationGraph, near: Neighborhood) -> Perturbations:
         """Return the samples."""
+        drawn = near if self.strength is None else near.lean(self.strength)
         numbers: np.ndarray = self.samples.numpy()
-        return near.numbered(graph, numbers, self.seed)
+        return (drawn or near).numbered(graph, numbers, self.seed)
+
+    def fair(self, near: Neighborhood) -> Evidence:
+        """Return the part whose samples are drawn as the neighbourhood draws them."""
+        leaning = None if self.strength is None else near.lean(self.strength)
+        if not isinstance(leaning, LeaningEdges):
+            return self
+        kept = torch.from_numpy(~leaning.leans(self.samples.numpy(), self.seed))
+        return Evidence(
+            self.samples[kept], self.seed, self.neighborhood, self.change[kept], self.left_out[kept], self.noise
+        )

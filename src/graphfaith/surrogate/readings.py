@@ -91,7 +91,7 @@ def _estimate(
     p: DifferenceModel, near: Neighborhood, readings: Readings, name: Reading, x: Tensor, a: Tensor
 ) -> Unfaithfulness | None:
     """Return the estimate of Delta(p) with those of the scores x and a, and of scores and pairs, beside it."""
-    record, evidence = getattr(p, "estimate", None), evidence_of(p)
+    record, evidence = getattr(p, "estimate", None), _fair_evidence(p, near)
     if record is None or evidence is None or evidence.change.numel() == 0:
         return record if isinstance(record, Unfaithfulness) else None
     assert isinstance(record, Unfaithfulness)
@@ -138,6 +138,12 @@ def evidence_of(p: DifferenceModel) -> Evidence | None:
     return evidence if isinstance(evidence, Evidence) else None
 
 
+def _fair_evidence(p: DifferenceModel, near: Neighborhood) -> Evidence | None:
+    """Return what the fit of p has seen of F at samples that are drawn as in the neighbourhood."""
+    evidence = evidence_of(p)
+    return None if evidence is None else evidence.fair(near)
+
+
 def readings_of(p: DifferenceModel, near: Neighborhood, *, seed: int = 0, pairs: int = 10) -> Readings:
     """Return the additive function and the pairs closest to F's change in a neighbourhood; F is not asked.
 
@@ -151,7 +157,7 @@ def readings_of(p: DifferenceModel, near: Neighborhood, *, seed: int = 0, pairs:
 
 
 def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int) -> Readings:
-    graph, evidence = graph_of(p), evidence_of(p)
+    graph, evidence = graph_of(p), _fair_evidence(p, near)
     samples, change = draw_changes(p, near, graph, seed)
     moves = Moves(graph, near, samples)
     matrix = moves.of(samples)
