@@ -38,7 +38,7 @@ _EVERY = 12  # one in this many samples is used for the gradient of F, and not f
 _FEWEST = 100  # the number of samples that "auto" starts with; from fewer, the estimate is too good
 _ROUNDING = 1e-11  # the largest relative rounding error of a term
 _FAINT = 1e-3  # terms smaller than this share of F's change are not scaled up to the size of the others
-_SMALL = 0.1  # a change of F below this share of its typical size is a small one
+_SMALL = 0.2  # a change of F below this share of its typical size is a small one
 _FIRM = 100.0  # the penalty of all terms except "khop" and "degrees" is smaller by this factor
 
 
