@@ -92,6 +92,13 @@ def test_families(run):
             assert value >= 1
 
 
+@needs_data
+def test_first(run):
+    rows = rows_of(run("benchmarks/first.py"))
+    assert [name.split(", ")[0] for name in rows] == ["GCN"] * 5 + ["GAT"] * 5
+    assert all(0 < float(cell) < math.inf for row in rows.values() for cell in row.values())
+
+
 @pytest.mark.parametrize("page", ["families", "tasks"])
 def test_documents_name_scripts_that_are_there(page):
     text = (ROOT / "docs" / f"{page}.md").read_text()
