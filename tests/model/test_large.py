@@ -272,3 +272,31 @@ def test_a_model_that_has_to_be_run_on_the_whole_graph_is_refused_if_that_is_too
     assert 0 < max(sizes) < 5000
     with pytest.raises(gf.MemoryLimitError, match="running the model once on 5000 nodes needs about"):
         Target(seeded(lambda: TwoLayerGCN(FEATURES)), x, edges, None, 0, max_memory="2 MB")
+
+
+class Odd(nn.Module):
+    """Two layers, and something that a part of the graph shows only if it is called as the whole graph is."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.first, self.second, self.how = pyg.GCNConv(FEATURES, 5), pyg.GCNConv(5, CLASSES), how
+
+    def forward(self, x, edge_index, edge_weight=None):
+        leaving = torch.bincount(edge_index[0], minlength=len(x)).to(x.dtype)
+        if self.how == "edges that leave":
+            x = x * leaving.unsqueeze(-1)
+        if self.how == "own weights":
+            edge_weight = torch.sigmoid((x[edge_index[0]] * x[edge_index[1]]).sum(dim=-1))
+        out = self.second(self.first(x, edge_index, edge_weight).tanh(), edge_index, edge_weight)
+        return out * x[0].sum() if self.how == "first node" else out
+
+
+@pytest.mark.parametrize("how", ["edges that leave", "own weights", "first node"])
+def test_a_part_is_called_as_the_whole_graph_is(monkeypatch, how):
+    """Loops that are given with the edges, and a node that comes first in every part, are not there for the user."""
+    monkeypatch.setattr(target_module, "LARGE", 1)
+    (x, edges), model = ring(), seeded(lambda: Odd(how))
+    edges = torch.cat([edges, torch.tensor([[31, 29, 33], [9, 50, 12]])], dim=1)
+    target = Target(model, x, edges, 30, num_hops=3 if how == "own weights" else None)
+    expected = model(x, edges)[30, target.label].item()
+    assert target.value == pytest.approx(expected, rel=1e-9)

@@ -235,3 +235,25 @@ def test_nodes_together_by_a_model_that_reads_all_weights():
     explainer = Explainer(model, gf.KEC("U(A,0.5)", num_samples=10), "model", config, "attributes", "object")
     found = list(gf.explain_nodes(explainer, x, edges, range(20), progress=False))
     assert all(one.difference_model.graph.num_nodes == NODES for one in found)
+
+
+class LateBranch(nn.Module):
+    """What is done with activations depends on their sum, unless the graph is small."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = pyg.GCNConv(FEATURES, 6), pyg.GCNConv(6, CLASSES)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        h = self.first(x, edge_index, edge_weight)
+        h = h.tanh() if h.size(-2) < 30 or h.sum() > self.first(x, edge_index).sum() else h.sin()
+        return self.second(h, edge_index, edge_weight)
+
+
+def test_a_branch_that_small_graphs_do_not_have_is_taken_for_each_sample():
+    (x, edges), model = ring(), seeded(LateBranch)
+    target = Target(model, x, edges, 5)
+    assert target.batching == "vmap"
+    drawn = as_neighborhood("U(A,0.5)").sample(target.computation_graph, 12)
+    alone = torch.cat([target.changes(drawn[i : i + 1]) for i in range(12)])
+    torch.testing.assert_close(target.changes(drawn), alone, rtol=1e-8, atol=1e-10)

@@ -217,20 +217,24 @@ class Placement:
             return (
                 beyond is not None
                 and is_close(call.output[call.rows], beyond.output[beyond.rows], largest(beyond.output))
-                and self._is_same_without_weights(beyond)
+                and self._is_as_called(beyond)
                 and not sees_copy(beyond)  # a part of the nodes does not show what a model reads from all nodes alike
             )
         expected = self.whole.output()[self.readout.rows]
         return is_close(call.output[call.rows], expected, self.whole.scale())
 
-    def _is_same_without_weights(self, call: Call) -> bool:
-        """Return whether weights of 1 are the same to the model as none, if none are given."""
-        if self.whole.weighted or call.route != "weight":
-            return True
-        edge_index, kwargs = call.inputs(call.part.weight)
-        del kwargs["edge_weight"]
-        output = self.model(call.part.x, edge_index, **kwargs)
-        return is_close(output[call.rows], call.output[call.rows], largest(call.output))
+    def _is_as_called(self, call: Call) -> bool:
+        """Return whether loops and weights of 1 that are given are the same to the model as none, if none are given."""
+        plain: Call | None = call
+        if call.loop_weight is not None:
+            plain = self._call(self._around(call.part.num_hops, "out", None), None)
+        if plain is None:
+            return False
+        edge_index, kwargs = plain.inputs(plain.part.weight)
+        if not self.whole.weighted and plain.route == "weight":
+            del kwargs["edge_weight"]
+        output = self.model(plain.part.x, edge_index, **kwargs)
+        return is_close(output[plain.rows], call.output[call.rows], largest(call.output))
 
     def _loops_are_own(self, call: Call) -> bool:
         """Return whether self-loops that are given with the edges are to the model what those of its layers are.

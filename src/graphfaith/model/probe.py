@@ -137,7 +137,8 @@ def sees_copy(call: Call) -> bool:
 
     No message comes from there, so that such a model reads features or weights of all nodes alike. The graph itself is
     tried as it is and at other points, because what is done with weights may have no effect on weights of 1, and with
-    gaps, because what is done with the number of edges may have none if the copy has as many.
+    gaps, because what is done with the number of edges may have none if the copy has as many. The copy comes after the
+    graph and before it, where it takes the place of the first node.
     """
     part = call.part
     try:
@@ -151,13 +152,16 @@ def sees_copy(call: Call) -> bool:
         expected = run_at(call, x, weight)
         if expected is None:
             continue
-        for beside_x, beside_weight in draw_around(part, seed=1):
-            try:
-                output = _run_beside(call, x, weight, beside_x, beside_weight)
-            except Exception:  # the user's own forward may raise anything
-                continue
-            if not is_close(output[call.rows], expected[call.rows], largest(expected)):
-                return True
+        for first in (True, False) if call.task.level == "node" else (True,):
+            rows = call.rows if first else call.rows + part.num_nodes
+            for beside_x, beside_weight in draw_around(part, seed=1):
+                point, beside = (x, weight), (beside_x, beside_weight)
+                try:
+                    output = _run_beside(call, *point, *beside) if first else _run_beside(call, *beside, *point)
+                except Exception:  # the user's own forward may raise anything
+                    continue
+                if not is_close(output[rows], expected[call.rows], largest(expected)):
+                    return True
     return False
 
 
