@@ -103,7 +103,7 @@ def explain(
     for text, name in track(pairs, "explaining", "methods", show=None if len(pairs) > 1 else False):
         explanation = subject.explain(node, name, text, samples=count, test_samples=test_samples, seed=seed)
         explanations.append(explanation)
-        details = {"method": name, "neighborhood": text, "seed": seed, "fit_samples": count}
+        details = {"method": name, "neighborhood": str(subject.near(text)), "seed": seed, "fit_samples": count}
         rows.append(explanation_row(explanation, top, **settings, **details))
         write_json(json_file, rows)  # Another method may fail, or be stopped.
     # Whoever reads the output may stop reading at any time, so the files are written first.

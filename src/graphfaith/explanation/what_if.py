@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch_geometric.explain import Explainer, Explanation
 
 from .._base.checks import check_node, check_real, is_whole
 from .._base.errors import InputError, show
 from ..graph.computation_graph import ComputationGraph
+from ..graph.graph import is_undirected
 from ..sampling.perturbations import Perturbations
 from ..surrogate.evidence import Evidence
 from .masks import target_of
@@ -133,17 +133,6 @@ def _perturb(
             if row is not None:
                 features[0, row, column] = graph.x[row, column] - number
     return Perturbations(graph, features, edges)
-
-
-def is_undirected(edge_index: Tensor) -> bool:
-    """Return whether every edge is there in both directions, and there is at least one that is no self-loop."""
-    plain = edge_index[:, edge_index[0] != edge_index[1]]
-    if not plain.size(1):
-        return False
-    size = int(plain.max()) + 1
-    there = torch.unique(plain[0] * size + plain[1])
-    back = torch.unique(plain[1] * size + plain[0])
-    return torch.equal(there, back)
 
 
 def _node_at(node: Any, count: int, names: Any) -> int:

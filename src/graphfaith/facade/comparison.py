@@ -22,7 +22,7 @@ from ..model.call import Edges
 from ..model.inference import find_task
 from ..sampling.neighborhood import Neighborhood, as_neighborhood
 from ..surrogate.estimate import Unfaithfulness
-from .subject import NEIGHBORHOOD, Fit, Options, Subject, prepare
+from .subject import NEIGHBORHOOD, Fit, Options, Subject, neighborhood_on, prepare
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -167,15 +167,17 @@ def compare(
     [('kec', 2), ('saliency', 2)]
     """
     names = expand_methods(_list(methods, str, "methods", "names of methods"))
-    nears = [as_neighborhood(near) for near in _list(neighborhoods, str | Neighborhood, "neighborhoods", "them")]
-    nears = list({str(near): near for near in nears}.values())
+    asked = _list(neighborhoods, str | Neighborhood, "neighborhoods", "them")
+    for near in asked:
+        as_neighborhood(near)  # raises if it cannot be read
     if isinstance(nodes, Tensor | np.ndarray):
         nodes = torch.as_tensor(nodes)
         nodes = (nodes.nonzero().view(-1) if nodes.dtype == torch.bool else nodes.reshape(-1)).tolist()
     nodes = _list(nodes, int, "nodes", "ids")
-    if not nodes or not names or not nears:
+    if not nodes or not names or not asked:
         raise InputError("nothing to compare: name at least one node, one method and one neighbourhood")
     data = prepare(model, data)
+    nears = list({str(near): near for near in (neighborhood_on(data, near) for near in asked)}.values())
     task = find_task(model, data, level, mode, return_type)
     rows_of_output = task.rows(nodes, int(data.num_nodes) if level == "node" else 1 << 62).tolist()
     together = tuple(rows_of_output) if train_jointly else None

@@ -54,7 +54,9 @@ def explain(
         edge: the edge or pair, as (source, sink) or as its place in ``edge_label_index``; or
         graph: the graph of the batch (0 if there is one).
         method: the name of a method, as on the command line.
-        neighborhood: where the explanation has to follow the model, and is scored.
+        neighborhood: where the explanation has to follow the model, and is scored. The text "R(A,5)" means that up to
+            five edges are removed, both entries of each if the graph is undirected; ``RemovedEdges(5)``, given as an
+            object, removes single entries.
         samples: how many perturbed graphs to fit on; "auto" lets AnchoredKEC choose.
         test_samples: how many others to score on.
         seed: names the samples of the fit; those of the score are named by the next seed.
@@ -74,7 +76,8 @@ def explain(
     check_count(test_samples, "test_samples")
     check_seed(seed)
     check_seed(int(seed) + 1)
-    also = None if also is None else as_neighborhood(also)
+    if also is not None:
+        as_neighborhood(also)  # raises if it cannot be read
     options = Options(num_hops, edges, max_memory)
     method_named(method).make_for(neighborhood, samples, seed, **asdict(options))  # raises before the model runs
     data = prepare(model, data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,14 +20,15 @@ from ..explainers.base import Samples
 from ..explainers.gnnexplainer import GNNExplainer
 from ..explainers.methods import method_named
 from ..explanation.signed import SignedExplanation
-from ..graph.graph import Graph
+from ..graph.graph import Graph, is_undirected
 from ..metric.unfaithfulness import general_unfaithfulness
 from ..model.arguments import arguments_for, convert_precision
 from ..model.call import Edges, check_edges
 from ..model.record import evaluating
 from ..model.target import Target
 from ..model.task import Task
-from ..sampling.neighborhood import Neighborhood, as_neighborhood, parse_neighborhood
+from ..sampling.edges import RemovedEdges
+from ..sampling.neighborhood import Neighborhood, Product, parse_neighborhood
 from ..surrogate.difference import DifferenceModel, SubgraphModel
 
 METHOD, NEIGHBORHOOD = "anchored-kec", "U(A,0.5)"
@@ -57,6 +58,26 @@ def expand_neighborhoods(texts: Iterable[str], label: str, *, constant: bool) ->
                 f"{near}: the features of {label} are constant; use a neighbourhood of edges, such as U(A,0.5)"
             )
     return list(dict.fromkeys(map(str, nears)))
+
+
+def neighborhood_on(data: Data, neighborhood: Neighborhood | str) -> Neighborhood:
+    """Return the neighbourhood that a text means on a graph; one that is given as an object is what it is.
+
+    Whoever asks for up to five removed edges of an undirected graph means both entries of each: "R(A,5)" is
+    "R(A,5,paired)" there. B(A,0.5) and U(A,0.5) are those of the paper, which moves each entry by itself.
+
+    >>> both = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+    >>> str(neighborhood_on(both, "R(A,5)")), str(neighborhood_on(both, RemovedEdges(5)))
+    ('R(A,5,paired)', 'R(A,5)')
+    """
+    if isinstance(neighborhood, Neighborhood):
+        return neighborhood
+    near = parse_neighborhood(neighborhood)
+    removal = near.second if isinstance(near, Product) else near
+    if not isinstance(removal, RemovedEdges) or removal.paired or not is_undirected(data.edge_index):
+        return near
+    paired = replace(removal, paired=True)
+    return near.first * paired if isinstance(near, Product) else paired
 
 
 @dataclass(frozen=True)
@@ -145,7 +166,12 @@ class Subject:
         self, method: str, neighborhood: Neighborhood | str = NEIGHBORHOOD, *, samples: Samples = 200, seed: int = 0
     ) -> Explainer:
         """Return PyG's Explainer with the method of that name, which scores every feature and every edge."""
-        return self.explainer_with(method_named(method).make_for(neighborhood, samples, seed, **asdict(self.options)))
+        near = self.near(neighborhood)
+        return self.explainer_with(method_named(method).make_for(near, samples, seed, **asdict(self.options)))
+
+    def near(self, neighborhood: Neighborhood | str) -> Neighborhood:
+        """Return the neighbourhood that a text means on this graph (:func:`neighborhood_on`)."""
+        return neighborhood_on(self.data, neighborhood)
 
     def explainer_with(self, algorithm: Any) -> Explainer:
         """Return PyG's Explainer with an algorithm, which scores every feature and every edge."""
@@ -173,6 +199,7 @@ class Subject:
 
         ``also`` is a second neighbourhood to score it in, for the kind of scores that the first one leaves still.
         """
+        neighborhood, also = self.near(neighborhood), None if also is None else self.near(also)
         explainer, data = self.explainer(method, neighborhood, samples=samples, seed=seed), self.data
         target = {} if self.labels is None else {"target": self.labels}
         # PyG's Explainer runs the model by itself, to predict. In here it does so in a mode that is restored.
@@ -219,7 +246,7 @@ class Subject:
         one, if that comes before it.
         """
         fits: dict[tuple[str, str], Fit] = {}
-        nears = {str(near): near for near in map(as_neighborhood, neighborhoods)}
+        nears = {str(near): near for near in map(self.near, neighborhoods)}
         first = next(iter(nears))
         for method in methods:
             for text, near in nears.items():

@@ -199,6 +199,21 @@ def check_edge_index(edge_index: Tensor) -> None:
         raise InputError(f"edge_index must hold int64 node ids (got {edge_index.dtype})")
 
 
+def is_undirected(edge_index: Tensor) -> bool:
+    """Return whether every edge is there in both directions, and there is at least one that is no self-loop.
+
+    >>> is_undirected(torch.tensor([[0, 1, 2], [1, 0, 2]])), is_undirected(torch.tensor([[0, 1], [1, 2]]))
+    (True, False)
+    """
+    plain = edge_index[:, edge_index[0] != edge_index[1]]
+    if not plain.size(1):
+        return False
+    size = int(plain.max()) + 1
+    there = torch.unique(plain[0] * size + plain[1])
+    back = torch.unique(plain[1] * size + plain[0])
+    return torch.equal(there, back)
+
+
 def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> float:
     """Check that the tensors form a valid graph (X, A), and return max(X) - min(X).
 

@@ -52,15 +52,19 @@ def project(
     square = float(foreseen @ foreseen)
     scores = guess * (float(foreseen @ change) / square if square > 0 else 0.0)
     order = torch.argsort(-(guess.abs() * moves.spread.sqrt()), stable=True)
-    variance, whitened = torch.zeros_like(scores), _Whitened(moves, matrix)
+    whitened = _Whitened(moves, matrix)
+    noise = doubt = torch.zeros_like(scores)
     for _ in range(_STEPS if len(moves) <= len(matrix) else 1):
-        step, variance = whitened.project(change - matrix @ scores, order)
+        step, noise, found = whitened.project(change - matrix @ scores, order)
+        # A later step sees what an earlier one left of these samples, and that is less than what it left of others.
+        doubt = torch.maximum(doubt, found)
         # A few samples of very many units say nothing of single ones: the guess is then the better one.
         if len(moves) <= _MANY * len(matrix):
             scores = scores + step
+    variance = doubt * noise
     if seen is not None and left is not None and len(left) > 1:
-        step, doubt = _Whitened(moves, seen).project(left, order)
-        variance = variance + doubt
+        step, more, found = _Whitened(moves, seen).project(left, order)
+        variance = variance + found * more
         if len(moves) <= _MANY * len(left):
             scores = scores + step
     return Additive(moves, scores, variance.sqrt(), float(moves.spread @ variance))
@@ -74,8 +78,11 @@ class _Whitened:
         self._white = (matrix - moves.mean) / self.deviation  # [S, u]
         self._squares = self._white.square()
 
-    def project(self, rest: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the shrunk projection of what is left, ``rest`` [S], on the units, and the variance of each score."""
+    def project(self, rest: Tensor, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the shrunk projection of what is left, ``rest`` [S], on the units, and the variance of each score.
+
+        The variance is given as that of a score that is not shrunk, and as the share of it that remains.
+        """
         moves, count, mean = self.moves, len(rest), rest.mean()
         centred = rest - mean
         along = centred @ self._white / count
@@ -86,7 +93,7 @@ class _Whitened:
         right = self.deviation * torch.from_numpy(factor) * along + moves.mean * mean
         plain, common = right / moves.spread, moves.common / moves.spread
         step = plain - common * (moves.common @ plain) / (1 + moves.common @ common)
-        return step, torch.from_numpy(doubt) * noise / moves.spread
+        return step, noise / moves.spread, torch.from_numpy(doubt)
 
 
 def _average_alike(moves: Moves, along: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,8 +108,9 @@ def _average_alike(moves: Moves, along: Tensor, noise: Tensor) -> tuple[Tensor, 
 def _shrink(along: np.ndarray, noise: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return by how much each coordinate is shrunk, and the share of its noise that remains in the error.
 
-    The error of a coordinate that was measured with noise n, and is t^2 large, is n t^2 / (n + t^2). How large t is in
-    a block is itself uncertain; the error is that of a t which is larger by one standard error.
+    The error of a coordinate that was measured with noise n, and is t^2 large, is n t^2 / (n + t^2) if it is shrunk by
+    t^2 / (n + t^2), and t^2 if it is left at 0. How large t is in a block is itself uncertain; the error is that of a
+    t^2 which is larger by one standard error.
     """
     factor, doubt = np.zeros_like(along), np.zeros_like(along)
     start, size = 0, float(_FIRST)
@@ -111,8 +119,11 @@ def _shrink(along: np.ndarray, noise: np.ndarray, order: np.ndarray) -> tuple[np
         signal, total = float(along[block] @ along[block]), float(noise[block].sum())
         ratio = signal / total if total > 0 else np.inf if signal > 0 else 0.0
         chance = np.sqrt(2 / len(block))  # the standard error of the ratio, if there is nothing but noise
-        factor[block] = 1 - 1 / ratio if ratio > 1 + chance else 0.0
         excess = max(0.0, ratio - 1) + chance
-        doubt[block] = 1.0 if np.isinf(excess) else excess / (1 + excess)
+        if ratio > 1 + chance:
+            factor[block] = 1 - 1 / ratio
+            doubt[block] = 1.0 if np.isinf(excess) else excess / (1 + excess)
+        else:
+            doubt[block] = excess
         start, size = start + int(size), size * _GROWTH
     return factor, doubt

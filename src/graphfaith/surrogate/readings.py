@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
@@ -34,7 +35,8 @@ _ENTRIES = 2**17  # perturbed entries in these samples
 class Readings:
     """The additive function that is closest to F, and the one with pairs beside it, both read off p.
 
-    ``paired`` has as many pairs as lower the error at F's own samples, each of which was left out of the fit of p.
+    ``paired`` has as many pairs as lower the error at F's own samples, each of which was left out of the fit of p; if p
+    has not kept these, at samples of p that the pairs were not found in.
     """
 
     additive: Additive
@@ -164,15 +166,23 @@ def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int
     guess = moves.gather(*_guess(p, moves))
     if evidence is None or str(near) != evidence.neighborhood:
         additive = project(moves, matrix, change, guess)
-        return Readings(additive, find_pairs(additive, matrix, change, pairs)[-1])
+        functions = find_pairs(additive, matrix, change, pairs)
+        others, own = draw_changes(p, near, graph, seed + 1)  # A pair has to pay at samples it was not found in.
+        seen = moves.of(others)
+        return Readings(additive, functions[_least([function.of(seen) - own for function in functions])])
     there = evidence.perturbations(graph, near)
     seen, own = moves.of(there), p.change(there)
     additive = project(moves, matrix, change, guess, seen, -evidence.left_out)
     functions = find_pairs(additive, matrix, change, pairs)
     # What a function leaves of p, which knows the sample, and what p leaves of F when it does not know it.
     rests = [function.of(seen) - own + evidence.left_out for function in functions]
-    best = min(range(len(rests)), key=lambda i: float(rests[i] @ rests[i]))
+    best = _least(rests)
     return Readings(additive, functions[best], (rests[0], rests[best]))
+
+
+def _least(rests: Sequence[Tensor]) -> int:
+    """Return the place of the smallest of several vectors; of equal ones the first, which has the fewest pairs."""
+    return min(range(len(rests)), key=lambda i: float(rests[i] @ rests[i]))
 
 
 def _guess(p: DifferenceModel, moves: Moves) -> tuple[Tensor, Tensor]:

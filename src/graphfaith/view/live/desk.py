@@ -104,7 +104,8 @@ class Desk:
                 raise UnsupportedError(f"{name} cannot explain this model: {self._reason(name)}")
         if near == "all":
             raise InputError("give one neighbourhood, for example U(A,0.5)")
-        return Question(index, chosen, expand_neighborhoods([near], self.label, constant=self._constant)[0])
+        text = expand_neighborhoods([near], self.label, constant=self._constant)[0]
+        return Question(index, chosen, str(self.subject.near(text)))
 
     @property
     def level(self) -> str:

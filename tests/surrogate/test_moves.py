@@ -1,0 +1,101 @@
+"""Units of a neighbourhood as columns: entries of A, undirected edges, features, and what cannot be told apart."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import graphfaith as gf
+from graphfaith.surrogate.moves import Moves
+from polynomial import HOUSE, both_ways, part_of
+
+NEARS = ["U(A,0.5)", "B(A,0.5)", "B(A,0.3,paired)", "R(A,3)", "R(A,2,paired)", "B(X,0.5)", "U(X,0.2r)"]
+PRODUCTS = ["B(X,0.5)xR(A,2,paired)", "U(X,0.2r)xB(A,0.5)"]
+
+
+@pytest.fixture
+def part():
+    torch.manual_seed(1)
+    x = torch.rand(5, 3) * (torch.rand(5, 3) < 0.7)
+    return part_of(x, both_ways(HOUSE), num_hops=2)
+
+
+def moves_of(part, near, pilot=64):
+    near = gf.parse_neighborhood(near)
+    return near, Moves(part, near, near.sample(part, pilot))
+
+
+@pytest.mark.parametrize("near", NEARS + PRODUCTS)
+def test_samples_are_made_again_from_their_moves(part, near):
+    near, moves = moves_of(part, near)
+    samples = near.sample(part, 40, 3)
+    again = moves.perturbations(moves.of(samples))
+    if samples.edges is not None:
+        torch.testing.assert_close(again.edges, samples.edges)
+    if samples.features is not None:
+        torch.testing.assert_close(again.features, samples.features)
+
+
+@pytest.mark.parametrize("near", NEARS + PRODUCTS)
+def test_moments_are_those_of_the_moves(part, near):
+    near, moves = moves_of(part, near)
+    matrix = moves.of(near.sample(part, 20_000, 1))
+    torch.testing.assert_close(matrix.mean(dim=0), moves.mean, atol=0.04, rtol=0)
+    second = torch.diag(moves.spread) + torch.outer(moves.common, moves.common)
+    torch.testing.assert_close(matrix.T @ matrix / len(matrix), second, atol=0.09, rtol=0)
+
+
+@pytest.mark.parametrize("near", ["B(A,0.5)", "R(A,2,paired)", "B(X,0.5)"])
+def test_moments_that_are_not_known_are_estimated(part, near, monkeypatch):
+    known = moves_of(part, near)[1]
+    kind = type(gf.parse_neighborhood(near))
+    monkeypatch.setattr(kind, "edge_moments", lambda self, graph: None)
+    monkeypatch.setattr(kind, "feature_moments", lambda self, graph: None)
+    estimated = moves_of(part, near, pilot=20_000)[1]
+    assert len(estimated) == len(known)
+    torch.testing.assert_close(estimated.mean, known.mean, atol=0.04, rtol=0)
+
+
+@pytest.mark.parametrize("near", NEARS + PRODUCTS)
+def test_a_score_of_a_unit_is_the_score_of_each_of_its_entries(part, near):
+    near, moves = moves_of(part, near)
+    scores = torch.arange(1.0, len(moves) + 1).double()
+    phi_x, phi_a = moves.spread_out(scores)
+    samples, predicted = near.sample(part, 30, 2), 0.0
+    if phi_a is not None:
+        predicted = predicted + samples.edges @ phi_a
+    if phi_x is not None:
+        predicted = predicted + samples.features.double().flatten(1) @ phi_x.flatten()
+    torch.testing.assert_close(predicted, moves.of(samples) @ scores)
+    zeros = torch.zeros(part.x.shape).double(), torch.zeros(part.num_edges).double()
+    back = moves.gather(*(zero if phi is None else phi for phi, zero in zip((phi_x, phi_a), zeros, strict=True)))
+    torch.testing.assert_close(back, scores)
+
+
+def test_what_never_moves_is_no_unit_and_has_no_score(part):
+    near, moves = moves_of(part, "R(A,3)")
+    assert (moves.edge_unit[part.is_loop] == -1).all()
+    assert not moves.spread_out(torch.ones(len(moves)).double())[1][part.is_loop].any()
+    _, words = moves_of(part, "B(X,0.5)")
+    assert len(words) == int((part.x[: part.num_visible] != 0).sum())
+
+
+def test_the_size_of_a_unit_is_what_is_gone_with_it(part):
+    near, moves = moves_of(part, "B(A,0.5,paired)")
+    assert moves.num_edge_units == len(HOUSE) + int(part.felt[part.is_loop].sum())
+    gone = moves.perturbations(torch.diag(moves.sizes())).edges
+    for unit, row in enumerate(gone):
+        assert torch.equal(row != 0, moves.edge_unit == unit)
+        assert torch.equal(row[row != 0], part.weight.double()[row != 0])
+
+
+def test_entries_that_only_add_to_a_degree_are_alike():
+    """Two hops from node 0 is node 2. The edges into it from 3 and 4 carry no message to node 0, only its degree."""
+    edge_index = torch.tensor([[1, 2, 3, 4], [0, 1, 2, 2]])
+    part = part_of(torch.rand(5, 2), edge_index, num_hops=2)
+    _, moves = moves_of(part, "B(A,0.5)")
+    group = {tuple(pair): int(moves.alike[moves.edge_unit[i]]) for i, pair in enumerate(part.ends.T.tolist())
+             if moves.edge_unit[i] >= 0}  # fmt: skip
+    assert group[3, 2] == group[4, 2]
+    others = [group[pair] for pair in ((1, 0), (2, 1))]
+    assert len({*others, group[3, 2]}) == 3
