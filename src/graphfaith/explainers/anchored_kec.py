@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -199,19 +200,23 @@ class AnchoredKEC(FittedExplainer):
         kind = min(fits, key=lambda name: fits[name].error)
         fit = fits[kind]
         anchored, small, scale = fit.solution.left_out_residual, None, 0.0
+        fitted = fit.solution.residual + change
         if strength is not None:
             # Few removed edges change F little or much. One fit cannot serve both, and so there is one for each.
             scale = _SMALL * math.sqrt(float(change @ change) / len(change)) or 1.0
             small = _Fit(terms.blocks(kind, self.blocks), change, _SMALL)
-            close = small.left_out_residual
+            close, nearly = small.left_out_residual, small.residual + change
             anchored = blend(close, anchored, close + change, scale)
+            fitted = blend(nearly, fitted, nearly, scale)
         left: dict[Chosen, Tensor] = {
             "zero": -change,
             "saliency": terms.numbers("saliency")[:, 0] - change,
             "anchored": anchored,
         }
+        near, numbers = str(self.neighborhood), torch.from_numpy(rest)
+        own = {name: fitted if name == "anchored" else residual + change for name, residual in left.items()}
         evidence = {
-            name: Evidence(torch.from_numpy(rest), self.seed, str(self.neighborhood), change, residual, 0.0, strength)
+            name: Evidence(numbers, self.seed, near, change, residual, own[name], 0.0, strength)
             for name, residual in left.items()
         }
         fair = {name: one.fair(self.neighborhood) for name, one in evidence.items()}
@@ -231,7 +236,7 @@ class AnchoredKEC(FittedExplainer):
         p.estimate = estimate_unfaithfulness(seen.left_out, seen.change, noise, self.neighborhood, self.seed)
         p.in_sample_error = fit.solution.error if chosen == "anchored" else errors[chosen]
         p.fit_samples, p.chosen = count, chosen
-        p.evidence = Evidence(torch.from_numpy(rest), self.seed, str(self.neighborhood), change, left[chosen], noise)
+        p.evidence = replace(evidence[chosen], noise=noise)
         return p
 
     def read(self, p: AnchoredModel) -> ReadModel:
@@ -432,6 +437,11 @@ class _Fit:
     def left_out_residual(self) -> Tensor:
         """The residual of each sample in a fit to all other samples, [S]."""
         return self.solution.left_out_residual / self._row
+
+    @property
+    def residual(self) -> Tensor:
+        """The residual of each sample, [S]."""
+        return self.solution.residual / self._row
 
     def weights(self, name: Block, shape: tuple[int, ...]) -> Float64:
         """Return the weights of a block, or zeros if the fit does not have it."""

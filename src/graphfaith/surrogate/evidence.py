@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ class Evidence:
     neighborhood: str
     change: Tensor  # [S] F(X, A) - F(X - eps_X, A - eps_A)
     left_out: Tensor  # [S] the change of p, when it is fitted without the sample, less that of F
+    fitted: Tensor  # [S] the change of p, when it is fitted with all samples
     noise: float  # the mean square of F's rounding
     strength: Tensor | None = None  # [e] of the edges, if the samples lean towards those that F depends on
 
@@ -38,6 +40,6 @@ class Evidence:
         if not isinstance(leaning, LeaningEdges):
             return self
         kept = torch.from_numpy(~leaning.leans(self.samples.numpy(), self.seed))
-        return Evidence(
-            self.samples[kept], self.seed, self.neighborhood, self.change[kept], self.left_out[kept], self.noise
-        )
+        names = ("samples", "change", "left_out", "fitted")
+        parts: dict[str, Any] = {name: getattr(self, name)[kept] for name in names}
+        return replace(self, **parts, strength=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
@@ -73,43 +74,41 @@ def read_model(p: DifferenceModel, near: Neighborhood, name: Reading, *, seed: i
 
 
 def _read_model(p: DifferenceModel, near: Neighborhood, name: Reading, seed: int, pairs: int) -> ReadModel:
-    graph, slope = graph_of(p), p.gradient()
-    readings = readings_of(p, near, seed=seed, pairs=pairs)
-    errors: tuple[Tensor | None, Tensor | None] = None, None
-    found: tuple[Tensor | None, Tensor | None] = None, None
     if name == "share":
-        found, errors = (readings.additive.moves.spread_out(part) for part in _scores_and_errors(readings))
-    elif name == "effect":
-        found = effects(p, near, graph)
-    x, a = (old if new is None else new for old, new in zip(slope, found, strict=True))
-    return ReadModel((x, a), errors, _estimate(p, near, readings, name, x, a))
-
-
-def _scores_and_errors(readings: Readings) -> tuple[Tensor, Tensor]:
-    return readings.additive.scores, readings.additive.stderr
-
-
-def _estimate(
-    p: DifferenceModel, near: Neighborhood, readings: Readings, name: Reading, x: Tensor, a: Tensor
-) -> Unfaithfulness | None:
-    """Return the estimate of Delta(p) with those of the scores x and a, and of scores and pairs, beside it."""
-    record, evidence = getattr(p, "estimate", None), _fair_evidence(p, near)
-    if record is None or evidence is None or evidence.change.numel() == 0:
-        return record if isinstance(record, Unfaithfulness) else None
-    assert isinstance(record, Unfaithfulness)
-    if readings.rests is None:
-        return record
-    share, pairs = readings.rests
-    estimates = {
-        which: estimate_unfaithfulness(rest, evidence.change, evidence.noise, near, evidence.seed)
-        for which, rest in (("share", share), ("pairs", pairs))
-    }
-    shown = estimates["share"]
-    if name != "share":
+        return _read_share(p, near, readings_of(p, near, seed=seed, pairs=pairs))
+    x, a = p.gradient()
+    if name == "effect":
+        x, a = (old if new is None else new for old, new in zip((x, a), effects(p, near, graph_of(p)), strict=True))
+    record, evidence = _record_of(p, near)
+    if record is not None and evidence is not None:
         there = evidence.perturbations(graph_of(p), near)
-        rest = LinearModel(graph_of(p), x, a).change(there) - p.change(there) + evidence.left_out
+        rest = LinearModel(graph_of(p), x, a).change(there) - evidence.fitted + evidence.left_out
         shown = estimate_unfaithfulness(rest, evidence.change, evidence.noise, near, evidence.seed)
-    return add_readings(record, readings, shown, estimates["pairs"], estimates["share"])
+        record = replace(record, scores=shown)
+    return ReadModel((x, a), (None, None), record)
+
+
+def _read_share(p: DifferenceModel, near: Neighborhood, readings: Readings) -> ReadModel:
+    """Return the shares, with the estimates of what they leave, and of what scores and pairs leave."""
+    additive = readings.additive
+    found, errors = (additive.moves.spread_out(part) for part in (additive.scores, additive.stderr))
+    x, a = (old if new is None else new for old, new in zip(p.gradient(), found, strict=True))
+    record, evidence = _record_of(p, near)
+    if record is not None and evidence is not None and readings.rests is not None:
+        share, paired = (
+            estimate_unfaithfulness(rest, evidence.change, evidence.noise, near, evidence.seed)
+            for rest in readings.rests
+        )
+        record = add_readings(record, readings, share, paired, share)
+    return ReadModel((x, a), errors, record)
+
+
+def _record_of(p: DifferenceModel, near: Neighborhood) -> tuple[Unfaithfulness | None, Evidence | None]:
+    """Return the estimate of Delta(p) and the samples it was made from, as far as p has them."""
+    record, evidence = getattr(p, "estimate", None), _fair_evidence(p, near)
+    if evidence is not None and (evidence.neighborhood != str(near) or not evidence.change.numel()):
+        evidence = None
+    return record if isinstance(record, Unfaithfulness) else None, evidence
 
 
 def add_readings(
@@ -121,9 +120,11 @@ def add_readings(
 ) -> Unfaithfulness:
     """Return the record of p with those of the scores that are shown and of the pairs, and with a floor.
 
-    The floor is the share of F's change that every additive function leaves: that of the shares, less their error.
+    The floor is the share of F's change that every additive function leaves: that of the shares, less their error. It
+    is not known (None) if that error is most of what the shares leave.
     """
-    floor = max(0.0, share.relative - readings.additive.excess / share.delta_zero) if share.delta_zero else None
+    excess = readings.additive.excess / share.delta_zero if share.delta_zero else math.inf
+    floor = share.relative - excess if 2 * excess <= share.relative else None
     count = len(readings.paired)
     return replace(record, scores=shown, pairs=paired if count else None, num_pairs=count, floor=floor)
 
@@ -170,12 +171,11 @@ def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int
         others, own = draw_changes(p, near, graph, seed + 1)  # A pair has to pay at samples it was not found in.
         seen = moves.of(others)
         return Readings(additive, functions[_least([function.of(seen) - own for function in functions])])
-    there = evidence.perturbations(graph, near)
-    seen, own = moves.of(there), p.change(there)
+    seen = moves.of(evidence.perturbations(graph, near))
     additive = project(moves, matrix, change, guess, seen, -evidence.left_out)
     functions = find_pairs(additive, matrix, change, pairs)
     # What a function leaves of p, which knows the sample, and what p leaves of F when it does not know it.
-    rests = [function.of(seen) - own + evidence.left_out for function in functions]
+    rests = [function.of(seen) - evidence.fitted + evidence.left_out for function in functions]
     best = _least(rests)
     return Readings(additive, functions[best], (rests[0], rests[best]))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.explain import CaptumExplainer, Explainer, GNNExplainer, PGExplainer
 
 from graphfaith._base.errors import UnsupportedError
-from graphfaith.explainers import KEC
+from graphfaith.explainers import KEC, AnchoredKEC
 from graphfaith.explainers.methods import method_named, method_names
 from graphfaith.sampling import Neighborhood, UniformEdges, UniformFeatures
 
@@ -34,6 +34,7 @@ STRAIGHTFORWARD = "straightforward KEC"
 KEC_PART = "kec, on the computation graph"
 KEC_MANY = "kec, 1500 samples"
 KEC_FEATURES = "kec, U(X,0.2r)"
+ANCHORED_SLOPE = "anchored-kec, slope alone"
 STRAIGHTFORWARD_FEATURES = "straightforward KEC, U(X,0.2r)"
 
 _SLOW = ("gnnexplainer", "gnnexplainer-soft", "pgexplainer")
@@ -90,13 +91,18 @@ def whole_graph_contender(case: Case, plan: Plan, count: int) -> Contender:
 
 
 def kec_variants(case: Case, plan: Plan) -> list[Contender]:
-    """Return KEC with many samples, and KEC with perturbed features together with its straightforward version."""
+    """Return KEC with many samples, KEC with perturbed features in two versions, and AnchoredKEC's slope alone."""
     slow_nodes = spread(case.nodes, plan.slow_nodes)
     straightforward = _straightforward_runner(case, FEATURES, plan.samples)
     return [
         Contender(KEC_MANY, case.nodes, _whole_graph_runner(case, KEC(EDGES, num_samples=plan.many_samples))),
         Contender(KEC_FEATURES, case.nodes, _whole_graph_runner(case, KEC(FEATURES, num_samples=plan.samples))),
         Contender(STRAIGHTFORWARD_FEATURES, slow_nodes, straightforward, slow=True),
+        Contender(
+            ANCHORED_SLOPE,
+            case.nodes,
+            _whole_graph_runner(case, AnchoredKEC(EDGES, num_samples=plan.samples, reading="slope")),
+        ),
     ]
 
 

@@ -36,7 +36,8 @@ BARS = {
     "million_over_ten_thousand": Bar("time a node in a graph of 10^6 nodes / in 10^4", 1.3),
     "million_peak_mb": Bar("peak memory above the loaded graph, 10^6 nodes, one node (MB)", 500),
     "features_over_straightforward": Bar("U(X,0.2r): KEC / straightforward KEC", 0.1),
-    "anchored_over_kec": Bar("AnchoredKEC / KEC with as many samples", 1.5),
+    "anchored_over_kec": Bar("AnchoredKEC's slope alone / KEC with as many samples", 1.5),
+    "readings_over_slope": Bar("AnchoredKEC with shares, pairs and errors / its slope alone", 2),
 }
 
 

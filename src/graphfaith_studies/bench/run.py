@@ -108,7 +108,8 @@ def _figures_of(timings: Mapping[str, Timing]) -> dict[str, Ratio | float | None
         "straightforward_over_kec": ratio_of(timings[contenders.STRAIGHTFORWARD], kec),
         "kec1500_over_kec200": ratio_of(timings[contenders.KEC_MANY], kec),
         "features_over_straightforward": ratio_of(timings[contenders.KEC_FEATURES], straightforward_features),
-        "anchored_over_kec": ratio_of(timings["anchored-kec"], kec),
+        "anchored_over_kec": ratio_of(timings[contenders.ANCHORED_SLOPE], kec),
+        "readings_over_slope": ratio_of(timings["anchored-kec"], timings[contenders.ANCHORED_SLOPE]),
     }
 
 
