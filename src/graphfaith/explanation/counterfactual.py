@@ -37,8 +37,8 @@ class Counterfactual:
 
     ``edges`` are the pairs (source, sink) and ``features`` the pairs (node, column) without which the answer is
     another one, and ``names`` says them in words. ``before`` and ``after`` are the classes, or the outputs of a
-    regression; ``after`` is None if nothing was ``found``. ``evaluations`` is how many graphs the model was asked about.
-    No proper subset of what was found changes the answer; ``is_smallest`` says that every smaller set was tried.
+    regression; ``after`` is None if nothing was ``found``. ``evaluations`` is how many graphs the model was asked
+    about. No proper subset of what was found changes the answer; ``is_smallest`` says that every smaller set was tried.
     """
 
     found: bool
@@ -66,7 +66,9 @@ class Counterfactual:
         *others, last = self.names
         gone = f"{', '.join(others)} and {last}" if others else last
         is_class = isinstance(self.before, int)
-        change = f"class {self.before} becomes {self.after}" if is_class else f"{self.before:.4g} becomes {self.after:.4g}"
+        change = (
+            f"class {self.before} becomes {self.after}" if is_class else f"{self.before:.4g} becomes {self.after:.4g}"
+        )
         return f"{change} without {gone} ({self.evaluations} graph{'s' if self.evaluations != 1 else ''} tried)"
 
 
@@ -82,9 +84,9 @@ def counterfactual(
     """Return the smallest set of edges or features found whose removal changes the predicted class.
 
     p says which sets are worth a try, and the model is asked about them. Every set that was tried corrects what p
-    foretells of larger ones, by inclusion and exclusion: with g(S) the change of the output without the set S, q(S) what
-    p foretells of it, and d the part of g - q that belongs to a unit or to a pair alone,
-    g(S + e) is foretold as q(S + e) + (g - q)(S) + d(e) + sum_{a in S} d(a, e).
+    foretells of larger ones. With g(S) the change of the output without the set S, q(S) what p foretells of it,
+    r = g - q and d(a, e) = r({a, e}) - r({a}) - r({e}) where that was tried, else 0,
+    g(S + e) is foretold as q(S + e) + r(S) + r({e}) + sum_{a in S} d(a, e).
 
     Args:
         explanation: one of a single row of the output, whose method has a p: AnchoredKEC, KEC, Linear, Saliency.
@@ -164,7 +166,7 @@ class _Goal:
         """Return how far the numbers [S, C] are from each other answer, [S, C]; what is below 0 is one."""
         if self.task.mode != "multiclass_classification":
             return (self.past - numbers) * self.sign
-        margins = numbers[..., self.before : self.before + 1] - numbers  # type: ignore[misc]  # a class is an int
+        margins = numbers[..., self.before : self.before + 1] - numbers
         margins[..., self.before] = torch.inf  # type: ignore[index]
         return margins
 
@@ -236,7 +238,7 @@ class _Search:
 
     def _spare(self, size: int) -> int:
         """Return how many graphs may be tried, so that the subsets of a set of this size can be tried after them."""
-        return self.budget - self.asked - (2**size - 2)
+        return self.budget - self.asked - ((1 << size) - 2)
 
     def _try(self, size: int, budget: int) -> Units | None:
         """Try sets of one size, as long as the budget lasts; return the one that goes furthest past the flip."""
@@ -246,7 +248,9 @@ class _Search:
         assert level.queue is not None
         while level.queue and budget > 0:
             count = min(_BATCH if size > 1 or level.errors else _FIRST, budget, len(level.queue))
-            if size > 1 and level.errors and level.foretold[0] > self._doubt(level):
+            # To have tried all sets of this size is worth more than the evaluations that it saves not to.
+            can_try_all = len(level.queue) <= budget and not level.left_out
+            if size > 1 and level.errors and not can_try_all and level.foretold[0] > self._doubt(level):
                 break
             sets, level.queue = level.queue[:count], level.queue[count:]
             foretold, level.foretold = level.foretold[:count], level.foretold[count:]
@@ -256,7 +260,8 @@ class _Search:
             level.errors += [a - b for a, b in zip(margins.tolist(), foretold, strict=True)]
             reached = self.goal.reached(numbers).nonzero().view(-1).tolist()
             if reached:
-                return sets[min(reached, key=lambda row: (float(margins[row]), sets[row]))]
+                best: Units = sets[min(reached, key=lambda row: (float(margins[row]), sets[row]))]
+                return best
         return None
 
     def _doubt(self, level: _Level) -> float:
@@ -267,7 +272,7 @@ class _Search:
     def _fill(self, level: _Level, size: int) -> None:
         """Put the sets of one size into the queue, those first that are foretold to come closest to a flip."""
         if size == 1:
-            candidates = [(unit,) for unit in range(len(self.removals)) if self.removals.before[unit] < 0]
+            candidates: list[Units] = [(unit,) for unit in range(len(self.removals)) if self.removals.before[unit] < 0]
             changes = self._foresee(candidates)
         else:
             if size == 2:
@@ -389,7 +394,7 @@ class _Search:
 
     def _result(self, best: Units | None, most: int) -> Counterfactual:
         """Return what was found, in the words of the whole graph."""
-        units = best or ()
+        units = sorted(best or (), key=self.removals.place)
         places, of = [self.removals.place(unit) for unit in units], self.removals.of
         return Counterfactual(
             found=best is not None,

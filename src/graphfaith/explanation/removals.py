@@ -58,7 +58,7 @@ class Removals:
         graph = self.graph
         entries = (graph.felt & ~graph.is_loop & (graph.weight != 0)).nonzero().view(-1)
         first: dict[tuple[int, int], int] = {}
-        places = []
+        places: list[int] = []
         for entry, source, sink in zip(entries.tolist(), *graph.ends[:, entries].tolist(), strict=True):
             ends = (min(source, sink), max(source, sink)) if self.is_undirected else (source, sink)
             if ends not in first:
@@ -71,10 +71,10 @@ class Removals:
         """Find the edges that only add the same weight to the degree of the same node."""
         graph, unit = self.graph, self._unit_of_entry
         count = torch.bincount(unit[unit >= 0], minlength=len(self))
-        outer = ~graph.carries_message & (unit >= 0)
-        outer &= count[unit.clamp(min=0)] == 1
+        outer = (~graph.carries_message & (unit >= 0)).nonzero().view(-1)
+        outer = outer[count[unit[outer]] == 1]
         last: dict[tuple[int, float], int] = {}
-        for entry in outer.nonzero().view(-1).tolist():
+        for entry in outer.tolist():
             key = int(graph.edge_index[1, entry]), float(graph.weight[entry])
             self.before[int(unit[entry])] = last.get(key, -1)
             last[key] = int(unit[entry])
