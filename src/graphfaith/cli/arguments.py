@@ -9,12 +9,56 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from .._base.checks import check_count, check_node, check_seed
-from .._base.errors import InputError
+from .._base.errors import InputError, show
 from ..data import DATASETS, MOTIF_DATASETS, load_dataset
 from ..explainers.base import FittedExplainer, Samples
 from ..explainers.methods import method_named
 from ..facade.subject import expand_neighborhoods
 from ..model.task import Task
+
+
+def check_without(texts: Sequence[str], methods: Sequence[str]) -> None:
+    """Check the edges of ``--without`` as far as the graph need not be known."""
+    for text in texts:
+        if len(text.split("-")) < 2:
+            raise InputError(f"--without takes an edge such as 3-42, two nodes by id or by name (got {show(text)})")
+    if texts and not any(method_named(name).is_fitted for name in methods):
+        raise InputError("--without needs a p that was fitted: use --method anchored-kec, kec or linear")
+
+
+def find_edges(texts: Sequence[str], data: Data) -> list[tuple[int, int]]:
+    """Return the edges of ``--without``, each as two nodes of the graph.
+
+    A node is written by its id or its name. A name may have a hyphen itself, so that every hyphen may be the one
+    between the nodes; it is an error if that does not leave exactly one edge of the graph.
+
+    >>> import torch
+    >>> path = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3, node_names=["P-1", "T-1", "V-1"])
+    >>> find_edges(["P-1-T-1", "1-2"], path)
+    [(0, 1), (1, 2)]
+    """
+    names = data.node_names if "node_names" in data else None
+    ids: dict[str, list[int]] = {}
+    for node, name in enumerate(names or ()):
+        ids.setdefault(str(name), []).append(node)
+    edges = set(zip(*data.edge_index.tolist(), strict=True))
+    return [_find_edge(text, ids, int(data.num_nodes), edges) for text in texts]
+
+
+def _find_edge(text: str, ids: dict[str, list[int]], count: int, edges: set[tuple[int, int]]) -> tuple[int, int]:
+    parts, found = text.split("-"), set()
+    for cut in range(1, len(parts)):
+        ends = ["-".join(side).strip() for side in (parts[:cut], parts[cut:])]
+        # A name of digits may be the name of one node and the id of another.
+        nodes = [{*ids.get(end, ()), *([int(end)] if end.isdecimal() and int(end) < count else ())} for end in ends]
+        pairs = [(a, b) for a in nodes[0] for b in nodes[1]]
+        found |= {(a, b) if (a, b) in edges else (b, a) for a, b in pairs if (a, b) in edges or (b, a) in edges}
+    if len(found) == 1:
+        return found.pop()
+    if not found:
+        raise InputError(f"--without {text}: the graph has no such edge")
+    could = " or ".join(f"{a}-{b}" for a, b in sorted(found)[:3])
+    raise InputError(f"--without {text} could be {could}: name the nodes so that only one edge is meant")
 
 
 def parse_nodes(text: str) -> Sequence[int]:

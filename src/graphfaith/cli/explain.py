@@ -12,15 +12,16 @@ from .._base.errors import InputError
 from .._base.files import check_output
 from .._base.progress import track
 from ..data.graph_file import read_graph
-from ..explainers.methods import expand_methods
+from ..explainers.methods import expand_methods, method_named
 from ..explanation import archive
+from ..explanation.signed import SignedExplanation
 from ..facade import Options
 from ..model.call import check_edges
 from ..model.task import Task
 from ..view import figure
 from ..view import page as write_page
-from ..view.report import explanation_row, print_explanation, write_json
-from .arguments import check_numbers, free_path, neighborhoods_of, samples_of, source_of
+from ..view.report import Without, explanation_row, print_explanation, write_json
+from .arguments import check_numbers, check_without, find_edges, free_path, neighborhoods_of, samples_of, source_of
 from .options import (
     AnyDataset,
     Edges,
@@ -68,12 +69,17 @@ def explain(
     ] = None,
     page_file: Annotated[Path | None, typer.Option("--page", help="Also write a page for the browser (.html).")] = None,
     save_file: Annotated[Path | None, typer.Option("--save", help="Also save the explanation (.safetensors).")] = None,
+    without: Annotated[
+        list[str],
+        typer.Option(help="An edge such as 3-42: say how F would change without it (several: without all of them)."),
+    ] = [],  # noqa: B006
 ) -> None:
     """Explain one node: print its strongest edges and features with their signs, and write a JSON file and a figure.
 
     \b
     Examples:
       graphfaith explain --dataset cora --node 42 --neighborhood "U(A,0.5)" --samples auto
+      graphfaith explain --dataset cora --node 42 --without 42-2711
       graphfaith explain --model mymodule:load --data graph.pt --node 10
     """
     task, options = Task(mode, return_type, level), Options(num_hops, check_edges(edges), max_memory)
@@ -81,6 +87,7 @@ def explain(
     methods = expand_methods(method)
     count = samples_of(samples, methods)
     check_numbers(test_samples, seed, model_seed)
+    check_without(without, methods)
     if top < 1:
         raise InputError(f"--top must be at least 1 (got {top})")
     graph = None if data is None else read_graph(data)
@@ -96,15 +103,17 @@ def explain(
         if len(near) * len(methods) > 1:
             raise InputError("--save writes a single explanation: give one --method and one --neighborhood")
     subject = open_subject(dataset, model, graph, node, task, options, model_seed)
+    gone = find_edges(without, subject.data)
     settings = {"dataset": dataset, **({"model_seed": model_seed} if model is None else {"model": model})}
     if "all" in method:
         methods = select_supported(subject, methods)
-    rows, explanations, pairs = [], [], [(text, name) for text in near for name in methods]
+    rows, explanations, answers, pairs = [], [], [], [(text, name) for text in near for name in methods]
     for text, name in track(pairs, "explaining", "methods", show=None if len(pairs) > 1 else False):
         explanation = subject.explain(node, name, text, samples=count, test_samples=test_samples, seed=seed)
         explanations.append(explanation)
+        answers.append(_think_away(explanation, gone, name) if gone else None)
         details = {"method": name, "neighborhood": str(subject.near(text)), "seed": seed, "fit_samples": count}
-        rows.append(explanation_row(explanation, top, **settings, **details))
+        rows.append(explanation_row(explanation, top, answers[-1], **settings, **details))
         write_json(json_file, rows)  # Another method may fail, or be stopped.
     # Whoever reads the output may stop reading at any time, so the files are written first.
     figure(explanations, figure_file, max_nodes=SHOWN)
@@ -113,9 +122,15 @@ def explain(
     if save_file is not None:
         archive.save(explanations[0], save_file)
     console = Console()
-    for explanation in explanations:
-        print_explanation(console, explanation, dataset, top)
+    for explanation, answer in zip(explanations, answers, strict=True):
+        print_explanation(console, explanation, dataset, top, answer)
     typer.echo(f"\nScores: {json_file}\nFigure: {figure_file}")
     for what, path in (("Page", page_file), ("Explanation", save_file)):
         if path is not None:
             typer.echo(f"{what}: {path}")
+
+
+def _think_away(explanation: SignedExplanation, edges: list[tuple[int, int]], method: str) -> Without:
+    """Return what p foretells of the graph without some edges, with the model's own answer."""
+    fitted = method_named(method).is_fitted
+    return Without(edges, explanation.what_if(remove=edges, check=True) if fitted else None)

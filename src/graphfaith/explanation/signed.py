@@ -55,7 +55,9 @@ from .scores import (
 if TYPE_CHECKING:
     import networkx as nx
 
+    from .counterfactual import Counterfactual
     from .reading import Interaction
+    from .removals import Kind
     from .what_if import WhatIf
 
 _N = TypeVar("_N", bound="_Named")
@@ -356,6 +358,20 @@ class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
         from .what_if import what_if
 
         return what_if(self, remove, set, directed=directed, check=check, explainer=explainer)
+
+    def counterfactual(
+        self,
+        max_edges: int = 5,
+        *,
+        of: Kind = "edges",
+        past: float | None = None,
+        evaluations: int = 1000,
+        explainer: Explainer | None = None,
+    ) -> Counterfactual:
+        """Return the smallest change found that flips the answer; see :func:`~.counterfactual.counterfactual`."""
+        from .counterfactual import counterfactual
+
+        return counterfactual(self, max_edges, of=of, past=past, evaluations=evaluations, explainer=explainer)
 
     def name(self, nodes: Names | None = None, features: Names | None = None) -> SignedExplanation:
         """Give names to all nodes or features (a list), or to some by id (a dictionary); return the explanation."""

@@ -241,6 +241,12 @@ class Target:
         with self._evaluating():
             return float(self.task.value(self._own_rows, self.labels))
 
+    @property
+    def own_rows(self) -> Tensor:
+        """The explained rows of the model's output on the unperturbed graph, [r, ...]."""
+        with self._evaluating():
+            return self._own_rows
+
     def __call__(self, x: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
         """Return F on the computation graph with other features [n, d] or entries of A [e]; differentiable.
 
@@ -281,6 +287,14 @@ class Target:
         self._check_route(changes, perturbations.edges is not None)
         return changes
 
+    def outputs(self, perturbations: Perturbations) -> Tensor:
+        """Return the explained rows of the model's whole output on (X, A) and then on S samples, [1 + S, r, ...].
+
+        All classes are in it, not only the explained one. They are in double precision and from one call of the model.
+        """
+        with torch.no_grad(), self._evaluating():
+            return self._check_finite(self._rows_with_own(perturbations)).double()
+
     def _check_route(self, values: Tensor, moved: bool = True) -> None:
         """Raise a :class:`ModelError` if the model has stopped to read weights, which makes all ``values`` 0.
 
@@ -298,12 +312,15 @@ class Target:
 
     def _differences(self, perturbations: Perturbations, read: Callable[[Tensor, Tensor | None], Tensor]) -> Tensor:
         with torch.no_grad(), self._evaluating():
-            part, x, weight = self.computation_graph, perturbations.x_with_own, self.computation_graph.weight
-            if perturbations.edges is not None:
-                weight = perturbations.weight_with_own.to(part.weight.dtype)
-            rows = self._rows_at(part.x if x is None else x, weight, self._own_rows)
-            values = self._check_finite(read(rows, self.labels)).double()
+            values = self._check_finite(read(self._rows_with_own(perturbations), self.labels)).double()
         return values[0] - values[1:]
+
+    def _rows_with_own(self, perturbations: Perturbations) -> Tensor:
+        """Return the explained rows on (X, A) and then on S samples, [1 + S, r, ...]."""
+        part, x, weight = self.computation_graph, perturbations.x_with_own, self.computation_graph.weight
+        if perturbations.edges is not None:
+            weight = perturbations.weight_with_own.to(part.weight.dtype)
+        return self._rows_at(part.x if x is None else x, weight, self._own_rows)
 
     def _rows_at(self, x: Tensor, weight: Tensor, first: Tensor | None = None) -> Tensor:
         """Return the explained rows of the model's output on S graphs, [S, r, ...].

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -15,6 +15,7 @@ from rich.text import Text
 from torch import Tensor
 from torch_geometric.explain import Explanation
 
+from .._base.errors import UnsupportedError
 from .._base.files import write_file
 from ..explanation.faithfulness import (
     NOT_MEASURED,
@@ -23,14 +24,30 @@ from ..explanation.faithfulness import (
     measured_unfaithfulness,
     own_estimate,
 )
+from ..explanation.reading import Interaction, interactions_of
 from ..explanation.scores import explained_nodes, names_of, node_mask_of, task_level
 from ..explanation.signed import ScoredFeature, top_edges, top_features
+from ..explanation.what_if import WhatIf
 from ..surrogate.estimate import Kind, Unfaithfulness
 from .labels import describe_route, shorten
 
+PAIRS = 3  # the pairs that are shown beside the scores
 
-def print_explanation(console: Console, explanation: Explanation, label: str, top: int) -> None:
-    """Print an explanation of the graph called ``label``: its faithfulness, its strongest edges and features."""
+
+class Without(NamedTuple):
+    """Edges that a user thinks away, by (source, sink), and what is foretold of that; None if the method has no p."""
+
+    edges: list[tuple[int, int]]
+    answer: WhatIf | None
+
+
+def print_explanation(
+    console: Console, explanation: Explanation, label: str, top: int, without: Without | None = None
+) -> None:
+    """Print an explanation of the graph called ``label``: its faithfulness, its strongest edges, features and pairs.
+
+    ``without`` is what was asked about a graph that lacks some edges.
+    """
     output = _explained_output(explanation)
     answer = f", class {output['class']}" if output["class"] is not None else ""
     # A classifier's output has no scale that a reader knows, but a regression's output is what is explained.
@@ -62,6 +79,14 @@ def print_explanation(console: Console, explanation: Explanation, label: str, to
     if features:
         _print_title(console, explanation, "features")
         console.print(_features_table(explanation, features))
+    pairs = _strongest_pairs(explanation)
+    if pairs:
+        console.print(Text("strongest pairs", style="italic"))
+        for pair in pairs:
+            named = pair._replace(names=(_line(pair.names[0]), _line(pair.names[1])))
+            console.print(Text(f"  {named}"), soft_wrap=True)
+    if without is not None:
+        console.print(Text(_describe_without(explanation, without)), soft_wrap=True)
 
 
 def _features_table(explanation: Explanation, features: Sequence[ScoredFeature]) -> Table:
@@ -86,6 +111,24 @@ def _print_title(console: Console, explanation: Explanation, kind: Kind) -> None
     console.print(Text(f"strongest {kind}{note}", style="italic"), soft_wrap=True)
 
 
+def _describe_without(explanation: Explanation, without: Without) -> str:
+    """Return in words what is foretold of a graph that lacks some edges."""
+    names = names_of(explanation, "node_names")
+    edges = [" - ".join(_line(str(v if names is None else names[v])) for v in edge) for edge in without.edges]
+    answer = without.answer or f"{explanation.method} foretells nothing, because it has no p that was fitted"
+    return f"without {' and '.join(edges)}: {answer}"
+
+
+def _strongest_pairs(explanation: Explanation) -> list[Interaction]:
+    """Return the strongest pairs beside the scores; there are none if these are no reading of a p."""
+    if explanation.get("reading") is None:
+        return []
+    try:
+        return interactions_of(explanation, PAIRS)
+    except UnsupportedError:  # The scores were edited, or p was not kept.
+        return []
+
+
 def _strongest_features(explanation: Explanation, top: int) -> list[ScoredFeature]:
     """Return the strongest features; there are none if the method scores edges alone."""
     return [] if node_mask_of(explanation) is None else top_features(explanation, top)
@@ -106,7 +149,9 @@ def _describe_estimate(explanation: Explanation, estimate: Unfaithfulness) -> st
     return f"{text} ({explanation.fit_samples} samples){simple.get(explanation.chosen, '')}"
 
 
-def explanation_row(explanation: Explanation, top: int, **settings: Any) -> dict[str, Any]:
+def explanation_row(
+    explanation: Explanation, top: int, without: Without | None = None, /, **settings: Any
+) -> dict[str, Any]:
     """Return an explanation as a row of JSON: ``settings``, its faithfulness, and its strongest edges and features.
 
     The numbers of an explanation that was not scored, or edited since, are None, and so is the share of F's change
@@ -128,7 +173,16 @@ def explanation_row(explanation: Explanation, top: int, **settings: Any) -> dict
         **output,
         "edges": [edge._asdict() for edge in top_edges(explanation, top)],
         "features": [feature._asdict() for feature in _strongest_features(explanation, top)],
+        "interactions": [{**pair._asdict(), "words": str(pair)} for pair in _strongest_pairs(explanation)],
+        **({} if without is None else {"without": _without_row(without)}),
     }
+
+
+def _without_row(without: Without) -> dict[str, Any]:
+    """Return what is foretold of a graph that lacks some edges; what is not known is None."""
+    answer = WhatIf(math.nan, None) if without.answer is None else without.answer
+    known = {"change": None if math.isnan(answer.change) else answer.change, "stderr": answer.stderr}
+    return {"edges": [list(edge) for edge in without.edges], **known, "actual": answer.actual}
 
 
 def _estimate_row(explanation: Explanation) -> dict[str, Any]:
