@@ -73,7 +73,7 @@ def test_a_score_of_a_unit_is_the_score_of_each_of_its_entries(part, near):
 
 
 def test_what_never_moves_is_no_unit_and_has_no_score(part):
-    _near, moves = moves_of(part, "R(A,3)")
+    _, moves = moves_of(part, "R(A,3)")
     assert (moves.edge_unit[part.is_loop] == -1).all()
     assert not moves.spread_out(torch.ones(len(moves)).double())[1][part.is_loop].any()
     _, words = moves_of(part, "B(X,0.5)")
@@ -81,7 +81,7 @@ def test_what_never_moves_is_no_unit_and_has_no_score(part):
 
 
 def test_the_size_of_a_unit_is_what_is_gone_with_it(part):
-    _near, moves = moves_of(part, "B(A,0.5,paired)")
+    _, moves = moves_of(part, "B(A,0.5,paired)")
     assert moves.num_edge_units == len(HOUSE) + int(part.felt[part.is_loop].sum())
     gone = moves.perturbations(torch.diag(moves.sizes())).edges
     for unit, row in enumerate(gone):

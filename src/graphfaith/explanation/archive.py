@@ -167,12 +167,24 @@ def _check_model(model: LinearModel | KHopModel | AnchoredModel) -> None:
             ),
         }
         fits = hops >= 1 and all(tuple(actual) == shape for actual, shape in shapes)
-        fits = fits and model.normalization in get_args(Normalization)
+        fits = fits and model.normalization in get_args(Normalization) and _has_sound_evidence(model)
     else:
         fits = model.weights.dim() == 2 and model.weights.size(1) == part.x.size(1)
         fits = fits and model.normalization in get_args(Normalization)
     if not fits:
         raise InputError("the coefficients or options of the difference model do not fit its computation graph")
+
+
+def _has_sound_evidence(model: AnchoredModel) -> bool:
+    """Return whether what a fit has seen of F has a number for each of its samples, or is not there."""
+    seen = model.evidence
+    if seen is None:
+        return True
+    if not isinstance(seen, Evidence) or seen.samples.dtype != torch.int64 or seen.samples.dim() != 1:
+        return False
+    numbers = seen.change, seen.left_out
+    sound = all(part.shape == seen.samples.shape and part.dtype == torch.float64 for part in numbers)
+    return sound and not bool((seen.samples < 0).any())
 
 
 def _check_masks(explanation: Explanation, model: SubgraphModel) -> None:
@@ -387,6 +399,9 @@ def _make_record(cls: type, values: dict[str, Any]) -> Any:
         if field.name in values and not _fits(values[field.name], str(field.type)):
             raise DataError(f"{field.name} of its {cls.__name__} is not {field.type}")
     record = cls(**values)
+    if isinstance(record, Unfaithfulness):
+        for part in (record.scores, record.pairs):
+            _check_type(Unfaithfulness | None, part)  # type: ignore[arg-type]
     if isinstance(record, ComputationGraph):
         _check_graph(record)  # This must come before anything is computed on the graph.
     return record

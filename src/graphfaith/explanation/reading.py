@@ -16,7 +16,7 @@ from ..model.record import Route
 from ..sampling.neighborhood import Neighborhood, parse_neighborhood
 from ..surrogate.difference import DifferenceModel, LinearModel, SubgraphModel
 from ..surrogate.moves import Moves
-from ..surrogate.readings import Readings, check_reading, evidence_of, read_model, readings_of
+from ..surrogate.readings import Readings, ReadModel, check_reading, evidence_of, read_model, readings_of
 from .digest import are_fitted
 from .masks import lay_out_scores
 from .scores import names_of
@@ -43,23 +43,7 @@ def reading_of(explanation: Explanation, name: str) -> SignedExplanation:
     settings = explanation.get("settings") or {}
     pairs, seed = settings.get("pairs", 10), _seed_of(p, settings)
     read = read_model(p, near, wanted, seed=seed, pairs=pairs)
-    nodes, x = explanation.get("node_mask"), explanation.get("x")
-    kind = None
-    if nodes is not None:
-        shape = tuple(nodes.shape)
-        kind = MaskType.attributes if x is not None and shape == tuple(x.shape) else MaskType.object
-        kind = MaskType.common_attributes if kind == MaskType.object and shape[0] == 1 and p.graph.size[0] > 1 else kind
-    target = _Explained(p.graph, explanation.edge_route, explanation.num_hops)
-    laid_out = lay_out_scores(
-        target,
-        p,
-        *read.scores,
-        errors=read.errors,
-        as_mask=False,
-        node_mask_type=kind,
-        edge_mask_type=None if explanation.get("edge_mask") is None else MaskType.object,
-        method=explanation.get("method"),
-    )
+    laid_out = _lay_out(explanation, p, read, _node_kind(explanation, p, near, seed, pairs))
     other = copy.copy(explanation)
     for field in _OF_SCORES:
         if field in other:
@@ -71,6 +55,41 @@ def reading_of(explanation: Explanation, name: str) -> SignedExplanation:
         other.estimate = read.estimate
     result: SignedExplanation = other
     return result
+
+
+def _lay_out(explanation: Explanation, p: Any, read: ReadModel, kind: MaskType | None) -> SignedExplanation:
+    """Return a reading in masks of the types that an explanation has."""
+    return lay_out_scores(
+        _Explained(p.graph, explanation.edge_route, explanation.num_hops),
+        p,
+        *read.scores,
+        errors=read.errors,
+        as_mask=False,
+        node_mask_type=kind,
+        edge_mask_type=None if explanation.get("edge_mask") is None else MaskType.object,
+        method=explanation.get("method"),
+    )
+
+
+def _node_kind(explanation: Explanation, p: Any, near: Neighborhood, seed: int, pairs: int) -> MaskType | None:
+    """Return what the node mask has scores of; None if there is no node mask.
+
+    With one feature or one node the shape of the mask does not tell, but the scores that were made do.
+    """
+    nodes, (num_nodes, _), width = explanation.get("node_mask"), p.graph.size, p.graph.x.size(1)
+    if nodes is None:
+        return None
+    shapes = {
+        MaskType.attributes: (num_nodes, width),
+        MaskType.object: (num_nodes, 1),
+        MaskType.common_attributes: (1, width),
+    }
+    kinds = [kind for kind, shape in shapes.items() if tuple(nodes.shape) == shape]
+    if len(kinds) > 1:
+        now = read_model(p, near, explanation.get("reading") or "slope", seed=seed, pairs=pairs)
+        made = explanation.get("scores_digest")
+        kinds = [kind for kind in kinds if _lay_out(explanation, p, now, kind).scores_digest == made] or kinds
+    return kinds[0]
 
 
 def fitted_of(explanation: Explanation, what: str) -> tuple[Any, Neighborhood]:

@@ -9,12 +9,12 @@ import torch
 from torch_geometric.explain import Explanation
 
 from ..graph.computation_graph import ComputationGraph
+from ..graph.graph import is_undirected
 from ..sampling.edges import BernoulliEdges
 from ..sampling.features import BernoulliFeatures
 from ..sampling.neighborhood import Neighborhood
 from ..sampling.perturbations import Perturbations
 from .scores import edge_index_of, names_of
-from .what_if import is_undirected
 
 Kind = Literal["edges", "features"]
 Units = tuple[int, ...]  # a set of units, ascending

@@ -145,7 +145,7 @@ class RemovedEdges(Neighborhood):
         most = min(self.most, count)
         # E K and E K (K - 1) of a number K that is uniform in 1 .. most, divided by the numbers of edges and of pairs.
         single = (most + 1) / 2 / max(count, 1)
-        both = (most + 1) * (most - 1) / 3 / max(count * (count - 1), 1)
+        both = (most + 1) * max(most - 1, 0) / 3 / max(count * (count - 1), 1)  # There may be no edge at all.
         return Moments(single * weight, (single - both) * weight.square(), math.sqrt(both) * weight)
 
     def _entries(self, graph: ComputationGraph) -> Tensor:
