@@ -100,13 +100,13 @@ class Shapley(FaithfulExplainer):
 
     def fit(self, target: Target) -> ShapleyModel:
         """Return the additive p whose coefficients are the Shapley values."""
-        game = _Game(target, self)
+        game = Game(target, self)
         values, variance, control = self._values(game)
         # In exact arithmetic this is 0. It is at most rounding, which is spread evenly.
         values += (game.full - game.empty - values.sum()) / max(game.count, 1)
         return ShapleyModel(game, values, np.sqrt(variance), control)
 
-    def _values(self, game: _Game) -> tuple[Reals, Reals, str]:
+    def _values(self, game: Game) -> tuple[Reals, Reals, str]:
         """Return the values, their variances, and what served as control variate."""
         count, none = game.count, np.zeros(game.count)
         if count < 2:  # A single player has all of the value.
@@ -123,7 +123,7 @@ class Shapley(FaithfulExplainer):
             found = divide(pairs, both[: len(pairs)] - both[len(pairs) :], game.group)
         return found.values + (game.full - game.empty) / count, found.variance, found.control
 
-    def _draw(self, game: _Game) -> Coalitions:
+    def _draw(self, game: Game) -> Coalitions:
         """Return the most pairs of coalitions that the evaluations suffice for, beside those of the ends."""
         budget, number = self.num_samples - 2, (self.num_samples - 2) // 2
         while True:
@@ -135,7 +135,7 @@ class Shapley(FaithfulExplainer):
                 return pairs
             number -= max(1, (needed - budget) // 3)
 
-    def _divide_with_p(self, game: _Game, pairs: Coalitions) -> Divided:
+    def _divide_with_p(self, game: Game, pairs: Coalitions) -> Divided:
         """Fit a p to each half of the folds, and divide with the p that has not seen the fold."""
         difference, change = np.zeros(len(pairs)), np.zeros((2, len(pairs)))
         exact = pairs.enumerated
@@ -155,7 +155,7 @@ class Shapley(FaithfulExplainer):
                 told.append(Foretold(both[1] - both[0], *self._values_of(game, p, number)))
         return divide(pairs, difference, game.group, lambda fold: told[1 - fold % 2])
 
-    def _fit_p(self, game: _Game, present: Bools, number: int) -> tuple[AnchoredModel, _Lost]:
+    def _fit_p(self, game: Game, present: Bools, number: int) -> tuple[AnchoredModel, _Lost]:
         """Return a p that is fitted to F at pairs of coalitions, and F's change at them."""
         rows = np.concatenate((present, ~present))
         gradients = _count_gradients(len(rows)) - 1
@@ -179,7 +179,7 @@ class Shapley(FaithfulExplainer):
         parts = (part.numpy().reshape(2, -1) for part in (p.evidence.change, p.evidence.left_out))
         return p, _Lost(*parts)
 
-    def _values_of(self, game: _Game, p: AnchoredModel, number: int) -> tuple[Reals, Reals]:
+    def _values_of(self, game: Game, p: AnchoredModel, number: int) -> tuple[Reals, Reals]:
         """Return the Shapley values of p less their mean, and their variances."""
         count = game.count
         if count <= _TABLE:
@@ -212,8 +212,8 @@ class Shapley(FaithfulExplainer):
 class ShapleyModel(LinearModel):
     """The additive p of Shapley values, with their standard errors and what is known of the estimate."""
 
-    def __init__(self, game: _Game, values: Reals, stderr: Reals, control: str) -> None:
-        self.values, self.stderr, self._game = values, stderr, game
+    def __init__(self, game: Game, values: Reals, stderr: Reals, control: str) -> None:
+        self.values, self.stderr, self.game = values, stderr, game
         super().__init__(game.graph, *game.scores(values))
         self.value_of_all, self.value_of_none, self.num_players = game.full, game.empty, game.count
         self.evaluations, self.control_variate = game.evaluations, control
@@ -222,14 +222,14 @@ class ShapleyModel(LinearModel):
     def stderr_x(self, kind: MaskType | None) -> Tensor:
         """Return the standard errors of the rows of a node mask; sums are of values as if these were independent."""
         seen = self.graph.x[: self.graph.num_visible].double()
-        errors = self._game.scores(self.stderr)[0][: self.graph.num_visible].abs()
+        errors = self.game.scores(self.stderr)[0][: self.graph.num_visible].abs()
         if kind == MaskType.common_attributes:
             return (errors * seen).square().sum(dim=0, keepdim=True).sqrt()
         if kind != MaskType.object:
             return errors
         # The shares of the features of a node in the value of the node are known, so that their errors add up.
         shares = (errors * seen).abs()
-        rows = shares.sum(dim=1) if self._game.of == "nodes" else shares.square().sum(dim=1).sqrt()
+        rows = shares.sum(dim=1) if self.game.of == "nodes" else shares.square().sum(dim=1).sqrt()
         return rows.unsqueeze(1)
 
 
@@ -254,31 +254,31 @@ def _count_gradients(rows: int) -> int:
 class _Drawn(Neighborhood):
     """The neighbourhood whose samples are the rows of a table of coalitions."""
 
-    def __init__(self, game: _Game, table: Bools) -> None:
-        self._game, self._table = game, table
+    def __init__(self, game: Game, table: Bools) -> None:
+        self.game, self._table = game, table
         self.perturbs_edges = self.drops_edges = game.of == "edges"
         self.perturbs_features = not self.perturbs_edges
 
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor | None:  # noqa: ARG002
         """Return eps_A of these rows."""
-        return self._game.perturbations(self._table[samples]).edges
+        return self.game.perturbations(self._table[samples]).edges
 
     def features(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor | None:  # noqa: ARG002
         """Return eps_X of these rows."""
-        return self._game.perturbations(self._table[samples]).features
+        return self.game.perturbations(self._table[samples]).features
 
     def __str__(self) -> str:
         """Return a name for messages; it is no text form."""
         return "coalitions"
 
 
-class _Game:
+class Game:
     """The game whose players are edges, nodes or features, and F on its coalitions."""
 
     def __init__(self, target: Target, options: Shapley) -> None:
         self.target, self.of, self.graph = target, options.of, target.computation_graph
         part, seed = self.graph, options.seed
-        self._place, self._unit, names = self._list_players(seed)
+        self.place, self.unit, names = self._list_players(seed)
         self.count, self.keys = len(names), names
         self.group = self._find_alike() if self.of == "edges" else np.arange(self.count)
         near = _Drawn(self, np.zeros((0, self.count), dtype=bool))
@@ -322,11 +322,11 @@ class _Game:
         group, part = np.arange(self.count), self.graph
         if set(self.target.call.readout.kwargs) - {"batch"}:
             return group
-        alone = np.bincount(self._unit, minlength=self.count)[self._unit] == 1
-        outer = np.flatnonzero(alone & ~part.carries_message[self._place].numpy())
-        ends, weight = part.edge_index[:, self._place[outer]].T.tolist(), part.weight[self._place[outer]].tolist()
+        alone = np.bincount(self.unit, minlength=self.count)[self.unit] == 1
+        outer = np.flatnonzero(alone & ~part.carries_message[self.place].numpy())
+        ends, weight = part.edge_index[:, self.place[outer]].T.tolist(), part.weight[self.place[outer]].tolist()
         first: dict[tuple[int, int, float], int] = {}
-        for player, (source, sink), size in zip(self._unit[outer].tolist(), ends, weight, strict=True):
+        for player, (source, sink), size in zip(self.unit[outer].tolist(), ends, weight, strict=True):
             group[player] = first.setdefault((source, sink, size), player)
         return group
 
@@ -338,13 +338,13 @@ class _Game:
 
     def perturbations(self, present: Bools) -> Perturbations:
         """Return the samples in which all players that are not ``present``, [S, n], are taken away."""
-        part, absent = self.graph, torch.from_numpy(~present)[:, torch.from_numpy(self._unit)]
+        part, absent = self.graph, torch.from_numpy(~present)[:, torch.from_numpy(self.unit)]
         if self.of == "edges":
             edges = torch.zeros(len(present), part.num_edges, dtype=torch.float64)
-            edges[:, self._place] = absent * part.weight.double()[self._place]
+            edges[:, self.place] = absent * part.weight.double()[self.place]
             return Perturbations(part, None, edges)
         features = torch.zeros(len(present), part.x.numel(), dtype=part.x.dtype)
-        features[:, self._place] = absent * part.x.flatten()[self._place]
+        features[:, self.place] = absent * part.x.flatten()[self.place]
         return Perturbations(part, features.view(len(present), *part.x.shape), None)
 
     def _chunks(self, present: Bools) -> Iterator[Perturbations]:
@@ -370,12 +370,12 @@ class _Game:
         """
         part = self.graph
         entries = (part.weight if self.of == "edges" else part.x.flatten()).double()
-        own = entries[self._place]
+        own = entries[self.place]
         size = own.abs() if self.of == "edges" else own.square()
-        unit = torch.from_numpy(self._unit)
+        unit = torch.from_numpy(self.unit)
         total = torch.zeros(self.count, dtype=torch.float64).index_add_(0, unit, size)
         scores = torch.zeros_like(entries)
-        scores[self._place] = torch.from_numpy(values)[unit] * (size / total[unit]) / own
+        scores[self.place] = torch.from_numpy(values)[unit] * (size / total[unit]) / own
         if self.of == "edges":
             return torch.zeros(part.x.shape, dtype=torch.float64), scores
         return scores.view(part.x.shape), torch.zeros(part.num_edges, dtype=torch.float64)
