@@ -29,7 +29,7 @@ def demo(
     seed: Seed = 0,
     json_file: Json = None,
 ) -> None:
-    """Train a model on BA-Shapes, explain twelve motif nodes with every method except subgraphx, and compare them.
+    """Train a model on BA-Shapes, explain twelve motif nodes with every method that 'all' stands for, and compare them.
 
     \b
     Example:

@@ -15,7 +15,8 @@ Dataset = Annotated[str, typer.Option(help=f"One of {', '.join(DATASETS)}.")]
 Methods = Annotated[
     list[str],
     typer.Option(
-        "--method", help=f"One of {', '.join(method_names())}, or 'all' (without subgraphx). May be repeated."
+        "--method",
+        help=f"One of {', '.join(method_names())}, or 'all' (without subgraphx and shapley). May be repeated.",
     ),
 ]
 FewMethods = Annotated[list[str], typer.Option("--method", help="The first methods; may be repeated, up to six.")]

@@ -10,6 +10,7 @@ from .many import explain_nodes
 from .methods import register_method
 from .pgexplainer import PGExplainer
 from .saliency import Saliency
+from .shapley import Shapley
 from .subgraph import SubgraphExplainer
 from .subgraphx import SubgraphX
 from .turns import take_turns
@@ -24,6 +25,7 @@ __all__ = [
     "Linear",
     "PGExplainer",
     "Saliency",
+    "Shapley",
     "SubgraphExplainer",
     "SubgraphX",
     "explain_nodes",

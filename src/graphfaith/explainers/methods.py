@@ -20,6 +20,7 @@ from .kec import KEC
 from .linear import Linear
 from .pgexplainer import PGExplainer
 from .saliency import Saliency
+from .shapley import Shapley
 from .subgraphx import SubgraphX
 
 Make = Callable[..., FaithfulExplainer]  # a subclass of FaithfulExplainer, or a partial of one
@@ -88,6 +89,7 @@ register_method("gnnexplainer", partial(GNNExplainer, hard=True))
 register_method("gnnexplainer-soft", GNNExplainer)
 register_method("pgexplainer", PGExplainer)
 register_method("subgraphx", SubgraphX, in_all=False)  # it takes seconds for a node
+register_method("shapley", Shapley, in_all=False)  # so does this one on a large graph
 
 
 @cache

@@ -29,6 +29,7 @@ OWN_FIELDS = (
     *("unfaithfulness", "measurements", "scored_digest", "settings", "made_by", "seconds", "features_scored"),
     *("method", "neighborhood", "in_sample_error", "normalization", "node_names", "feature_names"),
     *("estimate", "fit_samples", "chosen", "reading", "node_stderr", "edge_stderr", "self_loop_stderr"),
+    *("value_of_all", "value_of_none", "num_players", "control_variate"),
     *("evaluations", "rollouts", "budget_spent"),
 )
 _MAPPED = 1 << 20  # A mask of at least so many bytes has memory pages of its own.
@@ -125,6 +126,19 @@ def _lay_out_errors(
             explanation["edge_stderr"][part.edge_id[given]] = rounded[given]
         explanation["self_loop_stderr"] = _zeros((num_nodes,), part.weight.dtype)
         explanation["self_loop_stderr"][part.nodes] = rounded[part.num_plain :]
+
+
+def whole_graph(part: ComputationGraph, node_rows: Tensor, edge_numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """Return numbers for the rows of a node mask and for the entries of A, [e], in the shapes of the masks."""
+    num_nodes, num_edges = part.size
+    dtype, given = part.weight.dtype, (part.edge_id >= 0).nonzero().view(-1)
+    edges = _zeros((num_edges,), dtype)
+    edges[part.edge_id[given]] = edge_numbers[given].to(dtype)
+    if len(node_rows) != part.num_visible:  # a mask of columns
+        return node_rows.to(part.x.dtype), edges
+    nodes = _zeros((num_nodes, node_rows.size(1)), part.x.dtype)
+    nodes[part.nodes[: part.num_visible]] = node_rows.to(part.x.dtype)
+    return nodes, edges
 
 
 def _check_finite(
