@@ -20,6 +20,7 @@ from ..sampling.perturbations import Perturbations
 from .estimate import Unfaithfulness
 from .evidence import Evidence
 from .propagation import Propagation
+from .sensitivity import products_along
 from .walks import Normalization, Walks, khop_rows
 
 
@@ -284,10 +285,9 @@ class AnchoredModel:
         parts = ((perturbations.features, self.along_x), (perturbations.edges, self.along_a))
         for kappa, (eps, along) in zip(self.stiffness.tolist(), parts, strict=True):
             if eps is not None:
-                flat = eps.flatten(1)
                 curvature += kappa * energy(eps)
                 if along is not None:
-                    z += (flat @ along.flatten(1).T.to(flat.dtype)).double()
+                    z += products_along(eps, along)
         return curvature + curvature_of(z, self.bend)
 
     def gradient(self) -> tuple[Tensor, Tensor]:

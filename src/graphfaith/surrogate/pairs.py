@@ -54,13 +54,14 @@ def find_pairs(additive: Additive, matrix: Tensor, change: Tensor, k: int) -> li
     moves, deviation = additive.moves, additive.moves.spread.sqrt()
     rest = change - matrix @ additive.scores
     leading = torch.argsort(-(additive.scores.abs() * deviation), stable=True)[:_LEADING]
-    white = (matrix[:, leading] - moves.mean[leading]) / deviation[leading]
-    size = torch.triu((white * rest.unsqueeze(1)).T @ white, diagonal=1).abs_().flatten()
+    # By rows, because rows are gathered several times faster than columns.
+    white = ((matrix[:, leading] - moves.mean[leading]) / deviation[leading]).T.contiguous()  # [leading, S]
+    size = torch.triu((white * rest) @ white.T, diagonal=1).abs_().flatten()
     best = torch.argsort(size, descending=True, stable=True)[: _LONG * k]
     best = best[size[best] > 0]
     rows, columns = best // len(leading), best % len(leading)
-    products = white[:, rows] * white[:, columns]
-    means, mean = products.mean(dim=0), float(rest.mean())
+    products = white[rows] * white[columns]  # [c, S]
+    means, mean = products.mean(dim=1), float(rest.mean())
     first, second = leading[rows], leading[columns]
     scale = 1 / (deviation[first] * deviation[second])
     constant = moves.mean[first] * moves.mean[second]
@@ -81,8 +82,8 @@ def find_pairs(additive: Additive, matrix: Tensor, change: Tensor, k: int) -> li
 
 
 def _select(products: Tensor, rest: Tensor, k: int) -> list[tuple[list[int], Tensor]]:
-    """Return the best 1, 2, ... ``k`` columns of ``products``, [S, c], one added at a time, with their weights."""
-    gram, right = (products.T @ products).numpy(), (products.T @ rest).numpy()
+    """Return the best 1, 2, ... ``k`` rows of ``products``, [c, S], one added at a time, with their weights."""
+    gram, right = (products @ products.T).numpy(), (products @ rest).numpy()
     spread = gram.diagonal().copy()
     chosen: list[int] = []
     left, found = right.copy(), []

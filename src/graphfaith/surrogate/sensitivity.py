@@ -64,7 +64,7 @@ class Sensitivity:
         products = None
         for eps, along in ((chunk.features, self.along_x), (chunk.edges, self.along_a)):
             if eps is not None:
-                part = (eps.flatten(1) @ along.flatten(1).T.to(eps.dtype)).double()
+                part = products_along(eps, along)
                 products = part if products is None else products + part
         assert products is not None
         return products
@@ -86,6 +86,15 @@ class Sensitivity:
         """V for X, [r, n, d], and for A, [r, e]; None if X or A is not perturbed."""
         x, a = (None if len(along) == 1 else along[2:] for along in (self.along_x, self.along_a))
         return x, a
+
+
+def products_along(eps: Tensor, along: Tensor) -> Tensor:
+    """Return the products of perturbations, [S, ...], with directions, [r, ...], in double precision, [S, r]."""
+    flat, directions = eps.flatten(1), along.flatten(1).to(eps.dtype)
+    # Perturbations of edges are stored by columns. Their product with a few directions takes a 25th of the time if the
+    # directions stand on the left.
+    product = flat @ directions.T if flat.is_contiguous() else (directions @ flat.T).T
+    return product.double()
 
 
 def gradients_at(target: Target, chunk: Perturbations) -> tuple[Tensor, Tensor]:
