@@ -224,3 +224,32 @@ def test_scores_of_what_is_still(script, capsys, tmp_path):
         for name in ("AnchoredKEC", "the gradient of F")
     }
     assert shares["AnchoredKEC"] == pytest.approx(2 * shares["the gradient of F"], rel=1e-2, abs=1e-4)
+
+
+def test_a_column_without_a_method_has_a_dash(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
+    columns = importlib.import_module("columns")
+    shared = {"dataset": "ring", "nodes": [0, 1], "relative": 0.5}
+    rows = [
+        {**shared, "method": method, "neighborhood": near, "model_seed": seed, "unfaithfulness": value, "by_node": two}
+        for seed in (0, 1)
+        for method, near, value, two in (
+            ("anchored-kec", "U(A,0.5)", 1.5, [1.0, 2.0]),
+            ("kec", "U(A,0.5)", 2.0, [3.0, 1.0]),
+            ("anchored-kec", "B(A,0.5)", 3.0, [2.0, 4.0]),
+            ("kec", "B(A,0.5)", 5.0, [4.0, 6.0]),
+            ("subgraphx", "B(A,0.5)", 2.0, [1.0, 3.0]),
+        )
+    ]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    columns.main([str(tmp_path / "rows.json")])
+    printed = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("|---")]
+    means, shares = tables("\n".join(printed))
+    cells = {row[0]: row[1:] for row in means}
+    assert cells["subgraphx"][0] == "-"
+    assert cells["subgraphx"][1].startswith("**2 ")
+    assert cells["anchored-kec"][0].startswith("**1.5 ")
+    cells = {row[0]: row[1:] for row in shares}
+    assert cells["subgraphx"] == ["-", "0 %"]
+    assert cells["kec"] == ["50 %", "100 %"]
+    assert cells["the best other method"] == ["50 %", "0 %"]
