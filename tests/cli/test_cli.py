@@ -10,10 +10,15 @@ import sys
 import time
 
 import pytest
+import torch
 from rich.console import Console
+from torch_geometric.data import Data
 
 from conftest import needs_data
+from graphfaith import InputError
 from graphfaith.cli import application, source
+from graphfaith.cli.arguments import find_edges
+from graphfaith.data.models import load_trained
 from graphfaith.explainers.methods import method_names
 from graphfaith.explanation import archive
 from graphfaith.facade.subject import EDGE_NEIGHBORHOODS
@@ -117,6 +122,8 @@ def test_explain_writes_json_and_figure(monkeypatch, capsys, tmp_path):
         (["explain", "--node", "x"], "Invalid value for '--node'"),
         (["explain", "--dataset", "ba-shapes", "--node", "700"], "node 700 is out of range"),
         (["explain", "--dataset", "ba-shapes", "--node", "-1"], "node -1 is out of range"),
+        (["explain", "--node", "1", "--without", "3"], "--without takes an edge such as 3-42"),
+        (["explain", "--node", "1", "--without", "3-4", "--method", "saliency"], "--without needs a p that was fitted"),
         (["explain", "--node", "1", "--top", "0"], "--top must be at least 1"),
         (["explain", "--node", "1", "--method", "lime"], "unknown method 'lime': known are anchored-kec, kec, linear"),
         (["explain", "--node", "1", "--dataset", "pubmed"], "unknown dataset 'pubmed': known are ba-shapes"),
@@ -193,6 +200,52 @@ def test_explain_takes_the_most_faithful_method_and_says_what_it_knows(monkeypat
     assert row["chosen"] == "anchored"
     assert 0 < row["estimate"]["relative"] < 0.3
     assert f"({row['fit_samples']} samples)" in out
+
+
+def test_explain_says_what_would_be_without_an_edge(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    arguments = ("explain", "--dataset", "ba-shapes", "--node", 503, "--neighborhood", "B(A,0.5)", "--test-samples", 20)
+    methods = ("--method", "anchored-kec", "--method", "saliency", "--json", "r.json", "--figure", "f.svg")
+    code, out, _ = run(monkeypatch, capsys, *arguments, *methods, "--without", "500-503", "--without", "503-502")
+    assert code == 0
+    row, other = json.loads((tmp_path / "r.json").read_text())
+    answer = row["without"]
+    assert answer["edges"] == [[500, 503], [503, 502]]
+    words = (
+        f"F would change by {answer['change']:+.3g} ± {answer['stderr']:.2g}; the model says {answer['actual']:+.3g}"
+    )
+    assert f"without 500 - 503 and 503 - 502: {words}" in out
+    data, target = load_trained("ba-shapes").data, [(500, 503), (503, 500), (502, 503), (503, 502)]
+    kept = [i for i, edge in enumerate(zip(*data.edge_index.tolist(), strict=True)) if edge not in target]
+    model = load_trained("ba-shapes").model
+    with torch.no_grad():
+        before, after = (
+            model(data.x, edges)[503, row["class"]] for edges in (data.edge_index, data.edge_index[:, kept])
+        )
+    assert answer["actual"] == pytest.approx(float(after - before), abs=1e-4)
+    assert 0 < len(row["interactions"]) <= 3
+    assert all(pair["words"] in out for pair in row["interactions"])
+    assert other["without"] == {"edges": answer["edges"], "change": None, "stderr": None, "actual": None}
+    assert other["interactions"] == []
+    assert "Saliency foretells nothing" in out
+    code, _, err = run(monkeypatch, capsys, *arguments, "--without", "503-1")
+    assert code == 2
+    assert "--without 503-1: the graph has no such edge" in err
+
+
+def test_an_edge_may_be_given_by_names_if_these_are_clear():
+    ends = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
+    named = Data(edge_index=ends, num_nodes=4, node_names=["P-1", "T", "T", "0"])
+    assert find_edges(["P-1-1", "1-2", "3-P-1"], named) == [(0, 1), (1, 2), (3, 0)]
+    assert find_edges(["3-2"], named) == [(2, 3)]  # the direction that there is
+    assert find_edges(["P-1-T", "T-T"], named) == [(0, 1), (1, 2)]  # Of two nodes T, only one is a neighbour of P-1.
+    for text, words in [
+        ("T-0", "--without T-0 could be 0-1 or 2-3"),  # 0 is the id of P-1 and the name of node 3
+        ("P-1-V", "no such edge"),
+        ("7-8", "no such edge"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            find_edges([text], named)
 
 
 def test_an_unwritable_file_is_refused_before_any_work(monkeypatch, capsys, tmp_path):

@@ -233,6 +233,13 @@ def test_a_graph_is_classified_otherwise():
     assert any(found)
 
 
+def test_a_silenced_edge_is_not_called_removed():
+    found = explain(model_of(2, GAT), graph_of(2), 2, edges="mask").counterfactual(3)
+    assert found.silenced
+    assert " if " in str(found)
+    assert " silent (" in str(found)
+
+
 def test_nothing_to_remove_is_nothing_found():
     data = Data(x=torch.ones(3, 5), edge_index=torch.tensor([[1, 2], [2, 1]]))
     found = explain(model_of(0), data, 0).counterfactual()

@@ -38,7 +38,9 @@ class Counterfactual:
     ``edges`` are the pairs (source, sink) and ``features`` the pairs (node, column) without which the answer is
     another one, and ``names`` says them in words. ``before`` and ``after`` are the classes, or the outputs of a
     regression; ``after`` is None if nothing was ``found``. ``evaluations`` is how many graphs the model was asked
-    about. No proper subset of what was found changes the answer; ``is_smallest`` says that every smaller set was tried.
+    about. No proper subset of what was found changes the answer; ``is_smallest`` says that every smaller set was
+    tried. ``silenced`` says that edges stayed in the graph without their messages, because F was explained with
+    edges="mask".
     """
 
     found: bool
@@ -51,6 +53,7 @@ class Counterfactual:
     most: int
     of: Kind = "edges"
     is_smallest: bool = False
+    silenced: bool = False
 
     def __str__(self) -> str:
         """Return the answer in words.
@@ -69,7 +72,8 @@ class Counterfactual:
         change = (
             f"class {self.before} becomes {self.after}" if is_class else f"{self.before:.4g} becomes {self.after:.4g}"
         )
-        return f"{change} without {gone} ({self.evaluations} graph{'s' if self.evaluations != 1 else ''} tried)"
+        missing = f"if {gone} {'are' if others else 'is'} silent" if self.silenced else f"without {gone}"
+        return f"{change} {missing} ({self.evaluations} graph{'s' if self.evaluations != 1 else ''} tried)"
 
 
 def counterfactual(
@@ -91,6 +95,7 @@ def counterfactual(
     Args:
         explanation: one of a single row of the output, whose method has a p: AnchoredKEC, KEC, Linear, Saliency.
         max_edges: the size of the largest set, in edges or features. An undirected edge counts as one; self-loops stay.
+            An edge is removed as by :func:`~.what_if.what_if`: its entry of A becomes 0.
         of: "edges", or "features": those that are not zero are set to zero.
         past: for a regression, the value that the output has to pass.
         evaluations: how many graphs the model is asked about at most.
@@ -406,5 +411,6 @@ class _Search:
             evaluations=self.asked,
             most=most,
             of=of,
+            silenced=of == "edges" and self.target.route == "mask",
             is_smallest=best is not None and all(self.levels[size].is_complete for size in range(1, len(best))),
         )
