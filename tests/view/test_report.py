@@ -37,7 +37,9 @@ def test_scores_of_what_never_moved_are_marked(data):
     assert "strongest features (not measured)" in printed(one)
     row = explanation_row(one, 3)
     assert row["faithfulness"]["features"] == "not measured"
-    assert row["faithfulness"]["edges"]["relative"] == row["relative"] == one.unfaithfulness.relative
+    # Beside the scores stands what the scores leave, and p's number is marked as that of the whole.
+    assert row["faithfulness"]["edges"]["relative"] == one.unfaithfulness.scores.relative
+    assert row["faithfulness"]["edges"]["whole"]["relative"] == row["relative"] == one.unfaithfulness.relative
     assert row["faithfulness"]["edges"]["neighborhood"] == "U(A,0.5)"
     other = gf.explain(model, data, 2, neighborhood="U(X,0.2r)", **options)
     assert "strongest edges (not measured)" in printed(other)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from torch_geometric.explain import Explanation
 
-from ..surrogate.estimate import Kind, Unfaithfulness, format_share
+from ..surrogate.estimate import Kind, Unfaithfulness, format_share, format_share_alone
 from .digest import are_fitted, current_digest
 from .scores import node_mask_of
 
@@ -102,21 +102,24 @@ class Faithfulness:
 
         >>> from dataclasses import replace
         >>> record = Unfaithfulness(0.012, 0.001, 0.0071, 0.0009, 0.157, 500, "B(A,0.5)", 1)
-        >>> scores, pairs = replace(record, relative=0.463), replace(record, relative=0.131)
+        >>> scores = replace(record, relative=0.463, relative_stderr=0.02)
+        >>> pairs = replace(record, relative=0.131, relative_stderr=0.008)
         >>> print(Faithfulness(replace(record, scores=scores, pairs=pairs, num_pairs=10, floor=0.448), False).beyond)
-        no scores could leave less than 44.8 %; with the 10 pairs 13.1 %; the whole explanation 0.71 %
+        no scores could leave less than 45 %; with the 10 pairs 13.1 %; the whole explanation 0.71 %
         """
         record = self.record
         if record.scores is None or self.relative is None:
             return ""
         parts = []
         if record.floor is not None:
-            parts.append(f"no scores could leave less than {format_share(record.floor, None)}")
+            parts.append(
+                f"no scores could leave less than {format_share_alone(record.floor, record.scores.relative_stderr)}"
+            )
         if record.pairs is not None and record.num_pairs:
             plural = f"the {record.num_pairs} pairs" if record.num_pairs > 1 else "the pair"
-            parts.append(f"with {plural} {format_share(record.pairs.relative, None)}")
+            parts.append(f"with {plural} {format_share_alone(record.pairs.relative, record.pairs.relative_stderr)}")
         if record.delta_zero and math.isfinite(record.relative):
-            parts.append(f"the whole explanation {format_share(record.relative, None)}")
+            parts.append(f"the whole explanation {format_share_alone(record.relative, record.relative_stderr)}")
         return "; ".join(parts)
 
 

@@ -97,6 +97,10 @@ def _make_table(rows: Sequence[Row]) -> Any:
     first, count = rows[0], len(rows[0].nodes)
     where = f"{first.dataset}, " if first.dataset else ""
     table = Table(title=f"{where}{first.neighborhood}, {count} node{'s' if count != 1 else ''}", title_justify="left")
+    table.caption, table.caption_justify = (
+        "Delta(p) is of the whole explanation p; its scores alone may leave more.",
+        "left",
+    )
     table.add_column("method")
     for name in ("Delta(p)", "± stderr", "relative", "lowest", "seconds a node"):
         table.add_column(name, justify="right")

@@ -96,6 +96,15 @@ def format_share(relative: float, error: float | None) -> str:
     return f"{share:.{digits}f} % ± {error:.{digits}f} %"
 
 
+def format_share_alone(relative: float, error: float | None) -> str:
+    """Return a share in per cent with as many digits as its error has, but without the error.
+
+    >>> format_share_alone(0.5271, 0.04), format_share_alone(0.00168, 0.0002), format_share_alone(0.25, None)
+    ('53 %', '0.17 %', '25 %')
+    """
+    return format_share(relative, error).partition(" ±")[0]
+
+
 def rounding_square(scale: float, dtype: torch.dtype) -> float:
     """Return the square of F's rounding, (4 eps scale)^2; a change of F that is no larger counts as none.
 

@@ -139,13 +139,14 @@ def _describe_measured(measured: Unfaithfulness) -> str:
     known = Faithfulness(measured, is_estimate=False)
     if measured.scores is None or not known.beyond:
         return str(measured)
-    return f"these scores leave {known}; {known.beyond}\n{measured}"
+    return f"these scores leave {known}; {known.beyond}\nthe whole explanation: {measured}"
 
 
 def _describe_estimate(explanation: Explanation, estimate: Unfaithfulness) -> str:
     """Return in words what an explanation estimates of its own Delta(p), and how it was fitted."""
     simple = {"saliency": "; p is the gradient alone", "zero": "; p = 0, because no other p follows F better"}
     text = Faithfulness(estimate, is_estimate=True).short
+    text = text if estimate.scores is None or not estimate.delta_zero else f"these scores leave {text}"
     return f"{text} ({explanation.fit_samples} samples){simple.get(explanation.chosen, '')}"
 
 
@@ -155,8 +156,9 @@ def explanation_row(
     """Return an explanation as a row of JSON: ``settings``, its faithfulness, and its strongest edges and features.
 
     The numbers of an explanation that was not scored, or edited since, are None, and so is the share of F's change
-    that is left unexplained where F does not change. ``faithfulness`` says for the scores of edges and for those of
-    features which number is about them, or "not measured".
+    that is left unexplained where F does not change. ``unfaithfulness``, ``stderr`` and ``relative`` are of p, the
+    whole explanation. ``faithfulness`` says for the scores of edges and for those of features, which the row also has,
+    how much these leave, or "not measured"; if p is more than their sum, ``whole`` has the numbers of p.
     """
     score, output = measured_unfaithfulness(explanation), _explained_output(explanation)
     return {
@@ -196,13 +198,19 @@ def _estimate_row(explanation: Explanation) -> dict[str, Any]:
 def _numbers(known: Faithfulness) -> dict[str, Any]:
     """Return Delta(p) and the share it leaves unexplained, with their errors; None is unknown, or no such share."""
     record, more = known.record, {}
-    if record.scores is not None:  # The numbers above are those of p, and these stand beside the picture.
-        pairs = None if record.pairs is None else _numbers(replace(known, record=record.pairs))
-        more = {"scores": _numbers(replace(known, record=record.scores)), "pairs": pairs, "floor": record.floor}
+    if record.scores is not None:
+        more = {"scores": _numbers(replace(known, record=record.scores)), **_beyond(known)}
         known = replace(known, record=replace(record, scores=None))
     numbers = {"unfaithfulness": record.value, "stderr": record.stderr}
     finite = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
     return {**finite, "relative": known.relative, "relative_stderr": known.relative_stderr, **more}
+
+
+def _beyond(known: Faithfulness) -> dict[str, Any]:
+    """Return what scores and pairs leave, how many pairs there are, and what every additive function leaves."""
+    record = known.record
+    pairs = None if record.pairs is None else _numbers(replace(known, record=record.pairs))
+    return {"pairs": pairs, "num_pairs": record.num_pairs, "floor": record.floor}
 
 
 def _kind_row(known: Faithfulness | None) -> dict[str, Any] | str:
@@ -210,7 +218,11 @@ def _kind_row(known: Faithfulness | None) -> dict[str, Any] | str:
         return NOT_MEASURED
     record = known.record
     more = {"num_samples": record.num_samples, "neighborhood": record.neighborhood, "is_estimate": known.is_estimate}
-    return {**_numbers(known), **more}
+    if record.scores is None:
+        return {**_numbers(known), **more}
+    # These numbers stand beside the scores, so they are those of the scores.
+    whole = _numbers(replace(known, record=replace(record, scores=None)))
+    return {**_numbers(replace(known, record=record.scores)), **_beyond(known), "whole": whole, **more}
 
 
 def _explained_output(explanation: Explanation) -> dict[str, Any]:

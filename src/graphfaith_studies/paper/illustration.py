@@ -48,12 +48,14 @@ class Illustration(Experiment):
         here = setting(unit.dataset, unit.model_seed)
         explanation = here.explain(node, unit.part, NEAR, samples=fit, test_samples=tested, seed=SEED)
         score = explanation.unfaithfulness
+        shown = score.scores or score
         return {
             "node": node,
             "label": explanation.method,
             "unfaithfulness": score.value,
             "stderr": score.stderr,
             "relative": score.relative if math.isfinite(score.relative) else None,
+            "relative_scores": shown.relative if math.isfinite(shown.relative) else None,
             "seconds": explanation.seconds,
             **_summarise_edges(explanation),
         }
@@ -70,6 +72,7 @@ class Illustration(Experiment):
                 "unfaithfulness": result["unfaithfulness"],
                 "stderr": result["stderr"],
                 "relative": result["relative"],
+                "relative_scores": result.get("relative_scores"),
                 "seconds_per_node": result["seconds"],
                 "num_samples": size.samples(NUM_SAMPLES),
                 "seed": SEED,
@@ -90,6 +93,7 @@ class Illustration(Experiment):
                 NAMES[row["method"]],
                 format_with_error(row["unfaithfulness"], row["stderr"]),
                 _format_percent(row["relative"]),
+                _format_percent(row.get("relative_scores")),
                 _format_percent(row["share_negative"]),
                 ", ".join(
                     f"{source}→{sink} ({format_number(score, 2)})" for source, sink, score in row["top_edges"][:3]
@@ -104,8 +108,11 @@ class Illustration(Experiment):
                 f"rightly and has between {FEWEST} and {MOST} nodes in reach. In the figure it is grey; blue and solid "
                 "is a positive influence, red and dashed a negative one. Fitted methods have "
                 f"{next(row['fit_samples'] for row in rows if row['fit_samples'])} samples; Δ is on "
-                f"{first['num_samples']} others.",
-                format_table(["method", "Δ", "Δ / Δ(0)", "negative", "strongest edges"], body),
+                f"{first['num_samples']} others, of the whole explanation p. The figure shows scores, and beside them "
+                "what these alone leave, as if F changed by their sum.",
+                format_table(
+                    ["method", "Δ(p)", "Δ(p) / Δ(0)", "the scores alone", "negative", "strongest edges"], body
+                ),
                 "Negative is the share of all |scores| of edges that belongs to negative ones. Masks, which lie "
                 "between 0 and 1, cannot say that an edge speaks against a class. The most faithful here is "
                 f"{NAMES[best['method']]}, which leaves {_format_percent(best['relative'])} of F's change unexplained.",
@@ -126,7 +133,7 @@ class Illustration(Experiment):
             )
             for row in rows
         ]
-        # The figure shows the relative unfaithfulness below the name of each method.
+        # The figure shows what its scores leave below the name of each method.
         return {"illustration": figure(explanations, columns=min(4, len(rows)))}
 
 

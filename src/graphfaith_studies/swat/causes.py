@@ -76,8 +76,11 @@ class Cause:
 
     The score of a tag is sum_c dp/dx_c (x_c - usual_c). The difference model p is linear in the readings, so that the
     score is the decrease of p if the tag had its usual readings. An arrow is one direction of an edge; its score is
-    dp/dA, the decrease of p without the arrow, to first order. ``relative`` holds Delta(p)/Delta(0) for each
-    neighbourhood, on held-out samples. It measures p close to the readings, and not at the usual readings.
+    dp/dA, the decrease of p without the arrow, to first order. Both are derivatives, also for AnchoredKEC, whose usual
+    scores are shares: a share is about readings that move within the neighbourhood, and the usual readings are outside.
+    ``relative`` holds Delta(p)/Delta(0) for each neighbourhood, on held-out samples. It measures p close to the
+    readings, and not at the usual readings. ``shown`` is the same share, with its error, for the scores alone, which
+    are what a picture shows; None if it is not known.
     """
 
     method: str
@@ -86,6 +89,7 @@ class Cause:
     arrows: Array
     relative: dict[str, float]
     relative_stderr: dict[str, float]
+    shown: tuple[float, float] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the cause as plain values for JSON, for :meth:`from_json`."""
@@ -96,6 +100,7 @@ class Cause:
             "arrows": self.arrows.tolist(),  # in the order of plant_edges()
             "relative": {name: _finite_or_none(value) for name, value in self.relative.items()},
             "relative_stderr": {name: _finite_or_none(value) for name, value in self.relative_stderr.items()},
+            "shown": None if self.shown is None else [_finite_or_none(value) for value in self.shown],
         }
 
     @classmethod
@@ -105,7 +110,12 @@ class Cause:
         stderr = {name: math.inf if value is None else float(value) for name, value in row["relative_stderr"].items()}
         tags = np.array([float(row["tags"][tag]) for tag in TAGS])
         arrows = np.array([float(score) for score in row["arrows"]])
-        return cls(str(row["method"]), column(row["accused"]), tags, arrows, relative, stderr)
+        shown = row.get("shown")  # Rows of older runs lack it.
+        pair = None
+        if shown is not None:
+            share, error = (math.inf if value is None else float(value) for value in shown)
+            pair = share, error
+        return cls(str(row["method"]), column(row["accused"]), tags, arrows, relative, stderr, pair)
 
     @property
     def edges(self) -> Array:
@@ -126,9 +136,9 @@ class Cause:
             node_names=list(TAGS),
             num_nodes=NUM_TAGS,
         )
-        share, error = self.relative[SHOWN], self.relative_stderr[SHOWN]
+        share, error = (math.inf, math.inf) if self.shown is None else self.shown
         if math.isfinite(share):
-            # A cause keeps Delta(p) in units of Delta(0), and neither the number of samples nor their seed.
+            # A cause keeps Delta in units of Delta(0), and neither the number of samples nor their seed.
             near = explanation.neighborhood
             record = Unfaithfulness(share, error, share, error, 1.0, 0, near, 0, moves_edges=True, moves_features=True)
             record_unfaithfulness(explanation, record)
@@ -179,6 +189,10 @@ def explain_alarm(
     for method in methods:
         shown = subject.explain(accused, method, near[SHOWN], samples=samples, test_samples=test_samples, seed=seed)
         scores = {SHOWN: shown.unfaithfulness}
+        if shown.get("reading") is not None:
+            shown = shown.reading("slope")
+            explainer = subject.explainer(method, near[SHOWN], samples=samples, seed=seed)
+            general_unfaithfulness(explainer, shown, near[SHOWN], num_samples=test_samples, seed=seed + 1)
         for name in NEIGHBORHOODS:
             if name == SHOWN:
                 continue
@@ -212,6 +226,7 @@ def measure_unusual(forecaster: Forecaster, x: Tensor, usual: Tensor, accused: i
 def _make_cause(method: str, accused: int, explanation: Explanation, usual: Tensor, scores: dict[str, Any]) -> Cause:
     difference = explanation.x.double() - usual.unsqueeze(-1)
     tags = (explanation.node_mask.double() * difference).sum(-1).numpy()
+    of_scores = explanation.unfaithfulness.scores or explanation.unfaithfulness
     return Cause(
         method=method,
         accused=accused,
@@ -219,6 +234,7 @@ def _make_cause(method: str, accused: int, explanation: Explanation, usual: Tens
         arrows=explanation.edge_mask.double().numpy(),
         relative={name: score.relative for name, score in scores.items()},
         relative_stderr={name: score.relative_stderr for name, score in scores.items()},
+        shown=(of_scores.relative, of_scores.relative_stderr),
     )
 
 

@@ -226,13 +226,15 @@ def _render_alarm(alarm: ReportedAlarm, scene: Scene) -> str:
     drawn = render(draw_plan([best], event), ".png", _DPI)
     first = [TAGS[i] for i in np.argsort(-np.abs(best.tags), kind="stable")[:4] if best.tags[i] and TAGS[i] != tag][:3]
     missed = format_percent(best.relative[SHOWN])
+    shown = "" if best.shown is None else f" (these scores alone {format_percent(best.shown[0])})"
     lines = [
         f"<section class='alarm'><h2>{html.escape(heading)}</h2>",
         f"<p>At {when} {describe(tag)} read <strong>{actual}</strong>; the model expected "
         f"<strong>{expected}</strong>. {_describe_effects(alarm)}</p>",
         f"<p>Look first at {join_names([describe(name) for name in (tag, *first)])}: these are the accused tag and the "
         f"tags with the largest scores in the explanation by {NAMES[best.method]}. When readings change by up to a "
-        f"tenth of a tag's usual span, and edges change too, the explanation misses {missed} of the model's change. "
+        f"tenth of a tag's usual span, and edges change too, the explanation misses {missed} of the model's "
+        f"change{shown}. "
         f"{_describe_paths(alarm, scene.what)}</p>",
         _image(picture, f"Readings and forecast around alarm {alarm.number}"),
         _image(drawn, f"Explanation of alarm {alarm.number} on the plan of the plant"),
