@@ -3,18 +3,20 @@
     python benchmarks/shapley.py                       # Cora, Tree-Cycles and BA-Shapes, three trainings
     python benchmarks/shapley.py --dataset cora --step 240 --model-seed 0
 
-The truth is the list of all coalitions where there are at most 16 undirected edges in reach, and else a run of ours with
-another seed and ``--truth`` evaluations, whose own error is in the table. Errors are sum_i (estimate - truth)^2 divided
-by sum_i truth^2. Nodes with so few edges that the evaluations suffice for all coalitions are left out.
+The truth is the list of all coalitions where there are at most 16 undirected edges in reach, and else a run of ours
+with another seed and ``--truth`` evaluations, whose own error is in the table. Errors are sum_i (estimate - truth)^2
+divided by sum_i truth^2. Nodes with so few edges that the evaluations suffice for all coalitions are left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ from graphfaith.metric.pooling import pool_clustered
 from graphfaith.model.target import Target
 from graphfaith.sampling.coalitions import list_coalitions
 from graphfaith.surrogate.shapley import values_of_table
+from graphfaith.view.report import write_json
 
 # Nodes that no setting was chosen on: which of them are taken is decided by --step.
 NODES = {"cora": range(1013, 2700), "tree-cycles": range(511, 871), "ba-shapes": range(301, 700)}
@@ -173,7 +176,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--budget", type=int, default=400, help="evaluations of F")
     parser.add_argument("--truth", type=int, default=8000, help="evaluations of F for the truth of many edges")
     parser.add_argument("--runs", type=int, default=2, help="seeds of each method at each node")
+    parser.add_argument("--json", type=Path, help="where to write the rows of the last data set")
+    parser.add_argument("--show", type=Path, action="append", help="make a table of such files (may be repeated)")
     options = parser.parse_args(arguments)
+    if options.show:
+        print(show(str(options.show[0].stem), [row for path in options.show for row in json.loads(path.read_text())]))
+        return
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")  # of the peers, about too small budgets
     for name in options.dataset or NODES:
@@ -191,6 +199,8 @@ def main(arguments: list[str]) -> None:
                     row.setdefault(method, []).append((error, asked))
                 if row:
                     rows.append({**row, "(where)": [here]})
+                if options.json is not None:  # what is done is kept if the next one is interrupted
+                    write_json(options.json, rows)
         print(show(name, rows), flush=True)
 
 

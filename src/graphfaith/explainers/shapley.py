@@ -186,7 +186,9 @@ class Shapley(FaithfulExplainer):
             present = list_coalitions(count)
             values = values_of_table(present, -game.changes_of(p, present))
             return values - values.mean(), np.zeros(count)
-        pairs = draw_coalitions(game.keys, game.count_asked(self.num_samples), self.seed, f"asked{number}")
+        asked = game.count_asked(self.num_samples)
+        # With so many pairs a few folds are enough, and each takes a regression.
+        pairs = draw_coalitions(game.keys, asked, self.seed, f"asked{number}", folds=4)
         both = game.changes_of(p, np.concatenate((pairs.present, ~pairs.present)))
         found = divide(pairs, both[len(pairs) :] - both[: len(pairs)], game.group)
         return found.values, found.variance
