@@ -128,10 +128,10 @@ class _Frame:
         members = np.zeros((count, len(self._many)))
         members[np.arange(count), self.group] = 1 / np.sqrt(self._many[self.group])
         players = self._weight[:, None] * (centred if len(self._many) == count else centred @ members)
-        size = float(np.sqrt(np.square(players).sum(axis=1).mean()))
-        players /= size if size > 0 else 1.0
+        length = float(np.sqrt(np.square(players).sum(axis=1).mean())) or 1.0
+        players /= length
         # The coefficients of the columns times this matrix are those of single players.
-        self._slopes = members / (size if size > 0 else 1.0)
+        self._slopes = members / length
         if players.shape[1] > len(pairs):  # A regression sees no more of the columns than their products, so turn them.
             values, vectors = np.linalg.eigh(players @ players.T)
             kept = values > _EPS * values[-1]
