@@ -106,6 +106,11 @@ class Shapley(FaithfulExplainer):
         values += (game.full - game.empty - values.sum()) / max(game.count, 1)
         return ShapleyModel(game, values, np.sqrt(variance), control)
 
+    def scores(self, p: DifferenceModel) -> tuple[Tensor | None, Tensor]:
+        """Return the coefficients of p; if the players are edges, features have no scores."""
+        phi_x, phi_a = p.gradient()
+        return None if self.of == "edges" else phi_x, phi_a
+
     def _values(self, game: Game) -> tuple[Reals, Reals, str]:
         """Return the values, their variances, and what served as control variate."""
         count, none = game.count, np.zeros(game.count)
