@@ -117,9 +117,8 @@ def methods(budget: int) -> dict[str, tuple[Callable[[Counted, int], Values], in
 
 def compare_at(target: Target, options: argparse.Namespace) -> Iterator[tuple[str, float, int]]:
     """Yield the method, its error and its evaluations of F, for every method at one node."""
-    ours = [gf.Shapley(num_samples=options.budget, seed=seed).fit(target) for seed in range(options.runs)]
-    game = ours[0].game
-    if game.count < 2 or 1 << min(game.count, 62) <= options.budget:
+    game = Game(target, gf.Shapley())
+    if not options.budget < 1 << min(game.count, 62) or game.count > options.most_players:
         return
     if game.count <= LISTED:
         present = list_coalitions(game.count)
@@ -127,6 +126,7 @@ def compare_at(target: Target, options: argparse.Namespace) -> Iterator[tuple[st
     else:
         long = gf.Shapley(num_samples=options.truth, seed=1000).fit(target)
         truth, doubt = long.values, float(np.square(long.stderr).sum())
+    ours = [gf.Shapley(num_samples=options.budget, seed=seed).fit(target) for seed in range(options.runs)]
     size = float(truth @ truth)
     yield "(the truth itself)", doubt / size, 0
     yield "(players)", game.count, 0
@@ -176,6 +176,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--budget", type=int, default=400, help="evaluations of F")
     parser.add_argument("--truth", type=int, default=8000, help="evaluations of F for the truth of many edges")
     parser.add_argument("--runs", type=int, default=2, help="seeds of each method at each node")
+    parser.add_argument("--most-players", type=int, default=10**6, help="leave nodes with more edges in reach out")
     parser.add_argument("--json", type=Path, help="where to write the rows of the last data set")
     parser.add_argument("--show", type=Path, action="append", help="make a table of such files (may be repeated)")
     options = parser.parse_args(arguments)
