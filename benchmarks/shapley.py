@@ -3,18 +3,20 @@
     python benchmarks/shapley.py                       # Cora, Tree-Cycles and BA-Shapes, three trainings
     python benchmarks/shapley.py --dataset cora --step 240 --model-seed 0
 
-The truth is the list of all coalitions where there are at most 16 undirected edges in reach, else a run of ours with
-another seed and ``--truth`` evaluations, whose own error is in the table. Errors are sum_i (estimate - truth)^2 divided
-by sum_i truth^2. Nodes with so few edges that the evaluations suffice for all coalitions are left out.
+The truth is the list of all coalitions where there are at most 16 undirected edges in reach, and else a run of ours
+with another seed and ``--truth`` evaluations, whose own error is in the table. Errors are sum_i (estimate - truth)^2
+divided by sum_i truth^2. Nodes with so few edges that the evaluations suffice for all coalitions are left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ from graphfaith.metric.pooling import pool_clustered
 from graphfaith.model.target import Target
 from graphfaith.sampling.coalitions import list_coalitions
 from graphfaith.surrogate.shapley import values_of_table
+from graphfaith.view.report import write_json
 
 # Nodes that no setting was chosen on: which of them are taken is decided by --step.
 NODES = {"cora": range(1013, 2700), "tree-cycles": range(511, 871), "ba-shapes": range(301, 700)}
@@ -114,9 +117,8 @@ def methods(budget: int) -> dict[str, tuple[Callable[[Counted, int], Values], in
 
 def compare_at(target: Target, options: argparse.Namespace) -> Iterator[tuple[str, float, int]]:
     """Yield the method, its error and its evaluations of F, for every method at one node."""
-    ours = [gf.Shapley(num_samples=options.budget, seed=seed).fit(target) for seed in range(options.runs)]
-    game = ours[0].game
-    if game.count < 2 or 1 << min(game.count, 62) <= options.budget:
+    game = Game(target, gf.Shapley())
+    if not options.budget < 1 << min(game.count, 62) or game.count > options.most_players:
         return
     if game.count <= LISTED:
         present = list_coalitions(game.count)
@@ -124,6 +126,7 @@ def compare_at(target: Target, options: argparse.Namespace) -> Iterator[tuple[st
     else:
         long = gf.Shapley(num_samples=options.truth, seed=1000).fit(target)
         truth, doubt = long.values, float(np.square(long.stderr).sum())
+    ours = [gf.Shapley(num_samples=options.budget, seed=seed).fit(target) for seed in range(options.runs)]
     size = float(truth @ truth)
     yield "(the truth itself)", doubt / size, 0
     yield "(players)", game.count, 0
@@ -173,7 +176,13 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--budget", type=int, default=400, help="evaluations of F")
     parser.add_argument("--truth", type=int, default=8000, help="evaluations of F for the truth of many edges")
     parser.add_argument("--runs", type=int, default=2, help="seeds of each method at each node")
+    parser.add_argument("--most-players", type=int, default=10**6, help="leave nodes with more edges in reach out")
+    parser.add_argument("--json", type=Path, help="where to write the rows of the last data set")
+    parser.add_argument("--show", type=Path, action="append", help="make a table of such files (may be repeated)")
     options = parser.parse_args(arguments)
+    if options.show:
+        print(show(str(options.show[0].stem), [row for path in options.show for row in json.loads(path.read_text())]))
+        return
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")  # of the peers, about too small budgets
     for name in options.dataset or NODES:
@@ -191,6 +200,8 @@ def main(arguments: list[str]) -> None:
                     row.setdefault(method, []).append((error, asked))
                 if row:
                     rows.append({**row, "(where)": [here]})
+                if options.json is not None:  # what is done is kept if the next one is interrupted
+                    write_json(options.json, rows)
         print(show(name, rows), flush=True)
 
 

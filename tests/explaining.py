@@ -20,6 +20,7 @@ METHODS = {
     "gnnexplainer-soft": lambda near=None: gf.GNNExplainer(epochs=5),
     "pgexplainer": lambda near=None: gf.PGExplainer(epochs=2, keep=0.4),
     "subgraphx": lambda near=None: gf.SubgraphX(max_nodes=3, num_samples=10, rollouts=3),
+    "shapley": lambda near=None: gf.Shapley(num_samples=110),
 }
 SIGNED = ["anchored-kec", "kec", "linear", "saliency", "ig-zero", "ig-random", "ig-full"]
 captum_speaks = pytest.mark.filterwarnings("ignore:Input Tensor")

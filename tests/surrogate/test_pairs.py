@@ -43,7 +43,7 @@ def with_evidence(p, near, count=180, noise=0.0):
     numbers = torch.arange(count)
     change = p.change(near.numbered(p.graph, numbers.numpy(), 0))
     left = noise * torch.randn(count, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    p.evidence = Evidence(numbers, 0, str(near), change, left, 0.0)
+    p.evidence = Evidence(numbers, 0, str(near), change, left, change, 0.0)
     return p
 
 

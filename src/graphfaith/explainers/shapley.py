@@ -106,6 +106,11 @@ class Shapley(FaithfulExplainer):
         values += (game.full - game.empty - values.sum()) / max(game.count, 1)
         return ShapleyModel(game, values, np.sqrt(variance), control)
 
+    def scores(self, p: DifferenceModel) -> tuple[Tensor | None, Tensor]:
+        """Return the coefficients of p; if the players are edges, features have no scores."""
+        phi_x, phi_a = p.gradient()
+        return None if self.of == "edges" else phi_x, phi_a
+
     def _values(self, game: Game) -> tuple[Reals, Reals, str]:
         """Return the values, their variances, and what served as control variate."""
         count, none = game.count, np.zeros(game.count)
@@ -186,7 +191,9 @@ class Shapley(FaithfulExplainer):
             present = list_coalitions(count)
             values = values_of_table(present, -game.changes_of(p, present))
             return values - values.mean(), np.zeros(count)
-        pairs = draw_coalitions(game.keys, game.count_asked(self.num_samples), self.seed, f"asked{number}")
+        asked = game.count_asked(self.num_samples)
+        # With so many pairs a few folds are enough, and each takes a regression.
+        pairs = draw_coalitions(game.keys, asked, self.seed, f"asked{number}", folds=4)
         both = game.changes_of(p, np.concatenate((pairs.present, ~pairs.present)))
         found = divide(pairs, both[len(pairs) :] - both[: len(pairs)], game.group)
         return found.values, found.variance

@@ -67,9 +67,9 @@ def lay_out_scores(
 
     With ``node_mask_type`` "attributes" the node mask holds the score of every feature. A mask on a whole node
     multiplies its features, so a node's score ("object") is sum_c x_vc score_vc, and that of a column
-    ("common_attributes") is sum_v x_vc score_vc. With ``as_mask`` the scores are such masks already, and None keeps
-    every feature; ``features_scored`` is then False, which says that the ones in the mask are no scores. ``errors`` are
-    the standard errors of the scores, where they are known.
+    ("common_attributes") is sum_v x_vc score_vc. With ``as_mask`` the scores are such masks already. Without
+    a ``node_score`` every feature is kept; ``features_scored`` is then False, which says that the ones in the mask are
+    no scores. ``errors`` are the standard errors of the scores, where they are known.
     """
     part = target.computation_graph
     num_nodes, num_edges = part.size
@@ -79,7 +79,7 @@ def lay_out_scores(
         scores = torch.ones_like(part.x) if node_score is None else node_score.to(part.x.dtype)
         if node_score is None:
             explanation["features_scored"] = False
-        node_rows = _node_rows(part, scores, node_mask_type, as_mask)
+        node_rows = _node_rows(part, scores, node_mask_type, as_mask or node_score is None)
         if node_mask_type == MaskType.common_attributes:
             explanation["node_mask"] = node_rows
         else:

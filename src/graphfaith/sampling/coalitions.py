@@ -78,11 +78,11 @@ class Coalitions:
         return np.asarray(self.present - self.size[:, None] / self.num_players)
 
 
-def draw_coalitions(players: UInt64, num_pairs: int, seed: int, stream: str) -> Coalitions:
+def draw_coalitions(players: UInt64, num_pairs: int, seed: int, stream: str, folds: int = FOLDS) -> Coalitions:
     r"""Draw pairs of coalitions of players with these keys, [n], n >= 2; a function of seed, stream and keys alone.
 
     Sizes are drawn with :math:`\pi_k \propto 1 / \sqrt{k (n - k)}`, which has the least variance for games whose change
-    from one coalition to another of the same size does not depend on the size.
+    from one coalition to another of the same size does not depend on the size. There are at most ``folds`` folds.
     """
     count, law = len(players), _size_law(len(players))
     sizes = np.arange(1, count // 2 + 1)
@@ -93,7 +93,7 @@ def draw_coalitions(players: UInt64, num_pairs: int, seed: int, stream: str) -> 
         parts.append((members, np.full(len(members), -1), float(law[first]), float(len(members))))
         left, first = left - len(members), first + 1
     strata = len(sizes) - first
-    folds = max(2, min(FOLDS, left // max(2, strata if count <= _FEW else 2)) // 2 * 2)
+    folds = max(2, min(folds, left // max(2, strata if count <= _FEW else 2)) // 2 * 2)
     if strata and count <= _FEW and left >= folds * strata:
         parts += _draw_by_size(count, sizes[first:], law[first:], left, folds, seed, stream)
     elif strata:

@@ -16,6 +16,7 @@ from .solve import ridge
 Control = Literal["none", "sizes", "additive", "p", "p and additive"]
 
 _FIRM = 10.0  # The penalty of p and of the sizes is smaller than that of single players by the square of this factor.
+_EPS = 1e-12  # the share of the largest eigenvalue below which one is rounding
 _ROWS = 512  # An additive function of more players than this is fitted to at most so many pairs.
 
 
@@ -120,14 +121,24 @@ class _Frame:
         self.weight_of_pair: Reals = (pairs.share / pairs.drawn)[pairs.stratum]
         # The error of the result is the sum of these weights times the squares of what g leaves.
         weight = np.sqrt(self.weight_of_pair) * np.linalg.norm(self.factors, axis=1)
-        self._weight = weight / np.sqrt(np.square(weight).mean())
+        self._weight = weight / max(np.sqrt(np.square(weight).mean()), np.finfo(float).tiny)
         level = size / count - 0.5
         self._sizes = np.stack([level, level**3], axis=1)
         # A group of m alike players is one column; its scale makes the penalty that of m players with one coefficient.
         members = np.zeros((count, len(self._many)))
         members[np.arange(count), self.group] = 1 / np.sqrt(self._many[self.group])
-        self._members = members if len(self._many) < count else None
-        self._players = centred if self._members is None else centred @ members
+        players = self._weight[:, None] * (centred if len(self._many) == count else centred @ members)
+        length = float(np.sqrt(np.square(players).sum(axis=1).mean())) or 1.0
+        players /= length
+        # The coefficients of the columns times this matrix are those of single players.
+        self._slopes = members / length
+        if players.shape[1] > len(pairs):  # A regression sees no more of the columns than their products, so turn them.
+            values, vectors = np.linalg.eigh(players @ players.T)
+            kept = values > _EPS * values[-1]
+            self._slopes = self._slopes @ (players.T @ (vectors[:, kept] / np.sqrt(values[kept])))
+            players = vectors[:, kept] * np.sqrt(values[kept])
+        # A pair that has equal shares of all groups says nothing, and has no weight.
+        self._players = players / np.where(self._weight > 0, self._weight, 1.0)[:, None]
 
     def average_each(self, rows: Reals) -> Reals:
         """Return rows [J, n] with the mean over each group in place of its players."""
@@ -177,8 +188,7 @@ class _Frame:
             columns["p"] = self._scale(told.difference[:, None]) * _FIRM
             columns["slope"] = self._scale(2 * (self.pairs.centred @ told.values)[:, None]) * _FIRM
         if kind in ("additive", "p and additive"):
-            size = np.sqrt(np.square(self._weight[:, None] * self._players).sum(axis=1).mean())
-            columns["players"] = self._players / (size if size > 0 else 1.0)
+            columns["players"] = self._players
         return columns
 
     def _scale(self, columns: Reals) -> Reals:
@@ -197,9 +207,7 @@ class _Frame:
             start += part.shape[1]
             difference += part @ own
             if name == "players":
-                size = np.sqrt(np.square(self._weight[:, None] * self._players).sum(axis=1).mean())
-                slope = own / (size if size > 0 else 1.0)
-                slope = slope if self._members is None else self._members @ slope
+                slope = self._slopes @ own
                 values += (slope - slope.mean()) / 2  # z and 1 - z differ by twice z - 1/2
             elif name != "sizes":
                 assert told is not None
