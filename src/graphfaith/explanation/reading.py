@@ -135,15 +135,14 @@ class Interaction(NamedTuple):
         >>> print(Interaction((1, 2), (1, 7), -0.4, (-0.1, -0.1), ("1–2", "1–7")))
         1–2 and 1–7 stand in for each other: together -0.4 more than apart
         >>> print(Interaction((1, 2), (1, 7), 0.4, (-0.5, -0.5), ("1–2", "1–7")))
-        1–2 and 1–7 overlap: together 0.4 less than the -1 of both apart
+        1–2 and 1–7 overlap: together -0.6, and not the -1 of both apart
         """
         first, second = self.names
         apart = sum(self.effects)
         if apart * self.together >= 0:
             return f"{first} and {second} stand in for each other: together {self.together:+.2g} more than apart"
-        return (
-            f"{first} and {second} overlap: together {abs(self.together):.2g} less than the {apart:+.2g} of both apart"
-        )
+        both = apart + self.together
+        return f"{first} and {second} overlap: together {both:+.2g}, and not the {apart:+.2g} of both apart"
 
 
 def interactions_of(explanation: Explanation, k: int = 10) -> list[Interaction]:

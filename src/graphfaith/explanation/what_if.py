@@ -80,7 +80,10 @@ def what_if(
         actual = -float(target.changes(perturbation)[0])
     evidence, error = getattr(p, "evidence", None), None
     if isinstance(evidence, Evidence) and _reaches(near.sample(graph, _PILOT, 0), perturbation):
-        error = _error(evidence, abs(change))
+        moved = any(
+            part is not None and bool((part != 0).any()) for part in (perturbation.edges, perturbation.features)
+        )
+        error = _error(evidence, abs(change)) if moved else 0.0  # What is out of reach does not change F.
     return WhatIf(change, error, actual)
 
 
@@ -97,14 +100,9 @@ def _error(evidence: Evidence, size: float) -> float | None:
     """Return the root mean square of what p leaves at the samples whose change is nearest in size."""
     if not len(evidence.change):
         return None
-    if size == 0:
-        return 0.0
     sizes, left = (evidence.change + evidence.left_out).abs(), evidence.left_out
     nearest = torch.argsort((sizes - size).abs(), stable=True)[:_NEAREST]
-    error = math.sqrt(float(left[nearest].square().mean()))
-    # If all samples change F much more, what they leave is too much for a small change.
-    smallest = float(sizes[nearest].min())
-    return error * min(1.0, size / smallest) if smallest > 0 else error
+    return math.sqrt(float(left[nearest].square().mean()))
 
 
 def _perturb(

@@ -52,7 +52,8 @@ def project(
     square = float(foreseen @ foreseen)
     scores = guess * (float(foreseen @ change) / square if square > 0 else 0.0)
     order = torch.argsort(-(guess.abs() * moves.spread.sqrt()), stable=True)
-    whitened = _Whitened(moves, matrix)
+    alike = moves.alike(guess)
+    whitened = _Whitened(moves, matrix, alike)
     noise = doubt = torch.zeros_like(scores)
     for _ in range(_STEPS if len(moves) <= len(matrix) else 1):
         step, noise, found = whitened.project(change - matrix @ scores, order)
@@ -63,7 +64,7 @@ def project(
             scores = scores + step
     variance = doubt * noise
     if seen is not None and left is not None and len(left) > 1:
-        step, more, found = _Whitened(moves, seen).project(left, order)
+        step, more, found = _Whitened(moves, seen, alike).project(left, order)
         variance = variance + found * more
         if len(moves) <= _MANY * len(left):
             scores = scores + step
@@ -73,8 +74,8 @@ def project(
 class _Whitened:
     """Samples of moves, centred and scaled to a spread of 1, with their squares."""
 
-    def __init__(self, moves: Moves, matrix: Tensor) -> None:
-        self.moves, self.matrix, self.deviation = moves, matrix, moves.spread.sqrt()
+    def __init__(self, moves: Moves, matrix: Tensor, alike: Tensor) -> None:
+        self.moves, self.alike, self.deviation = moves, alike, moves.spread.sqrt()
         self._white = (matrix - moves.mean) / self.deviation  # [S, u]
         self._squares = self._white.square()
 
@@ -87,7 +88,7 @@ class _Whitened:
         centred = rest - mean
         along = centred @ self._white / count
         noise = (centred.square() @ self._squares / count - along.square()).clamp_(min=0) / max(count - 1, 1)
-        along, noise = _average_alike(moves, along, noise)
+        along, noise = _average_alike(self.alike, along, noise)
         factor, doubt = _shrink(along.numpy(), noise.numpy(), order.numpy())
         # The normal equations (diag(v) + m m^T) step = E[eps rest] are solved by the formula of Sherman and Morrison.
         right = self.deviation * torch.from_numpy(factor) * along + moves.mean * mean
@@ -96,9 +97,8 @@ class _Whitened:
         return step, noise / moves.spread, torch.from_numpy(doubt)
 
 
-def _average_alike(moves: Moves, along: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+def _average_alike(group: Tensor, along: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     """Return the means over units that cannot be told apart, and their noise."""
-    group = moves.alike
     count = torch.bincount(group, minlength=len(group)).double().clamp_(min=1)
     mean = torch.zeros_like(along).index_add_(0, group, along) / count
     less = torch.zeros_like(noise).index_add_(0, group, noise) / count.square()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import torch
 from torch import Tensor
 
@@ -69,12 +67,11 @@ class Moves:
         )
         return mean, deviation.square(), common
 
-    @cached_property
-    def alike(self) -> Tensor:
-        """The group of each unit, [u]: units of a group cannot be told apart, because F sees only their sum.
+    def alike(self, scores: Tensor) -> Tensor:
+        """Return the group of each unit, [u]: units of a group cannot be told apart, because F sees only their sum.
 
         These are entries of A whose message reaches nothing that F is read from, so that they only add to the degree of
-        the node that they lead to.
+        the node that they lead to; and whose ``scores``, [u], by the slope of p, are equal.
         """
         groups = torch.arange(len(self))
         if self.edge_unit is None:
@@ -83,10 +80,14 @@ class Moves:
         outer = (~part.carries_message & ~part.is_loop & (self.edge_unit >= 0)).nonzero().view(-1)
         alone = torch.bincount(self.edge_unit[self.edge_unit >= 0], minlength=len(self)) == 1
         outer = outer[alone[self.edge_unit[outer]]]
-        first: dict[tuple[int, float], int] = {}
-        sinks, weights = part.edge_index[1, outer].tolist(), part.weight[outer].tolist()
-        for unit, sink, weight in zip(self.edge_unit[outer].tolist(), sinks, weights, strict=True):
-            groups[unit] = first.setdefault((sink, weight), unit)
+        first: dict[tuple[int, float, str], int] = {}
+        units, sinks, weights = (
+            self.edge_unit[outer].tolist(),
+            part.ends[1, outer].tolist(),
+            part.weight[outer].tolist(),
+        )
+        for unit, sink, weight, score in zip(units, sinks, weights, scores[units].tolist(), strict=True):
+            groups[unit] = first.setdefault((sink, weight, f"{score:.6g}"), unit)
         return groups
 
     def of(self, samples: Perturbations) -> Tensor:
