@@ -288,3 +288,43 @@ def test_the_mode_of_every_layer_is_restored_also_after_an_error(data):
     with pytest.raises(gf.ModelError, match="ZeroDivisionError: of the user's"):
         gf.explain(broken, data, 1, method="saliency", test_samples=5)
     assert broken.training
+
+
+class TestRemoval:
+    """The text R(A,5) means edges as a person counts them: both entries of an edge that goes both ways."""
+
+    BOTH = torch.cat([RING, RING.flip(0)], dim=1)
+
+    def make(self, edge_index=BOTH):
+        torch.manual_seed(0)
+        return GCN(3, 4, 2, out_channels=2), Data(x=torch.rand(8, 3), edge_index=edge_index)
+
+    @pytest.mark.parametrize("near", ["R(A,5)", "R(A,5,paired)"])
+    def test_both_entries_are_removed_together_in_an_undirected_graph(self, near):
+        explanation = gf.explain(*self.make(), 0, neighborhood=near, **FEW)
+        assert explanation.neighborhood == explanation.unfaithfulness.neighborhood == "R(A,5,paired)"
+        ends = {tuple(pair): i for i, pair in enumerate(self.BOTH.T.tolist())}
+        mask = explanation.edge_mask.tolist()
+        scores = [(mask[place], mask[ends[sink, source]]) for (source, sink), place in ends.items()]
+        seen = [(one, other) for one, other in scores if one and other]  # At the rim one entry may be out of reach.
+        assert len(seen) >= 6
+        assert all(one == other for one, other in seen)
+
+    def test_each_entry_is_an_edge_in_a_directed_graph_or_if_asked_for_as_an_object(self):
+        assert gf.explain(*self.make(RING), 0, neighborhood="R(A,5)", **FEW).neighborhood == "R(A,5)"
+        assert gf.explain(*self.make(), 0, neighborhood=gf.RemovedEdges(5), **FEW).neighborhood == "R(A,5)"
+
+    @pytest.mark.parametrize("near", ["B(A,0.5)", "U(A,0.5)"])
+    def test_the_neighbourhoods_of_the_paper_stay(self, near):
+        assert gf.explain(*self.make(), 0, neighborhood=near, **FEW).neighborhood == near
+
+    def test_it_is_so_in_products_in_also_and_in_comparisons(self):
+        both = gf.explain(*self.make(), 0, neighborhood="B(X,0.5)xR(A,2)", **FEW)
+        assert both.neighborhood == "B(X,0.5)xR(A,2,paired)"
+        more = gf.explain(*self.make(), 0, neighborhood="B(X,0.5)", also="R(A,2)", **FEW)
+        assert [one.neighborhood for one in more.measurements] == ["R(A,2,paired)", "B(X,0.5)"]
+        rows = gf.compare(*self.make(), [0], methods="saliency", neighborhoods=["R(A,2)", "R(A,2,paired)"], **FEW)
+        assert [row.neighborhood for row in rows] == ["R(A,2,paired)"]
+        assert (
+            gf.explainer_for(*self.make(), neighborhood="R(A,2)").algorithm.settings["neighborhood"] == "R(A,2,paired)"
+        )

@@ -10,6 +10,7 @@ import re
 
 import pytest
 import torch
+from matplotlib.text import Text
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 from torch_geometric.nn import GCN
@@ -17,6 +18,7 @@ from torch_geometric.nn import GCN
 import graphfaith as gf
 from graphfaith._base.errors import InputError, OutputError
 from graphfaith.explanation.faithfulness import record_unfaithfulness
+from graphfaith.surrogate.estimate import format_share, format_share_alone
 from graphfaith.view.page import MOST_EDGES, as_script, page_data
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -97,7 +99,7 @@ class TestData:
             shares[method] = [data_of(gf.page(explanation))["panels"][0]]
             score = gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", num_samples=50)
             shares[method].append(data_of(gf.page(explanation))["panels"][0])
-            assert shares[method][1]["relative"] == pytest.approx(score.relative, rel=1e-3)
+            assert shares[method][1]["relative"] == pytest.approx(score.scores.relative, rel=1e-3)
             assert shares[method][1]["estimate"] is False
             explanation.edge_mask[0] += 1.0
             shares[method].append(data_of(gf.page(explanation))["panels"][0])
@@ -107,6 +109,20 @@ class TestData:
         assert re.fullmatch(r"about .* unexplained, by its own estimate from few samples.*", unscored["share"])
         assert unscored["estimate"] is True
         assert (edited["share"], edited["faithfulness"], edited["relative"]) == ("", "", None)
+
+    def test_the_bar_is_that_of_the_scores_and_the_rest_is_said_beside_it(self) -> None:
+        torch.manual_seed(0)
+        ring = torch.stack([torch.arange(6), (torch.arange(6) + 1) % 6])
+        data = Data(x=torch.rand(6, 3), edge_index=ring)
+        explanation = gf.explain(GCN(3, 4, num_layers=2, out_channels=3), data, 2, neighborhood="B(A,0.5)")
+        record, (panel,) = explanation.unfaithfulness, page_data([explanation])["panels"]
+        assert panel["relative"] == pytest.approx(record.scores.relative, rel=1e-3)
+        assert panel["relative"] > 1.1 * record.relative
+        assert panel["faithfulness"].startswith(format_share(record.scores.relative, record.scores.relative_stderr))
+        assert panel["more"].startswith("no scores could leave less than ")
+        assert panel["more"].endswith(format_share_alone(record.relative, record.relative_stderr))
+        title = " ".join(text.get_text() for text in gf.figure(explanation).findobj(Text))
+        assert format_share(record.scores.relative, record.scores.relative_stderr) in title
 
     def test_features_of_one_name_stay_apart(self) -> None:
         one = small(x=torch.ones(3, 3), node_mask=torch.tensor([[1.0, -4.0, 2.0]]), feature_names=["a", "a", "b"])

@@ -13,6 +13,7 @@ from torch_geometric.nn import GCN
 
 import graphfaith as gf
 from graphfaith.facade import compare
+from graphfaith.surrogate.estimate import format_share
 from graphfaith.view.report import explanation_row, finite_rows, print_explanation
 
 RING = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])
@@ -67,3 +68,24 @@ def test_a_model_that_does_not_change_is_not_explained_perfectly(data, method):
     found = compare(model, data, [6], methods=method, **options)
     assert "no change of F" in str(found)
     assert finite_rows([found[0].as_json()])[0]["relative"] is None
+
+
+def test_the_first_number_is_that_of_the_scores_in_text_and_json(data):
+    explanation = gf.explain(GCN(3, 4, num_layers=2, out_channels=3), data, 2, neighborhood="B(A,0.5)")
+    record, text, row = explanation.unfaithfulness, printed(explanation), explanation_row(explanation, 3)
+    lines = [line for line in text.splitlines() if "unexplained" in line]
+    shown = format_share(record.scores.relative, record.scores.relative_stderr)
+    assert lines[0].startswith(f"these scores leave {shown} unexplained in B(A,0.5); no scores could leave less than ")
+    assert lines[1].startswith("the whole explanation: Delta(p) =")
+    assert lines[2].startswith("these scores leave about ")
+    known = row["faithfulness"]["edges"]
+    assert known["relative"] == record.scores.relative > known["floor"] == record.floor
+    assert known["whole"]["relative"] == row["relative"] == record.relative
+    assert known["num_pairs"] == record.num_pairs
+    assert row["estimate"]["scores"]["relative"] == explanation.estimate.scores.relative
+    json.dumps(finite_rows([row]), allow_nan=False)
+
+
+def test_a_comparison_says_that_it_is_of_the_whole_explanation(data):
+    found = compare(GCN(3, 4, num_layers=2, out_channels=3), data, [2], methods=["kec"], test_samples=20)
+    assert "Delta(p) is of the whole explanation p" in " ".join(str(found).split())

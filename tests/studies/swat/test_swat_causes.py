@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from graphfaith.explanation.faithfulness import faithfulness_of
 from graphfaith_studies.swat.agreement import correlate, mean, pool, score_cause
 from graphfaith_studies.swat.causes import (
     METHODS,
@@ -105,9 +106,23 @@ class TestExplainedFunction:
         for name in NEIGHBORHOODS:
             assert explained[0].relative[name] < explained[1].relative[name] < 1
 
+    def test_the_number_beside_the_picture_is_that_of_its_scores(self, explained: list[Cause]) -> None:
+        for cause, less in zip(explained, (True, False), strict=True):
+            share, error = cause.shown
+            assert faithfulness_of(cause.explanation).relative == share
+            assert (cause.relative["both"] < share) is less  # p of AnchoredKEC is more than its scores
+            assert 0 < error < share
+        assert faithfulness_of(make_cause({}).explanation) is None  # of rows that do not say
+
+    def test_arrows_of_anchored_kec_are_derivatives(self, explained: list[Cause]) -> None:
+        """p is anchored to the gradient of F, which the shares are not."""
+        anchored, saliency = explained[0].arrows, explained[1].arrows
+        assert np.corrcoef(anchored, saliency)[0, 1] > 0.99
+
     def test_round_trip_through_json(self, explained: list[Cause]) -> None:
         again = Cause.from_json(json.loads(json.dumps(explained[0].as_json(), allow_nan=False)))
         assert np.array_equal(again.tags, explained[0].tags)
+        assert again.shown == explained[0].shown
         assert np.array_equal(again.arrows, explained[0].arrows)
         assert (again.method, again.accused, again.relative) == (explained[0].method, ACCUSED, explained[0].relative)
         infinite = make_cause({})
