@@ -94,8 +94,9 @@ def test_entries_that_only_add_to_a_degree_are_alike():
     edge_index = torch.tensor([[1, 2, 3, 4], [0, 1, 2, 2]])
     part = part_of(torch.rand(5, 2), edge_index, num_hops=2)
     _, moves = moves_of(part, "B(A,0.5)")
-    group = {tuple(pair): int(moves.alike(torch.zeros(len(moves)))[moves.edge_unit[i]]) for i, pair in enumerate(part.ends.T.tolist())
-             if moves.edge_unit[i] >= 0}  # fmt: skip
+    groups = moves.alike(torch.zeros(len(moves)))
+    pairs, units = part.ends.T.tolist(), moves.edge_unit.tolist()
+    group = {tuple(pair): int(groups[unit]) for pair, unit in zip(pairs, units, strict=True) if unit >= 0}
     assert group[3, 2] == group[4, 2]
     others = [group[pair] for pair in ((1, 0), (2, 1))]
     assert len({*others, group[3, 2]}) == 3
