@@ -73,7 +73,8 @@ class Unfaithfulness:
         >>> print(Unfaithfulness(0.0, 0.0, 0.0, 0.0, 0.0, 500, "U(A,0.5)", 1))
         Delta(p) = 0 ± 0 in U(A,0.5): F does not change there (500 samples)
         >>> scores = Unfaithfulness(0.073, 0.003, 0.463, 0.02, 0.157, 500, "B(A,0.5)", 1)
-        >>> str(Unfaithfulness(0.001, 0.0001, 0.0071, 0.0009, 0.157, 500, "B(A,0.5)", 1, scores=scores)).split("xplained ")[1]
+        >>> both = Unfaithfulness(0.001, 0.0001, 0.0071, 0.0009, 0.157, 500, "B(A,0.5)", 1, scores=scores)
+        >>> str(both).partition("unexplained ")[2]
         '(500 samples), by the scores alone 46 % ± 2 %'
         """
         share = format_share(self.relative, self.relative_stderr)
