@@ -72,12 +72,19 @@ class Unfaithfulness:
         Delta(p) = 0.012 ± 0.001 in B(A,0.5): 7.6 % ± 0.9 % of F's change is left unexplained (500 samples)
         >>> print(Unfaithfulness(0.0, 0.0, 0.0, 0.0, 0.0, 500, "U(A,0.5)", 1))
         Delta(p) = 0 ± 0 in U(A,0.5): F does not change there (500 samples)
+        >>> scores = Unfaithfulness(0.073, 0.003, 0.463, 0.02, 0.157, 500, "B(A,0.5)", 1)
+        >>> both = Unfaithfulness(0.001, 0.0001, 0.0071, 0.0009, 0.157, 500, "B(A,0.5)", 1, scores=scores)
+        >>> str(both).partition("unexplained ")[2]
+        '(500 samples), by the scores alone 46 % ± 2 %'
         """
         share = format_share(self.relative, self.relative_stderr)
         left = f"{share} of F's change is left unexplained" if self.delta_zero else "F does not change there"
+        alone = ""
+        if self.scores is not None and self.delta_zero:
+            alone = f", by the scores alone {format_share(self.scores.relative, self.scores.relative_stderr)}"
         return (
             f"Delta(p) = {self.value:.3g} ± {self.stderr:.1g} in {self.neighborhood}: {left} "
-            f"({self.num_samples} samples)"
+            f"({self.num_samples} samples){alone}"
         )
 
 

@@ -139,7 +139,7 @@ def _describe_measured(measured: Unfaithfulness) -> str:
     known = Faithfulness(measured, is_estimate=False)
     if measured.scores is None or not known.beyond:
         return str(measured)
-    return f"these scores leave {known}; {known.beyond}\nthe whole explanation: {measured}"
+    return f"these scores leave {known}; {known.beyond}\nthe whole explanation: {replace(measured, scores=None)}"
 
 
 def _describe_estimate(explanation: Explanation, estimate: Unfaithfulness) -> str:
