@@ -36,7 +36,7 @@ from graphfaith.view.report import write_json
 
 # Nodes that no setting was chosen on: which of them are taken is decided by --step.
 NODES = {"cora": range(1013, 2700), "tree-cycles": range(511, 871), "ba-shapes": range(301, 700)}
-STEPS = {"cora": 150, "tree-cycles": 30, "ba-shapes": 100}
+STEPS = {"cora": 150, "tree-cycles": 60, "ba-shapes": 100}
 LISTED = 16
 Values = np.ndarray
 
@@ -61,6 +61,8 @@ class OverBudget(Exception):
 
 def run_shapiq(kind: type, budget: int, counted: Counted, seed: int, **options: Any) -> Values:
     count = counted.game.count
+    if kind in (shapiq.PermutationSamplingSV, shapiq.SVARM) and count > budget:
+        raise OverBudget("these begin with an evaluation or two for each player")
     nothing = float(counted(np.zeros(count))[0])
     found = kind(n=count, random_state=seed, **options).approximate(budget - 1, lambda z: counted(z) - nothing)
     values = np.zeros(count)

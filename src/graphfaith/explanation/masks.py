@@ -66,9 +66,8 @@ def lay_out_scores(
 
     With ``node_mask_type`` "attributes" the node mask holds the score of every feature. A mask on a whole node
     multiplies its features, so a node's score ("object") is sum_c x_vc score_vc, and that of a column
-    ("common_attributes") is sum_v x_vc score_vc. With ``as_mask`` the scores are such masks already. Without
-    a ``node_score`` every feature is kept; ``features_scored`` is then False, which says that the ones in the mask are
-    no scores.
+    ("common_attributes") is sum_v x_vc score_vc. With ``as_mask`` the scores are such masks already, and None keeps
+    every feature; ``features_scored`` is then False, which says that the ones in the mask are no scores.
     """
     part = target.computation_graph
     num_nodes, num_edges = part.size
@@ -78,7 +77,7 @@ def lay_out_scores(
         scores = torch.ones_like(part.x) if node_score is None else node_score.to(part.x.dtype)
         if node_score is None:
             explanation["features_scored"] = False
-        node_rows = _node_rows(part, scores, node_mask_type, as_mask or node_score is None)
+        node_rows = _node_rows(part, scores, node_mask_type, as_mask)
         if node_mask_type == MaskType.common_attributes:
             explanation["node_mask"] = node_rows
         else:
@@ -104,13 +103,15 @@ def lay_out_scores(
     return explanation
 
 
-def whole_graph(part: ComputationGraph, node_rows: Tensor, edge_numbers: Tensor) -> tuple[Tensor, Tensor]:
-    """Return numbers for the rows of a node mask and for the entries of A, [e], in the shapes of the masks."""
+def whole_graph(
+    part: ComputationGraph, node_rows: Tensor, edge_numbers: Tensor, kind: MaskType | None
+) -> tuple[Tensor, Tensor]:
+    """Return numbers for the rows of a node mask of a ``kind`` and for the entries of A, [e], in the masks' shapes."""
     num_nodes, num_edges = part.size
     dtype, given = part.weight.dtype, (part.edge_id >= 0).nonzero().view(-1)
     edges = _zeros((num_edges,), dtype)
     edges[part.edge_id[given]] = edge_numbers[given].to(dtype)
-    if len(node_rows) != part.num_visible:  # a mask of columns
+    if kind == MaskType.common_attributes:
         return node_rows.to(part.x.dtype), edges
     nodes = _zeros((num_nodes, node_rows.size(1)), part.x.dtype)
     nodes[part.nodes[: part.num_visible]] = node_rows.to(part.x.dtype)

@@ -12,7 +12,7 @@ also carries
 - of an :class:`~graphfaith.explainers.AnchoredKEC`, ``estimate``, its own leave-one-out estimate of Delta(p),
   ``fit_samples``, the number of samples that this took, and ``chosen``, the p that the leave-one-out error chose;
 - ``self_loop_score``: one score a node for its self-loop, which PyG's ``edge_mask`` has no place for;
-- ``features_scored``, False if the method scores edges alone and the node mask is all ones because PyG asks for one;
+- ``features_scored``, False if the method scores edges alone: the node mask, which PyG asks for, then says nothing;
 - ``edge_route``: whether A was the model's edge weight ("weight") or a factor of its messages, where an edge whose
   entry is 0 is removed from the graph ("removal") or still counted ("mask");
 - ``node_names`` and ``feature_names``, lists, if names were given.
