@@ -34,7 +34,7 @@ from graphfaith.sampling.coalitions import list_coalitions
 from graphfaith.surrogate.shapley import values_of_table
 from graphfaith.view.report import write_json
 
-# Nodes that no setting was chosen on: which of them are taken is decided by --step.
+# Which of these nodes are taken is decided by --step.
 NODES = {"cora": range(1013, 2700), "tree-cycles": range(511, 871), "ba-shapes": range(301, 700)}
 STEPS = {"cora": 150, "tree-cycles": 60, "ba-shapes": 100}
 LISTED = 16
