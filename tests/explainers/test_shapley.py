@@ -251,6 +251,18 @@ def test_a_node_without_edges_or_with_one():
     assert not none.edge_mask.any()
 
 
+@pytest.mark.parametrize("of", ["nodes", "features"])
+@pytest.mark.parametrize("kind", ["attributes", "object", "common_attributes"])
+def test_errors_have_the_shape_of_the_mask(of, kind):
+    x, edge_index = graph_of([(0, 1), (1, 2), (2, 3), (3, 4), (2, 5), (0, 5), (5, 6)], features=3)
+    explanation = explainer_of(make(), gf.Shapley(of=of, num_samples=30), node=kind)(x, edge_index, index=0)
+    assert explanation.node_stderr.shape == explanation.node_mask.shape
+    assert bool((explanation.node_stderr > 0).equal(explanation.node_mask != 0))
+    lonely = torch.cat([x, x[:1]])  # a single node is seen, so that a mask of columns has as many rows as nodes
+    explanation = explainer_of(make(), gf.Shapley(of=of), node=kind)(lonely, edge_index, index=7)
+    assert explanation.node_stderr.shape == explanation.node_mask.shape
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -31,6 +31,7 @@ EXPLAINERS = {
     "gnnexplainer-hard": lambda: gf.GNNExplainer(hard=True, epochs=5),
     "pgexplainer": lambda: gf.PGExplainer(epochs=2),
     "subgraphx": lambda: gf.SubgraphX(max_nodes=3, num_samples=10, rollouts=3),
+    "shapley": lambda: gf.Shapley(num_samples=70),
 }
 # These have a seed but draw no random numbers, so equivalent graphs must get the same scores, not only similar ones.
 EXACT = ("saliency", "ig-zero", "ig-full")

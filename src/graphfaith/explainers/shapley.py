@@ -106,11 +106,6 @@ class Shapley(FaithfulExplainer):
         values += (game.full - game.empty - values.sum()) / max(game.count, 1)
         return ShapleyModel(game, values, np.sqrt(variance), control)
 
-    def scores(self, p: DifferenceModel) -> tuple[Tensor | None, Tensor]:
-        """Return the coefficients of p; if the players are edges, features have no scores."""
-        phi_x, phi_a = p.gradient()
-        return None if self.of == "edges" else phi_x, phi_a
-
     def _values(self, game: Game) -> tuple[Reals, Reals, str]:
         """Return the values, their variances, and what served as control variate."""
         count, none = game.count, np.zeros(game.count)
@@ -206,11 +201,13 @@ class Shapley(FaithfulExplainer):
         plain = LinearModel(p.graph, p.phi_x, p.phi_a)  # which can be saved with the explanation
         explanation = super().explanation(explained, plain, scores)
         config = self.explainer_config
-        node, edge = whole_graph(p.graph, p.stderr_x(config.node_mask_type), p.stderr_a)
+        node, edge = whole_graph(p.graph, p.stderr_x(config.node_mask_type), p.stderr_a, config.node_mask_type)
         if self.of == "edges" and config.edge_mask_type is not None:
             explanation["edge_stderr"] = edge
         if self.of != "edges":
             explanation["node_stderr"] = node
+        elif config.node_mask_type is not None:
+            explanation["features_scored"] = False  # The zeros in the node mask are no scores.
         for name in ("value_of_all", "value_of_none", "num_players", "evaluations", "control_variate"):
             explanation[name] = getattr(p, name)
         return explanation

@@ -79,7 +79,7 @@ def lay_out_scores(
         scores = torch.ones_like(part.x) if node_score is None else node_score.to(part.x.dtype)
         if node_score is None:
             explanation["features_scored"] = False
-        node_rows = _node_rows(part, scores, node_mask_type, as_mask or node_score is None)
+        node_rows = _node_rows(part, scores, node_mask_type, as_mask)
         if node_mask_type == MaskType.common_attributes:
             explanation["node_mask"] = node_rows
         else:
@@ -128,13 +128,15 @@ def _lay_out_errors(
         explanation["self_loop_stderr"][part.nodes] = rounded[part.num_plain :]
 
 
-def whole_graph(part: ComputationGraph, node_rows: Tensor, edge_numbers: Tensor) -> tuple[Tensor, Tensor]:
-    """Return numbers for the rows of a node mask and for the entries of A, [e], in the shapes of the masks."""
+def whole_graph(
+    part: ComputationGraph, node_rows: Tensor, edge_numbers: Tensor, kind: MaskType | None
+) -> tuple[Tensor, Tensor]:
+    """Return numbers for the rows of a node mask of a ``kind`` and for the entries of A, [e], in the masks' shapes."""
     num_nodes, num_edges = part.size
     dtype, given = part.weight.dtype, (part.edge_id >= 0).nonzero().view(-1)
     edges = _zeros((num_edges,), dtype)
     edges[part.edge_id[given]] = edge_numbers[given].to(dtype)
-    if len(node_rows) != part.num_visible:  # a mask of columns
+    if kind == MaskType.common_attributes:
         return node_rows.to(part.x.dtype), edges
     nodes = _zeros((num_nodes, node_rows.size(1)), part.x.dtype)
     nodes[part.nodes[: part.num_visible]] = node_rows.to(part.x.dtype)

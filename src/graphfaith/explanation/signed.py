@@ -14,7 +14,7 @@ also carries
 - ``reading``, of an AnchoredKEC: which reading of p the scores are ("share", "slope" or "effect"), and
   ``edge_stderr``, ``self_loop_stderr`` and ``node_stderr``, the standard errors of shares;
 - ``self_loop_score``: one score a node for its self-loop, which PyG's ``edge_mask`` has no place for;
-- ``features_scored``, False if the method scores edges alone and the node mask is all ones because PyG asks for one;
+- ``features_scored``, False if the method scores edges alone: the node mask, which PyG asks for, then says nothing;
 - ``edge_route``: whether A was the model's edge weight ("weight") or a factor of its messages, where an edge whose
   entry is 0 is removed from the graph ("removal") or still counted ("mask");
 - ``node_names`` and ``feature_names``, lists, if names were given.

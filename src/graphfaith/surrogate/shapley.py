@@ -119,26 +119,20 @@ class _Frame:
         centred = pairs.centred
         self.factors = self.average_each(pairs.factor[:, None] * centred)  # [J, n]
         self.weight_of_pair: Reals = (pairs.share / pairs.drawn)[pairs.stratum]
-        # The error of the result is the sum of these weights times the squares of what g leaves.
-        weight = np.sqrt(self.weight_of_pair) * np.linalg.norm(self.factors, axis=1)
-        self._weight = weight / max(np.sqrt(np.square(weight).mean()), np.finfo(float).tiny)
+        # The error of the result is the sum of the squares of what g leaves, each times the square of this weight.
+        self._weight = np.sqrt(self.weight_of_pair) * np.linalg.norm(self.factors, axis=1)
         level = size / count - 0.5
         self._sizes = np.stack([level, level**3], axis=1)
         # A group of m alike players is one column; its scale makes the penalty that of m players with one coefficient.
-        members = np.zeros((count, len(self._many)))
-        members[np.arange(count), self.group] = 1 / np.sqrt(self._many[self.group])
-        players = self._weight[:, None] * (centred if len(self._many) == count else centred @ members)
-        length = float(np.sqrt(np.square(players).sum(axis=1).mean())) or 1.0
-        players /= length
-        # The coefficients of the columns times this matrix are those of single players.
-        self._slopes = members / length
-        if players.shape[1] > len(pairs):  # A regression sees no more of the columns than their products, so turn them.
-            values, vectors = np.linalg.eigh(players @ players.T)
+        # The coefficients of the columns times ``_slopes`` are those of single players.
+        self._slopes = np.zeros((count, len(self._many)))
+        self._slopes[np.arange(count), self.group] = 1 / np.sqrt(self._many[self.group])
+        self._players = centred if len(self._many) == count else centred @ self._slopes
+        if self._players.shape[1] > len(pairs):  # A regression sees only products of rows, so the columns are turned.
+            values, vectors = np.linalg.eigh(self._players @ self._players.T)
             kept = values > _EPS * values[-1]
-            self._slopes = self._slopes @ (players.T @ (vectors[:, kept] / np.sqrt(values[kept])))
-            players = vectors[:, kept] * np.sqrt(values[kept])
-        # A pair that has equal shares of all groups says nothing, and has no weight.
-        self._players = players / np.where(self._weight > 0, self._weight, 1.0)[:, None]
+            turn = self._players.T @ (vectors[:, kept] / np.sqrt(values[kept]))
+            self._slopes, self._players = self._slopes @ turn, vectors[:, kept] * np.sqrt(values[kept])
 
     def average_each(self, rows: Reals) -> Reals:
         """Return rows [J, n] with the mean over each group in place of its players."""
@@ -157,20 +151,21 @@ class _Frame:
         kinds: tuple[Control, ...] = ("sizes", "additive")
         if told is not None:
             kinds = (*kinds, "p", "p and additive")
-        target = (self._weight * difference)[others]
-        nothing = np.zeros_like(difference)
-        best, least = _ControlVariate("none", nothing, np.zeros(len(self.group)), 0.0), float(np.square(target).mean())
-        for kind in kinds if len(target) > 2 else ():
+        # Neither scales nor weights may depend on the fold that is left out, or the result would not be unbiased.
+        weight = self._weight / (_root_mean_square(self._weight[others]) or 1.0)
+        target = weight * difference
+        nothing, least = np.zeros_like(difference), float(np.square(target[others]).mean())
+        best = _ControlVariate("none", nothing, np.zeros(len(self.group)), 0.0)
+        for kind in kinds if int(others.sum()) > 2 else ():
             columns = self._columns(kind, told)
-            rows = self._choose_rows(others, sum(part.shape[1] for part in columns.values()))
-            design = np.concatenate(list(columns.values()), axis=1)
-            solved = ridge(
-                torch.from_numpy((self._weight[:, None] * design)[rows]),
-                torch.from_numpy((self._weight * difference)[rows]),
-            )
+            scales = {name: self._scale(name, weight[others, None] * part[others]) for name, part in columns.items()}
+            design = np.concatenate([weight[:, None] * part * scales[name] for name, part in columns.items()], axis=1)
+            rows = self._choose_rows(others, design.shape[1])
+            solved = ridge(torch.from_numpy(design[rows]), torch.from_numpy(target[rows]))
             if solved.left_out < least:
                 least = solved.left_out
-                best = self._control(kind, columns, solved.weights.numpy(), told)
+                weights = solved.weights.numpy() * np.concatenate(list(scales.values()))
+                best = self._control(kind, columns, weights, told)
         return best
 
     def _choose_rows(self, others: Bools, unknowns: int) -> Ints:
@@ -181,20 +176,22 @@ class _Frame:
         return np.asarray(rows[np.linspace(0, len(rows) - 1, _ROWS).astype(int)])
 
     def _columns(self, kind: Control, told: Foretold | None) -> Mapping[str, Reals]:
-        """Return the columns of a regression, scaled so that one penalty suits all of them."""
-        columns = {"sizes": self._scale(self._sizes) * _FIRM}
+        """Return the columns of a regression."""
+        columns = {"sizes": self._sizes}
         if kind in ("p", "p and additive"):
             assert told is not None
-            columns["p"] = self._scale(told.difference[:, None]) * _FIRM
-            columns["slope"] = self._scale(2 * (self.pairs.centred @ told.values)[:, None]) * _FIRM
+            columns["p"] = told.difference[:, None]
+            columns["slope"] = 2 * (self.pairs.centred @ told.values)[:, None]
         if kind in ("additive", "p and additive"):
             columns["players"] = self._players
         return columns
 
-    def _scale(self, columns: Reals) -> Reals:
-        """Return columns whose weighted mean square is 1, or that are 0."""
-        size = np.sqrt(np.square(self._weight[:, None] * columns).mean(axis=0))
-        return np.asarray(columns / np.where(size > 0, size, np.inf))
+    def _scale(self, name: str, rows: Reals) -> Reals:
+        """Return the scales of columns with these weighted rows, so that one penalty suits all columns."""
+        size = np.square(rows).mean(axis=0)
+        if name == "players":
+            return np.full(rows.shape[1], 1 / math.sqrt(size.sum()) if size.sum() > 0 else 0.0)
+        return np.asarray(_FIRM / np.sqrt(np.where(size > 0, size, np.inf)))
 
     def _control(
         self, kind: Control, columns: Mapping[str, Reals], weights: Reals, told: Foretold | None
@@ -211,12 +208,9 @@ class _Frame:
                 values += (slope - slope.mean()) / 2  # z and 1 - z differ by twice z - 1/2
             elif name != "sizes":
                 assert told is not None
-                raw = told.difference if name == "p" else 2 * (self.pairs.centred @ told.values)
-                square = float(np.square(self._weight * raw).mean())
-                factor = float(own[0]) * _FIRM / math.sqrt(square) if square > 0 else 0.0
-                values += factor * told.values
+                values += float(own[0]) * told.values
                 # The slope is an additive function with these coefficients, whose values they are; p's are estimated.
-                trust += factor if name == "p" else 0.0
+                trust += float(own[0]) if name == "p" else 0.0
         return _ControlVariate(kind, difference, values, trust)
 
     def mean_over(self, rest: Reals, mine: Bools) -> Reals:
@@ -247,3 +241,7 @@ class _Frame:
         scale = np.square(pairs.share) * (1 - pairs.drawn / pairs.population) / pairs.drawn
         scale = scale / np.maximum(pairs.drawn - 1, 1)
         return np.asarray(scale @ square)
+
+
+def _root_mean_square(numbers: Reals) -> float:
+    return math.sqrt(float(np.square(numbers).mean())) if len(numbers) else 0.0
