@@ -19,7 +19,8 @@ from graphfaith.data.models import load_trained
 from graphfaith.explainers import anchored_kec
 from graphfaith.explainers.anchored_kec import BLOCKS
 from graphfaith.metric import pool
-from graphfaith.sampling.neighborhood import Perturbations, UniformEdges, as_neighborhood
+from graphfaith.sampling import Perturbations, UniformEdges
+from graphfaith.sampling.neighborhood import as_neighborhood
 from graphfaith.surrogate.difference import carry, curvature_of, energy
 from graphfaith.surrogate.propagation import Propagation
 from graphfaith.surrogate.sensitivity import Sensitivity

@@ -257,7 +257,7 @@ def test_a_linear_p_has_no_pairs():
     [
         (Interaction((1, 2), (1, 7), -0.4, (-0.1, -0.1), ("a", "b")), "stand in for each other: together -0.4 more"),
         (Interaction((1, 2), (1, 7), 0.4, (0.1, 0.2), ("a", "b")), "stand in for each other: together +0.4 more"),
-        (Interaction((1, 2), (1, 7), 0.4, (-0.5, -0.5), ("a", "b")), "overlap: together 0.4 less than the -1 of both"),
+        (Interaction((1, 2), (1, 7), 0.4, (-0.5, -0.5), ("a", "b")), "overlap: together -0.6, and not the -1 of both"),
     ],
 )
 def test_a_pair_in_words(pair, words):

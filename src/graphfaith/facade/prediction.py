@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 
 from .._base.checks import check_count, check_node, check_seed, is_whole
-from .._base.errors import InputError
+from .._base.errors import InputError, show
 from ..explainers.base import Samples
 from ..explainers.methods import method_named
 from ..explanation.signed import SignedExplanation
@@ -87,6 +87,10 @@ def explain(
         data, index = _find_pair(model, data, index)
     if not is_whole(index):
         raise InputError(f"{level}= takes one whole number (got {index!r}); for several see compare and explain_nodes")
+    if level == "node":
+        check_node(index, int(data.num_nodes))
+    elif not 0 <= int(index) < 1 << 62:  # PyG makes a tensor of it.
+        raise InputError(f"{level} {show(index)} is out of range")
     subject = Subject(model, data, task, options)
     words: dict[str, Any] = {"samples": samples, "test_samples": test_samples, "seed": seed, "also": also}
     return subject.explain(int(index), method, neighborhood, **words)

@@ -50,6 +50,7 @@ KEYS = [
     "million_peak_mb",
     "features_over_straightforward",
     "anchored_over_kec",
+    "readings_over_slope",
 ]
 TINY = Plan(
     nodes=3,
@@ -197,6 +198,7 @@ def test_the_bars():
         "<= 500",
         "<= 0.1",
         "<= 1.5",
+        "<= 2",
     ]
     assert list(order_figures({"million_peak_mb": 3.0})) == KEYS
     assert order_figures({"million_peak_mb": 3.0})["million_peak_mb"] == 3.0
@@ -208,7 +210,8 @@ def test_the_bars():
 def test_figures_are_computed_from_the_right_contenders():
     seconds = {
         "kec": 2.0,
-        "anchored-kec": 3.0,
+        "anchored-kec": 6.0,
+        contenders.ANCHORED_SLOPE: 3.0,
         contenders.CAPTUM_SALIENCY: 1.0,
         contenders.GNN: 200.0,
         contenders.GNN_WHOLE: 4000.0,
@@ -225,6 +228,7 @@ def test_figures_are_computed_from_the_right_contenders():
         "kec1500_over_kec200": 3.0,
         "features_over_straightforward": 0.05,
         "anchored_over_kec": 1.5,
+        "readings_over_slope": 2.0,
     }
 
 

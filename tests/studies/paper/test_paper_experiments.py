@@ -250,7 +250,7 @@ def test_the_illustrated_node_follows_the_rule():
 @needs_data
 def test_rows_of_the_illustration():
     experiment, _, rows = toy(Illustration)
-    assert [row["method"] for row in rows] == method_names()
+    assert [row["method"] for row in rows] == [name for name in method_names() if name in NAMES]
     text = experiment.to_markdown(rows)
     for row in rows:
         assert f"| {NAMES[row['method']]} |" in text
