@@ -193,6 +193,17 @@ class Case:
             model = model.to(self.data.x.dtype)
         return model.train(self.pick("training", [False], [True]))
 
+    def _value_of(self, kind: type[gf.Neighborhood], name: str) -> object:
+        """Draw the value of a field of a neighbourhood, as its text form has it: a flag, a number of edges, a width."""
+        if name in registry._flags(kind):
+            return self.draw.choice(["", f",{name}"])
+        if name == "most":
+            usual: list[float] = [1, 2, 5]
+            extreme: list[float] = [0, 2.5, 1000, 10**12]
+        else:
+            usual, extreme = [0.1, 0.5, 1.0], [1e-20, 1e-6, 10.0, 1e20, 1e30]
+        return self.draw.choice(extreme if self.draw.random() < 0.15 else usual)
+
     def _neighborhood(self) -> str:
         kinds = list(registry._NOTATIONS.values())
         features = [kind for kind in kinds if kind.perturbs_features]
@@ -203,8 +214,7 @@ class Case:
             chosen = [self.draw.choice(features), self.draw.choice(edges)]
         texts = []
         for kind in chosen:
-            usual, extreme = [0.1, 0.5, 1.0], [1e-20, 1e-6, 10.0, 1e20, 1e30]
-            values = {name: self.draw.choice(extreme if self.draw.random() < 0.15 else usual) for name in _names(kind)}
+            values = {name: self._value_of(kind, name) for name in _names(kind)}
             texts.append(kind.notation.format(**values))
         self.words["neighbourhood"] = "x".join(texts)
         return self.words["neighbourhood"]
