@@ -136,7 +136,7 @@ def foretell_node(subject, node, rivals):
     """Return errors and effects of removed undirected edges: each alone, and the five of largest effect together."""
     near, target = parse_neighborhood(FEW), subject.target(node)
     graph = target.computation_graph
-    moves = Moves(graph, near, near.sample(graph, 2))
+    moves = Moves(graph, near)
     sizes, count = moves.sizes(), len(moves)
     if count < 6:
         return None

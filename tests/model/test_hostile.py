@@ -163,7 +163,7 @@ for text in sys.argv[1:]:
 """
 AT_HUBS = {
     "kec": ('gf.KEC("U(A,0.5)", num_samples=30, max_memory="{} MB")', (300, 240, 60)),
-    "anchored-kec": ('gf.AnchoredKEC("U(A,0.5)", num_samples=30, max_memory="{} MB")', (240,)),
+    "anchored-kec": ('gf.AnchoredKEC("U(A,0.5)", num_samples=30, max_memory="{} MB")', (600, 240, 60)),
     "linear": ('gf.Linear("U(A,0.5)", num_samples=30, max_memory="{} MB")', (700, 60)),
     "saliency": ('gf.Saliency(max_memory="{} MB")', (500, 60)),
 }
@@ -178,7 +178,7 @@ def at_hubs():
     return dict(zip(asked, map(json.loads, done.stdout.splitlines()), strict=True))
 
 
-@pytest.mark.parametrize(("method", "limit"), [("kec", 300), ("linear", 700), ("saliency", 500)])
+@pytest.mark.parametrize(("method", "limit"), [("kec", 300), ("anchored-kec", 600), ("linear", 700), ("saliency", 500)])
 def test_a_hub_with_100000_neighbours(at_hubs, method, limit):
     """The limit holds, and the refusal at a smaller one says how much is needed."""
     assert 0 < at_hubs[method, limit] < limit

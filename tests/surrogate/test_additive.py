@@ -95,7 +95,7 @@ class Toy:
         self.part = part_of(torch.rand(edges + 1, 1), star, num_hops=1)
         self.near = gf.parse_neighborhood(near)
         drawn = self.near.sample(self.part, samples, seed)
-        self.moves = Moves(self.part, self.near, drawn)
+        self.moves = Moves(self.part, self.near)
         self.matrix = self.moves.of(drawn)
         self.draw = torch.Generator().manual_seed(seed)
 

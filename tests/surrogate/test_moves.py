@@ -20,9 +20,9 @@ def part():
     return part_of(x, both_ways(HOUSE), num_hops=2)
 
 
-def moves_of(part, near, pilot=64):
+def moves_of(part, near):
     near = gf.parse_neighborhood(near)
-    return near, Moves(part, near, near.sample(part, pilot))
+    return near, Moves(part, near)
 
 
 @pytest.mark.parametrize("near", NEARS + PRODUCTS)
@@ -51,9 +51,9 @@ def test_moments_that_are_not_known_are_estimated(part, near, monkeypatch):
     kind = type(gf.parse_neighborhood(near))
     monkeypatch.setattr(kind, "edge_moments", lambda self, graph: None)
     monkeypatch.setattr(kind, "feature_moments", lambda self, graph: None)
-    estimated = moves_of(part, near, pilot=20_000)[1]
+    estimated = moves_of(part, near)[1]
     assert len(estimated) == len(known)
-    torch.testing.assert_close(estimated.mean, known.mean, atol=0.04, rtol=0)
+    torch.testing.assert_close(estimated.mean, known.mean, atol=0.06, rtol=0)  # 4 errors of 1,024 samples
 
 
 @pytest.mark.parametrize("near", NEARS + PRODUCTS)

@@ -143,7 +143,7 @@ def test_what_was_read_is_kept_and_the_same_again(target, monkeypatch):
     first = read_model(p, near, "share")
     assert read_model(p, near, "share") is first
     again = fitted(target, near)
-    monkeypatch.setattr(readings, "CHUNK_BYTES", 1 << 14)  # a few samples at a time
+    monkeypatch.setattr(readings, "_AT_ONCE", 1 << 9)  # a few samples at a time
     second = read_model(again, near, "share")
     torch.testing.assert_close(second.scores[1], first.scores[1], rtol=1e-9, atol=1e-12)
     one, other = (read_model(fitted(target, near), near, "effect").scores[1] for _ in range(2))

@@ -25,7 +25,7 @@ from ..surrogate.difference import AnchoredModel, DifferenceModel, blend, carry,
 from ..surrogate.estimate import estimate_unfaithfulness, rounding_square
 from ..surrogate.evidence import Evidence
 from ..surrogate.propagation import MOMENTS, Propagation
-from ..surrogate.readings import Reading, ReadModel, check_reading, read_model
+from ..surrogate.readings import Reading, ReadModel, check_reading, read_model, reading_bytes
 from ..surrogate.sensitivity import RANK, Sensitivity, gradients_at
 from ..surrogate.solve import ridge
 from ..surrogate.walks import Float64, Normalization, walk_bytes
@@ -184,6 +184,9 @@ class AnchoredKEC(FittedExplainer):
         moved = graph.num_edges + (graph.x.numel() if self.neighborhood.perturbs_features else 0)
         points = count // _EVERY + 1
         numbers = (100 + 70 * kinds) * count + 4 * graph.x.numel() + (4 + points + min(RANK, points)) * moved
+        if self.reading == "share":
+            kept = 8 * (4 * graph.x.numel() + (4 + min(RANK, points)) * moved)  # of p and its scores
+            target.room(kept + reading_bytes(self.neighborhood, graph), 1, f"reading p of {self.method}")
         fixed = 8 * (numbers + 48 * graph.num_edges) + walk_bytes(graph, kinds)
         room = target.room(fixed, per_sample, f"{self.method} on {count} samples")
         return max(1, room // per_sample)

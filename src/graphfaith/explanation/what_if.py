@@ -21,7 +21,6 @@ from .origin import explainer_of
 from .reading import check_unchanged, fitted_of
 from .scores import edge_index_of, names_of
 
-_PILOT = 64  # samples that show how far a neighbourhood reaches
 _NEAREST = 30  # The error of a prophecy is that at so many samples of the fit with changes of about its size.
 
 
@@ -79,12 +78,17 @@ def what_if(
         target = target_of(explainer or explainer_of(explanation, "check=True"), explanation)
         actual = -float(target.changes(perturbation)[0])
     evidence, error = getattr(p, "evidence", None), None
-    if isinstance(evidence, Evidence) and _reaches(near.sample(graph, _PILOT, 0), perturbation):
+    if isinstance(evidence, Evidence) and _reaches(near.sample(graph, _count_pilot(graph)), perturbation):
         moved = any(
             part is not None and bool((part != 0).any()) for part in (perturbation.edges, perturbation.features)
         )
         error = _error(evidence, abs(change)) if moved else 0.0  # What is out of reach does not change F.
     return WhatIf(change, error, actual)
+
+
+def _count_pilot(graph: ComputationGraph) -> int:
+    """Return how many samples show how far a neighbourhood reaches; of a large graph, one or two do."""
+    return min(64, max(2, 2**14 // graph.num_edges))
 
 
 def _reaches(samples: Perturbations, perturbation: Perturbations) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,13 +21,14 @@ _FIRST, _GROWTH = 4, 1.6  # the number of units in the first block, and by how m
 class Additive:
     r"""The additive function :math:`\sum_u \phi_u\, \epsilon_u` closest to F's change, with an error bar on each score.
 
-    ``excess`` is the expected mean square by which it is further from F than the closest one there is.
+    ``excess`` is the expected mean square by which it is further from F than the closest one there is. If it is only a
+    guess, its errors are not known: ``stderr`` is then None, and ``excess`` infinite.
     """
 
     moves: Moves
     scores: Tensor  # [u] phi
-    stderr: Tensor  # [u]
-    excess: float
+    stderr: Tensor | None = None  # [u]
+    excess: float = math.inf
 
     def change(self, perturbations: Perturbations) -> Tensor:
         """Return sum_u phi_u eps_u for each sample, [S]."""

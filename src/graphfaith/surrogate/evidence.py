@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,9 +31,14 @@ class Evidence:
 
     def perturbations(self, graph: ComputationGraph, near: Neighborhood) -> Perturbations:
         """Return the samples."""
-        drawn = near if self.strength is None else near.lean(self.strength)
+        return next(self.chunks(graph, near, max(1, len(self.samples))))
+
+    def chunks(self, graph: ComputationGraph, near: Neighborhood, size: int) -> Iterator[Perturbations]:
+        """Yield the samples, ``size`` at a time."""
+        drawn = near if self.strength is None else near.lean(self.strength) or near
         numbers: np.ndarray = self.samples.numpy()
-        return (drawn or near).numbered(graph, numbers, self.seed)
+        for start in range(0, max(1, len(numbers)), size):
+            yield drawn.numbered(graph, numbers[start : start + size], self.seed)
 
     def fair(self, near: Neighborhood) -> Evidence:
         """Return the part whose samples are drawn as the neighbourhood draws them."""

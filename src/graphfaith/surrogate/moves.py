@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
@@ -9,6 +11,7 @@ from ..graph.computation_graph import ComputationGraph
 from ..sampling.neighborhood import Moments, Neighborhood
 from ..sampling.perturbations import Perturbations
 
+_FEWEST, _MOST, _ENTRIES = 64, 1024, 2**22  # samples from which unknown moments are estimated, and entries in them
 _LEAST = 1e-9  # The spread of a unit is at least this share of its second moment, also if it always moves.
 
 
@@ -18,25 +21,20 @@ class Moves:
     A unit is an entry of A, an undirected edge whose entries move together, or a feature. The move of a unit is the sum
     of the perturbations of its entries, so that a score of the unit is the score of each of its entries.
 
-    Args:
-        graph: the computation graph.
-        near: the neighbourhood.
-        pilot: samples from which moments are estimated if the neighbourhood does not know them.
+    Moments that the neighbourhood does not know are estimated from a few samples.
     """
 
-    def __init__(self, graph: ComputationGraph, near: Neighborhood, pilot: Perturbations) -> None:
+    def __init__(self, graph: ComputationGraph, near: Neighborhood) -> None:
         self.graph, self.near = graph, near
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         self.edge_unit: Tensor | None = None  # [e] the unit of each entry of A, or -1
         self.feature_place: Tensor | None = None  # [u] the features that are units, as places in X
         self.num_edge_units = 0
         if near.perturbs_edges:
-            assert pilot.edges is not None
-            moments = near.edge_moments(graph) or _estimate_moments(pilot.edges)
+            moments = near.edge_moments(graph) or _estimate_moments(near, graph, "edges")
             parts.append(self._number_edges(near.units(graph), moments))
         if near.perturbs_features:
-            assert pilot.features is not None
-            moments = near.feature_moments(graph) or _estimate_moments(pilot.features.flatten(1).double())
+            moments = near.feature_moments(graph) or _estimate_moments(near, graph, "features")
             self.feature_place = (moments.spread + moments.common.square() > 0).nonzero().view(-1)
             parts.append(
                 (
@@ -171,7 +169,10 @@ class Moves:
         return phi_x, phi_a
 
 
-def _estimate_moments(eps: Tensor) -> Moments:
-    """Return the moments of samples, [S, e], as if entries were independent."""
-    mean = eps.mean(dim=0)
-    return Moments(mean, eps.var(dim=0, correction=0), mean)
+def _estimate_moments(near: Neighborhood, graph: ComputationGraph, of: Literal["edges", "features"]) -> Moments:
+    """Return the moments of entries in a few samples, as if entries were independent."""
+    entries = graph.num_edges if of == "edges" else graph.x.numel()
+    samples = near.sample(graph, min(_MOST, max(_FEWEST, _ENTRIES // max(entries, 1))))
+    moved: Tensor = getattr(samples, of).flatten(1).double()
+    mean = moved.mean(dim=0)
+    return Moments(mean, moved.var(dim=0, correction=0), mean)

@@ -52,6 +52,10 @@ def find_pairs(additive: Additive, matrix: Tensor, change: Tensor, k: int) -> li
     the units of the largest effects, pairs are taken greedily: each time the one that explains most of what is left.
     """
     moves, deviation = additive.moves, additive.moves.spread.sqrt()
+    none = torch.zeros(0, dtype=torch.int64)
+    functions = [Paired(moves, additive.scores, none, none, deviation[:0])]
+    if not k:
+        return functions
     rest = change - matrix @ additive.scores
     leading = torch.argsort(-(additive.scores.abs() * deviation), stable=True)[:_LEADING]
     # By rows, because rows are gathered several times faster than columns.
@@ -69,7 +73,6 @@ def find_pairs(additive: Additive, matrix: Tensor, change: Tensor, k: int) -> li
     plain, common = moves.mean / moves.spread, moves.common / moves.spread
     makeup = plain - common * (moves.common @ plain) / (1 + moves.common @ common)
     lift = float((matrix @ makeup).mean())
-    functions = [Paired(moves, additive.scores, leading[:0], leading[:0], deviation[:0])]
     for chosen, weights in _select(products, rest, k):
         one, other, psi = first[chosen], second[chosen], weights * scale[chosen]
         # (eps_u - m_u)(eps_w - m_w) - m_u m_w is 0 where nothing moves, and has a part that belongs to single units.

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from .._base.errors import InputError, show
-from .._base.memory import CHUNK_BYTES
+from .._base.errors import InputError, UnsupportedError, show
 from ..graph.computation_graph import ComputationGraph
 from ..sampling.neighborhood import Neighborhood
-from ..sampling.perturbations import Perturbations
 from .additive import Additive, project
 from .difference import AnchoredModel, DifferenceModel, LinearModel
 from .estimate import Unfaithfulness, estimate_unfaithfulness
@@ -26,10 +23,13 @@ from .pairs import Paired, find_pairs
 Reading = Literal["slope", "share", "effect"]
 READINGS: tuple[Reading, ...] = get_args(Reading)
 
+_MOST_EFFECTS = 4 * 10**9  # entries that p would be asked about, one unit after the other; this takes minutes
 _STREAM = 0x5EED0FA11  # Samples of p come from the stream of another seed than those of the fit and of the score.
-_FEWEST, _MOST = 512, 1024  # samples of p; of features, which are many and where p is a polynomial, a few are enough
-_FEWEST_OF_FEATURES = 64
-_ENTRIES = 2**17  # perturbed entries in these samples
+_FEWEST, _MOST = 512, 1024  # samples of p
+_FEWEST_OF_ALL = 64  # of features, which are many and where p is a polynomial, and of very large graphs
+_ENTRIES, _MOST_ENTRIES = 2**17, 2**22  # perturbed entries in all samples: how many are enough, and how many too many
+_HELD = 3 * 2**19  # the most numbers in a table of moves, of which five are held at once
+_AT_ONCE = 2**18  # perturbed entries that p is asked about at once
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,9 @@ def _read_model(p: DifferenceModel, near: Neighborhood, name: Reading, seed: int
         x, a = (old if new is None else new for old, new in zip((x, a), effects(p, near, graph_of(p)), strict=True))
     record, evidence = _record_of(p, near)
     if record is not None and evidence is not None:
-        there = evidence.perturbations(graph_of(p), near)
-        rest = LinearModel(graph_of(p), x, a).change(there) - evidence.fitted + evidence.left_out
+        scores, graph = LinearModel(graph_of(p), x, a), graph_of(p)
+        chunks = evidence.chunks(graph, near, _chunk_size(near, graph))
+        rest = torch.cat([scores.change(chunk) for chunk in chunks]) - evidence.fitted + evidence.left_out
         shown = estimate_unfaithfulness(rest, evidence.change, evidence.noise, near, evidence.seed)
         record = replace(record, scores=shown)
     return ReadModel((x, a), (None, None), record)
@@ -91,7 +92,8 @@ def _read_model(p: DifferenceModel, near: Neighborhood, name: Reading, seed: int
 def _read_share(p: DifferenceModel, near: Neighborhood, readings: Readings) -> ReadModel:
     """Return the shares, with the estimates of what they leave, and of what scores and pairs leave."""
     additive = readings.additive
-    found, errors = (additive.moves.spread_out(part) for part in (additive.scores, additive.stderr))
+    found = additive.moves.spread_out(additive.scores)
+    errors = (None, None) if additive.stderr is None else additive.moves.spread_out(additive.stderr)
     x, a = (old if new is None else new for old, new in zip(p.gradient(), found, strict=True))
     record, evidence = _record_of(p, near)
     if record is not None and evidence is not None and readings.rests is not None:
@@ -160,24 +162,31 @@ def readings_of(p: DifferenceModel, near: Neighborhood, *, seed: int = 0, pairs:
 
 
 def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int) -> Readings:
-    graph, evidence = graph_of(p), _fair_evidence(p, near)
-    samples, change = draw_changes(p, near, graph, seed)
-    moves = Moves(graph, near, samples)
-    matrix = moves.of(samples)
-    guess = moves.gather(*_guess(p, moves))
-    if evidence is None or str(near) != evidence.neighborhood:
-        additive = project(moves, matrix, change, guess)
-        functions = find_pairs(additive, matrix, change, pairs)
-        others, own = draw_changes(p, near, graph, seed + 1)  # A pair has to pay at samples it was not found in.
-        seen = moves.of(others)
-        return Readings(additive, functions[_least([function.of(seen) - own for function in functions])])
-    seen = moves.of(evidence.perturbations(graph, near))
-    additive = project(moves, matrix, change, guess, seen, -evidence.left_out)
-    functions = find_pairs(additive, matrix, change, pairs)
-    # What a function leaves of p, which knows the sample, and what p leaves of F when it does not know it.
-    rests = [function.of(seen) - evidence.fitted + evidence.left_out for function in functions]
+    graph, (_, evidence) = graph_of(p), _record_of(p, near)
+    moves = Moves(graph, near)
+    guess, count = moves.gather(*_guess(p, moves)), count_samples(near, graph, len(moves))
+    matrix, change = draw_changes(p, moves, count, seed)
+    seen = left = None
+    if evidence is not None and len(evidence.change) * len(moves) <= _HELD:
+        seen, left = torch.cat(list(_moves_at(evidence, moves))), -evidence.left_out
+    additive = project(moves, matrix, change, guess, seen, left) if count else Additive(moves, guess)
+    functions = find_pairs(additive, matrix, change, pairs if count else 0)
+    if evidence is None:
+        others, own = draw_changes(p, moves, count, seed + 1)  # A pair has to pay at samples it was not found in.
+        return Readings(additive, functions[_least([function.of(others) - own for function in functions])])
+    rests = []
+    for function in functions:
+        tables = _moves_at(evidence, moves) if seen is None else [seen]
+        # What a function leaves of p, which knows the sample, and what p leaves of F when it does not know it.
+        rests.append(torch.cat([function.of(table) for table in tables]) - evidence.fitted + evidence.left_out)
     best = _least(rests)
     return Readings(additive, functions[best], (rests[0], rests[best]))
+
+
+def _moves_at(evidence: Evidence, moves: Moves) -> Iterator[Tensor]:
+    """Yield the moves of the units at the samples of a fit, some samples at a time, [S, u]."""
+    for chunk in evidence.chunks(moves.graph, moves.near, _chunk_size(moves.near, moves.graph)):
+        yield moves.of(chunk)
 
 
 def _least(rests: Sequence[Tensor]) -> int:
@@ -192,25 +201,46 @@ def _guess(p: DifferenceModel, moves: Moves) -> tuple[Tensor, Tensor]:
     return p.gradient()
 
 
-def draw_changes(
-    p: DifferenceModel, near: Neighborhood, graph: ComputationGraph, seed: int
-) -> tuple[Perturbations, Tensor]:
-    """Return samples of a neighbourhood and the changes of p there: a thousand of a small graph, less of a large one.
+def count_samples(near: Neighborhood, graph: ComputationGraph, units: int) -> int:
+    """Return how many samples to ask p about: a thousand of a small graph, fewer of a large one, and 0 of a huge one.
 
-    The error that sampling adds is about units / samples of what an additive function leaves, before it is shrunk.
+    The error that sampling adds is about units / samples of what an additive function leaves, before it is shrunk. If
+    there are too many units to hold a table of their moves, the slope of p is the best guess.
     """
-    entries = (int(graph.felt.sum()) if near.perturbs_edges else 0) + (graph.x.numel() if near.perturbs_features else 0)
-    fewest = _FEWEST_OF_FEATURES if near.perturbs_features else _FEWEST
-    count = int(np.clip(_ENTRIES // max(entries, 1), fewest, _MOST))
-    samples = near.sample(graph, count, (seed + _STREAM) % (1 << 64))
-    return samples, change_in_chunks(p, samples)
+    entries = _count_entries(near, graph)
+    fewest = _FEWEST_OF_ALL if near.perturbs_features else _FEWEST
+    count = min(max(_ENTRIES // entries, fewest), _MOST, max(_MOST_ENTRIES // entries, _FEWEST_OF_ALL))
+    count = min(count, _HELD // max(units, 1))
+    return count if count >= _FEWEST_OF_ALL else 0
 
 
-def change_in_chunks(p: DifferenceModel, samples: Perturbations) -> Tensor:
-    """Return the changes of p at many samples, [S], a few at a time so that they fit in memory."""
-    graph = samples.graph
-    size = max(1, CHUNK_BYTES // (128 * (graph.num_edges + (0 if samples.features is None else graph.x.numel()))))
-    return torch.cat([p.change(samples[start : start + size]) for start in range(0, len(samples), size)])
+def reading_bytes(near: Neighborhood, graph: ComputationGraph) -> int:
+    """Return about how much memory it takes to read shares and pairs off a p."""
+    entries = _count_entries(near, graph)
+    samples = count_samples(near, graph, entries)
+    return 8 * (5 * samples * entries + 16 * min(samples, _chunk_size(near, graph)) * entries + 4 * entries)
+
+
+def draw_changes(p: DifferenceModel, moves: Moves, count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Return the moves of the units in so many samples of a neighbourhood, [S, u], and the changes of p there, [S]."""
+    graph, near, own = moves.graph, moves.near, (seed + _STREAM) % (1 << 64)
+    matrix, change = torch.empty(count, len(moves), dtype=torch.float64), torch.empty(count, dtype=torch.float64)
+    size = _chunk_size(near, graph)
+    for start in range(0, count, size):
+        chunk = near.sample(graph, min(size, count - start), own, start)
+        matrix[start : start + size], change[start : start + size] = moves.of(chunk), p.change(chunk)
+    return matrix, change
+
+
+def _count_entries(near: Neighborhood, graph: ComputationGraph) -> int:
+    """Return how many entries of A and X a neighbourhood may move, at least 1."""
+    edges = int(graph.felt.sum()) if near.perturbs_edges else 0
+    return max(1, edges + (graph.x.numel() if near.perturbs_features else 0))
+
+
+def _chunk_size(near: Neighborhood, graph: ComputationGraph) -> int:
+    """Return how many samples are drawn at once."""
+    return max(1, _AT_ONCE // _count_entries(near, graph))
 
 
 def effects(p: DifferenceModel, near: Neighborhood, graph: ComputationGraph) -> tuple[Tensor | None, Tensor | None]:
@@ -219,11 +249,14 @@ def effects(p: DifferenceModel, near: Neighborhood, graph: ComputationGraph) -> 
     So a score times the value that is taken away is the foretold change of F. Entries that move together are taken away
     together. What the neighbourhood leaves still has no effect here (None).
     """
-    pilot = near.sample(graph, 2, 0)
-    moves = Moves(graph, near, pilot)
-    sizes, found = moves.sizes(), []
-    held = 128 * (graph.num_edges + (graph.x.numel() if near.perturbs_features else 0))
-    step = max(1, CHUNK_BYTES // held)
+    moves = Moves(graph, near)
+    sizes, found, entries = moves.sizes(), [], _count_entries(near, graph)
+    if len(moves) * entries > _MOST_EFFECTS:
+        raise UnsupportedError(
+            f"the effects of {len(moves):,} edges or features would take p as many times on {entries:,} entries: ask "
+            "what_if about some of them"
+        )
+    step = _chunk_size(near, graph)
     for start in range(0, len(moves), step):
         stop = min(start + step, len(moves))
         single = torch.zeros(stop - start, len(moves), dtype=torch.float64)
