@@ -639,8 +639,10 @@ def test_memory_is_kept_to():
     case = make_case(seed=8, nodes=14, edges=60)
     with pytest.raises(gf.MemoryLimitError, match="AnchoredKEC on 200 samples for node"):
         explain(case, gf.AnchoredKEC("U(A,0.5)", max_memory=40_000))
-    free = explain(case, gf.AnchoredKEC("U(A,0.5)"))[1]
-    tight = explain(case, gf.AnchoredKEC("U(A,0.5)", max_memory="400 KB"))[1]
+    with pytest.raises(gf.MemoryLimitError, match="reading p of AnchoredKEC for node"):
+        explain(case, gf.AnchoredKEC("U(A,0.5)", max_memory="400 KB"))
+    free = explain(case, gf.AnchoredKEC("U(A,0.5)", reading="slope"))[1]
+    tight = explain(case, gf.AnchoredKEC("U(A,0.5)", reading="slope", max_memory="400 KB"))[1]
     torch.testing.assert_close(tight.edge_mask, free.edge_mask, rtol=1e-4, atol=1e-6)
 
 

@@ -126,3 +126,58 @@ def test_nodes_are_not_explained_together_where_samples_depend_on_the_reach():
 
     assert "in reach" in reason_against(gf.KEC("R(A,5)"), "node")
     assert reason_against(gf.KEC("B(A,0.5,paired)"), "node") is None
+
+
+# Where a p for few removed edges is fitted ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def leaning(ring):
+    part = ring[0]
+    strength = torch.arange(1, part.num_edges + 1).double().square() * ~part.is_loop
+    return part, strength, gf.RemovedEdges(2).lean(strength)
+
+
+def test_samples_that_do_not_lean_are_those_of_the_neighbourhood(leaning):
+    part, _, near = leaning
+    numbers = np.arange(400)
+    leans, drawn = near.leans(numbers, 3), near.numbered(part, numbers, 3).edges
+    assert torch.equal(drawn[~leans], gf.RemovedEdges(2).numbered(part, numbers, 3).edges[~leans])
+    assert leans.mean() == pytest.approx(0.125 + 0.875 * 0.6, abs=0.08)
+
+
+def test_strong_edges_are_removed_alone_the_strongest_first(leaning):
+    part, strength, near = leaning
+    numbers = np.arange(1, 8 * part.num_plain, 8)
+    gone = near.numbered(part, numbers, 0).edges != 0
+    assert (gone.sum(dim=1) == 1).all()
+    assert gone.int().argmax(dim=1).tolist() == torch.argsort(-strength)[: part.num_plain].tolist()
+
+
+def test_edges_that_matter_are_removed_more_often(leaning):
+    part, strength, near = leaning
+    numbers = np.arange(4000)
+    numbers = numbers[near.leans(numbers, 0) & (numbers % 8 != 1)]
+    gone = near.numbered(part, numbers, 0).edges != 0
+    sizes = gone.sum(dim=1)
+    assert sizes.min() == 1
+    assert sizes.max() == 4
+    often = gone.double().mean(dim=0)[strength > 0]
+    assert (often[1:] > often[:-1] - 0.03).all()
+    assert often[-1] > 3 * often[0]
+
+
+def test_a_sample_is_the_same_in_every_chunk(leaning):
+    part, _, near = leaning
+    whole = near.numbered(part, np.arange(40), 5).edges
+    parts = [near.numbered(part, np.arange(start, start + 5), 5).edges for start in range(0, 40, 5)]
+    assert torch.equal(torch.cat(parts), whole)
+
+
+@pytest.mark.parametrize("value", [0.0, float("nan"), float("inf")])
+def test_strengths_that_say_nothing_are_all_alike(leaning, value):
+    part, strength, _ = leaning
+    near = gf.RemovedEdges(2).lean(torch.full_like(strength, value))
+    gone = near.numbered(part, np.arange(400), 0).edges != 0
+    assert gone.any(dim=1).all()
+    assert not gone[:, part.is_loop].any()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,13 +15,15 @@ from torch_geometric.explain import Explanation
 from .._base.checks import check_count, check_real
 from .._base.errors import FewSamplesWarning, InputError, ModelError
 from .._base.stages import stage, time_items
+from ..graph.computation_graph import ComputationGraph
 from ..model.call import Edges
 from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood
 from ..sampling.perturbations import Perturbations
-from ..surrogate.difference import AnchoredModel, DifferenceModel, blend, carry, curvature_of, energy
+from ..surrogate.difference import AnchoredModel, DifferenceModel, carry, curvature_of, energy
 from ..surrogate.estimate import estimate_unfaithfulness, rounding_square
 from ..surrogate.evidence import Evidence
+from ..surrogate.kriging import Kriged, krige, strongest
 from ..surrogate.propagation import MOMENTS, Propagation
 from ..surrogate.readings import Reading, ReadModel, check_reading, read_model, reading_bytes
 from ..surrogate.sensitivity import RANK, Sensitivity, gradients_at
@@ -31,7 +31,7 @@ from ..surrogate.solve import ridge
 from ..surrogate.walks import Float64, Normalization, walk_bytes
 from .base import FittedExplainer, Samples
 
-Block = Literal["khop", "degrees", "saliency", "mean", "energy", "curvature"]
+Block = Literal["khop", "degrees", "saliency", "mean", "energy", "curvature", "kriging"]
 BLOCKS: tuple[Block, ...] = get_args(Block)
 Chosen = Literal["anchored", "saliency", "zero"]
 
@@ -39,7 +39,6 @@ _EVERY = 12  # one in this many samples is used for the gradient of F, and not f
 _FEWEST = 100  # the number of samples that "auto" starts with; from fewer, the estimate is too good
 _ROUNDING = 1e-11  # the largest relative rounding error of a term
 _FAINT = 1e-3  # terms smaller than this share of F's change are not scaled up to the size of the others
-_SMALL = 0.2  # a change of F below this share of its typical size is a small one
 _FIRM = 100.0  # the penalty of all terms except "khop" and "degrees" is smaller by this factor
 
 
@@ -154,7 +153,7 @@ class AnchoredKEC(FittedExplainer):
             first = near.numbered(graph, asked, self.seed)
         with stage("sensitivity"):
             sensitivity = Sensitivity.of(target, gradients_at(target, first), first)
-            terms = _Terms(target, sensitivity, self._kinds(target), drops=near.drops_edges)
+            terms = _Terms(target, sensitivity, self._kinds(target), drops=near.drops_edges, strength=strength)
             del first  # This frees as much memory as a chunk needs.
         for chunk in time_items(self._chunks_of(target, near, rest, size), "sampling"):
             terms.add(chunk)
@@ -184,11 +183,11 @@ class AnchoredKEC(FittedExplainer):
         moved = graph.num_edges + (graph.x.numel() if self.neighborhood.perturbs_features else 0)
         points = count // _EVERY + 1
         numbers = (100 + 70 * kinds) * count + 4 * graph.x.numel() + (4 + points + min(RANK, points)) * moved
+        fixed = 8 * (numbers + 48 * graph.num_edges) + walk_bytes(graph, kinds)
+        room = target.room(fixed, per_sample, f"{self.method} on {count} samples")
         if self.reading == "share":
             kept = 8 * (4 * graph.x.numel() + (4 + min(RANK, points)) * moved)  # of p and its scores
             target.room(kept + reading_bytes(self.neighborhood, graph), 1, f"reading p of {self.method}")
-        fixed = 8 * (numbers + 48 * graph.num_edges) + walk_bytes(graph, kinds)
-        room = target.room(fixed, per_sample, f"{self.method} on {count} samples")
         return max(1, room // per_sample)
 
     def _chunks_of(self, target: Target, near: Neighborhood, samples: np.ndarray, size: int) -> Iterator[Perturbations]:
@@ -202,28 +201,17 @@ class AnchoredKEC(FittedExplainer):
         fits = {kind: _Fit(terms.blocks(kind, self.blocks), change) for kind in terms.kinds}
         kind = min(fits, key=lambda name: fits[name].error)
         fit = fits[kind]
-        anchored, small, scale = fit.solution.left_out_residual, None, 0.0
-        fitted = fit.solution.residual + change
-        if strength is not None:
-            # Few removed edges change F little or much. One fit cannot serve both, and so there is one for each.
-            scale = _SMALL * math.sqrt(float(change @ change) / len(change)) or 1.0
-            small = _Fit(terms.blocks(kind, self.blocks), change, _SMALL)
-            close, nearly = small.left_out_residual, small.residual + change
-            anchored = blend(close, anchored, close + change, scale)
-            fitted = blend(nearly, fitted, nearly, scale)
+        kriged = None
+        if strength is not None and "kriging" in self.blocks:
+            kriged = fit.krige(terms.graph, terms.numbers("kriging"), strength)
+        anchored = fit if kriged is None else kriged
         left: dict[Chosen, Tensor] = {
             "zero": -change,
             "saliency": terms.numbers("saliency")[:, 0] - change,
-            "anchored": anchored,
+            "anchored": anchored.left_out_residual,
         }
         near, numbers = str(self.neighborhood), torch.from_numpy(rest)
-        own = {name: fitted if name == "anchored" else residual + change for name, residual in left.items()}
-        evidence = {
-            name: Evidence(numbers, self.seed, near, change, residual, own[name], 0.0, strength)
-            for name, residual in left.items()
-        }
-        fair = {name: one.fair(self.neighborhood) for name, one in evidence.items()}
-        errors = {name: float(one.left_out.square().mean()) if len(one.change) else 0.0 for name, one in fair.items()}
+        errors = {name: float(residual.square().mean()) for name, residual in left.items()}
         noise = rounding_square(terms.target.scale, terms.graph.x.dtype)
         chosen = min(errors, key=errors.__getitem__)  # Of equal errors, min takes the first, which is the simplest p.
         # If F does not change, the gradient is as good as 0, but it also shows what a change of X would do if only A is
@@ -231,15 +219,17 @@ class AnchoredKEC(FittedExplainer):
         if errors["zero"] <= noise:
             chosen = "saliency" if errors["saliency"] <= noise else "zero"
         p = terms.model(fit, kind) if chosen == "anchored" else terms.simple(chosen, kind)
+        if kriged is not None and chosen == "anchored":
+            p.kriging = kriged.kriging
         terms.anchor(p)
-        if small is not None and chosen == "anchored":
-            p.small, p.small_scale = terms.model(small, kind), scale
-            terms.anchor(p.small)
-        seen = fair[chosen] if len(fair[chosen].change) else evidence[chosen]
+        fitted = change + (anchored.residual if chosen == "anchored" else left[chosen])
+        evidence = Evidence(numbers, self.seed, near, change, left[chosen], fitted, noise, strength)
+        seen = evidence.fair(self.neighborhood)
+        seen = seen if len(seen.change) else evidence
         p.estimate = estimate_unfaithfulness(seen.left_out, seen.change, noise, self.neighborhood, self.seed)
-        p.in_sample_error = fit.solution.error if chosen == "anchored" else errors[chosen]
+        p.in_sample_error = float(anchored.residual.square().mean()) if chosen == "anchored" else errors[chosen]
         p.fit_samples, p.chosen = count, chosen
-        p.evidence = replace(evidence[chosen], noise=noise)
+        p.evidence = evidence
         return p
 
     def read(self, p: AnchoredModel) -> ReadModel:
@@ -268,10 +258,16 @@ class _Terms:
     """The terms of p and F's change at the samples, for each normalisation N that is tried."""
 
     def __init__(
-        self, target: Target, sensitivity: Sensitivity, kinds: Sequence[Normalization], *, drops: bool
+        self,
+        target: Target,
+        sensitivity: Sensitivity,
+        kinds: Sequence[Normalization],
+        *,
+        drops: bool,
+        strength: Tensor | None,
     ) -> None:
         self.target, self.graph, self.sensitivity, self.kinds = target, target.computation_graph, sensitivity, kinds
-        self._drops = drops
+        self._drops, self._strongest = drops, None if strength is None else strongest(strength)
         self._propagation = Propagation(self.graph, target.num_hops)
         self._columns = self.graph.x.double() @ sensitivity.columns  # [n, u]
         self._parts: dict[str, list[Tensor]] = {}  # the terms by name, a part for each chunk
@@ -291,6 +287,8 @@ class _Terms:
             self._store("mean", predicted[:, 1:2])
             self._store("energy", energies[0] if len(energies) == 1 else torch.cat(energies, dim=1))
             self._store("curvature", curvature_of(predicted[:, 2:], self.sensitivity.bend).unsqueeze(1))
+            if self._strongest is not None and chunk.edges is not None:
+                self._store("kriging", chunk.edges[:, self._strongest])
         with stage("F"):
             self._store("change", self.target.changes(chunk))
 
@@ -332,7 +330,7 @@ class _Terms:
         terms: dict[Block, tuple[Tensor, float]] = {}
         for name in wanted:
             key = f"{name} {kind}" if name in ("khop", "degrees") else name
-            if key in self._parts:
+            if key in self._parts and name != "kriging":
                 terms[name] = self.numbers(key), self._rounding.get(key, 0.0)
         return terms
 
@@ -400,15 +398,7 @@ class _Terms:
 class _Fit:
     """A ridge regression on blocks of terms, each scaled so that one penalty suits all of them."""
 
-    def __init__(self, blocks: dict[Block, tuple[Tensor, float]], change: Tensor, small: float | None = None) -> None:
-        """Fit to the change of F; with ``small``, a share of its typical size, errors of small changes weigh more."""
-        typical = float(change @ change) / len(change)
-        self._row = torch.ones_like(change)
-        if small is not None and typical > 0:
-            self._row = (small**2 * typical + change.square()).rsqrt()
-            self._row /= self._row.square().mean().sqrt()
-            blocks = {name: (block * self._row.unsqueeze(1), rounding) for name, (block, rounding) in blocks.items()}
-            change = change * self._row
+    def __init__(self, blocks: dict[Block, tuple[Tensor, float]], change: Tensor) -> None:
         parts = [block.numpy() for block, _ in blocks.values()]
         terms = np.concatenate(parts, axis=1) if parts else np.zeros((len(change), 0))
         with np.errstate(over="ignore"):  # A term whose square is infinite gets the scale 0, so that it is left out.
@@ -433,23 +423,22 @@ class _Fit:
         self._scale = 1 / np.sqrt(size)
         with np.errstate(invalid="ignore"):  # ridge refuses a term that is infinite itself
             scaled = terms * self._scale
-        self.solution = ridge(torch.from_numpy(scaled), change)
-        self.error = self.solution.left_out
+        self._scaled, self._change = torch.from_numpy(scaled), change
+        solution = ridge(self._scaled, change)
+        self.error, self._weights = solution.left_out, solution.weights
+        self.residual, self.left_out_residual = solution.residual, solution.left_out_residual
 
-    @property
-    def left_out_residual(self) -> Tensor:
-        """The residual of each sample in a fit to all other samples, [S]."""
-        return self.solution.left_out_residual / self._row
-
-    @property
-    def residual(self) -> Tensor:
-        """The residual of each sample, [S]."""
-        return self.solution.residual / self._row
+    def krige(self, graph: ComputationGraph, seen: Tensor, strength: Tensor) -> Kriged | None:
+        """Fit the terms again, together with a function of the removed edges; None if there is nothing to fit."""
+        kriged = krige(self._scaled, self._change, graph, seen, strength)
+        if kriged is not None:
+            self._weights = kriged.weights
+        return kriged
 
     def weights(self, name: Block, shape: tuple[int, ...]) -> Float64:
         """Return the weights of a block, or zeros if the fit does not have it."""
         if name not in self._places:
             return np.zeros(shape)
         columns = self._places[name]
-        weights: Float64 = self.solution.weights.numpy()[columns] * self._scale[columns]
+        weights: Float64 = self._weights.numpy()[columns] * self._scale[columns]
         return weights.reshape(shape)

@@ -153,12 +153,17 @@ class RemovedEdges(Neighborhood):
         return (graph.felt & ~graph.is_loop & (graph.weight != 0)).nonzero().view(-1)
 
 
+_ALONE, _LEANING = 8, 0.6  # one in so many samples removes a single edge, and this share of the others several
+_STRONG = 1e-4  # an edge whose strength is a smaller share of the largest one is not asked about alone
+
+
 @dataclass(frozen=True, eq=False)
 class LeaningEdges(RemovedEdges):
-    """Where a p for R(A, k) is fitted: half of the samples are of R(A, k), the others remove edges that matter.
+    """Where a p for R(A, k) is fitted: some samples are of R(A, k), the others remove edges that matter.
 
-    In a large graph few samples of R(A, k) remove an edge that F depends on. The others remove up to 2 k edges, each
-    drawn with a probability proportional to its ``strength``.
+    In a large graph few samples of R(A, k) remove an edge that F depends on. One sample in eight removes a single
+    edge, the strongest first, and three fifths of the others remove up to 2 k edges, each drawn with a probability
+    proportional to its ``strength``.
     """
 
     strength: Tensor | None = None  # [e]
@@ -167,7 +172,7 @@ class LeaningEdges(RemovedEdges):
     def leans(self, samples: np.ndarray, seed: int) -> np.ndarray:
         """Return which samples are not of R(A, k), [S]."""
         drawn = uniform(keys(seed, "sample", samples), keys(seed, "lean", np.zeros(1, dtype=np.int64)))
-        leaning: np.ndarray = drawn[:, 0] < 0.5
+        leaning: np.ndarray = (drawn[:, 0] < _LEANING) | (samples % _ALONE == 1)
         return leaning
 
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
@@ -176,16 +181,27 @@ class LeaningEdges(RemovedEdges):
         entries, columns, unit = self._columns(graph, seed)
         if self.strength is None or not leaning.any() or not len(columns):
             return eps
-        rows = keys(seed, "sample", samples[leaning])
-        weights = self.strength.double().abs().numpy()[entries.numpy()]
-        strength: np.ndarray = np.bincount(unit, weights=weights).astype(np.float64)
-        total = float(strength.sum())
-        strength = strength / total + 1e-12 if total > 0 and math.isfinite(total) else np.ones(len(columns))
+        strength = self._strength_of(entries, unit)
+        numbers = samples[leaning]
+        rows = keys(seed, "sample", numbers)
         # The smallest of exponential draws, each divided by its weight, are a weighted draw without replacement.
         drawn = -np.log(uniform(rows, columns)) / strength
         gone = _remove_smallest(drawn, draw_sizes(rows, seed, min(2 * self.most, len(columns))))
+        ranked = np.argsort(-strength, kind="stable")
+        rank = np.where(numbers % _ALONE == 1, numbers // _ALONE, len(ranked))
+        alone = (rank < np.count_nonzero(strength > _STRONG * strength.max())).nonzero()[0]
+        gone[alone] = False
+        gone[alone, ranked[rank[alone]]] = True
         eps[torch.from_numpy(leaning)] = _lay_out(graph, entries, gone[:, unit])
         return eps
+
+    def _strength_of(self, entries: Tensor, unit: np.ndarray) -> np.ndarray:
+        """Return the strength of each edge that may be removed, as a share of the sum, but never 0."""
+        assert self.strength is not None
+        weights = self.strength.double().abs().numpy()[entries.numpy()]
+        strength: np.ndarray = np.bincount(unit, weights=weights).astype(np.float64)
+        total = float(strength.sum())
+        return strength / total + 1e-12 if total > 0 and math.isfinite(total) else np.ones_like(strength)
 
     def __str__(self) -> str:
         """Return the text form of the neighbourhood that it stands in for."""

@@ -19,6 +19,7 @@ from ..model.target import Target
 from ..sampling.perturbations import Perturbations
 from .estimate import Unfaithfulness
 from .evidence import Evidence
+from .kriging import Kriging
 from .propagation import Propagation
 from .sensitivity import products_along
 from .walks import Normalization, Walks, khop_rows
@@ -174,12 +175,13 @@ class AnchoredModel:
     r"""The k-hop model anchored to the gradients of F, which :class:`~graphfaith.explainers.AnchoredKEC` fits.
 
     .. math:: p(X, A) = \sum_{k=0}^{M} e^\top N(A)^k X w_k + \sum_{k=0}^{M-1} \sum_{j=2}^{3} v_{kj}\, e^\top N(A)^k c^j
-              + \Phi_X \cdot X + \Phi_A \cdot A - q(X_0 - X, A_0 - A)
+              + \Phi_X \cdot X + \Phi_A \cdot A - q(X_0 - X, A_0 - A) - g(A_0 - A)
 
     where :math:`c = N(A) 1` and :math:`(X_0, A_0)` is the unperturbed graph. The curvature is
     :math:`q(\epsilon) = \kappa_X |\epsilon_X|^2 + \kappa_A |\epsilon_A|^2 + \frac12 z^\top B z`, where z has the
     products of :math:`\epsilon` with ``along_x`` and ``along_a``. Its derivative is 0 at :math:`(X_0, A_0)`, so the
-    gradient of p there is that of the other terms.
+    gradient of p there is that of the other terms. For removed edges, g
+    (:class:`~graphfaith.surrogate.kriging.Kriging`) interpolates what these terms leave.
 
     Args:
         graph: the computation graph.
@@ -197,10 +199,7 @@ class AnchoredModel:
         fit_samples: how many samples were drawn for the fit.
         chosen: which candidate the fit has chosen: "anchored", "saliency" or "zero".
         evidence: what the fit has seen of F.
-        small: a p of its own for small changes of F, whose fit weighs samples by the size of F's change; None if one p
-            serves all. With b the change of ``small`` and a the change by the equation above, p's change is then
-            b l + a (1 - l), where l = 1 / (1 + (b / ``small_scale``)^2); the gradient is that of ``small``.
-        small_scale: see ``small``.
+        kriging: what is known beside these terms of edges that are removed, if the neighbourhood removes some.
     """
 
     def __init__(
@@ -220,8 +219,7 @@ class AnchoredModel:
         fit_samples: int | None = None,
         chosen: str | None = None,
         evidence: Evidence | None = None,
-        small: AnchoredModel | None = None,
-        small_scale: float = 0.0,
+        kriging: Kriging | None = None,
     ) -> None:
         self.graph, self.weights, self.degree_weights = graph, weights.double(), degree_weights.double()
         self.phi_x, self.phi_a, self.stiffness = phi_x, phi_a, stiffness.double()
@@ -230,7 +228,7 @@ class AnchoredModel:
         self.in_sample_error = in_sample_error
         self.estimate, self.fit_samples, self.chosen = estimate, fit_samples, chosen
         self.evidence = evidence
-        self.small, self.small_scale = small, small_scale
+        self.kriging = kriging
 
     @property
     def num_hops(self) -> int:
@@ -253,14 +251,6 @@ class AnchoredModel:
 
     def change(self, perturbations: Perturbations) -> Tensor:
         """Return the change of p for each sample, [S]."""
-        change = self._change(perturbations)
-        if self.small is None:
-            return change
-        small = self.small.change(perturbations)
-        return blend(small, change, small, self.small_scale)
-
-    def _change(self, perturbations: Perturbations) -> Tensor:
-        """Return the sum of the changes of the terms for each sample, [S]."""
         eps, moved = perturbations.features, perturbations.weight
         unperturbed = self.graph.weight.double().unsqueeze(0)
         values = unperturbed if moved is None else torch.cat([unperturbed, moved])
@@ -276,6 +266,8 @@ class AnchoredModel:
             change += torch.einsum(
                 "sku,ku->s", carry(self.propagation, after, eps), self.weights.to(eps.dtype)
             ).double()
+        if self.kriging is not None and perturbations.edges is not None:
+            change += self.kriging.change(perturbations.edges)
         return change
 
     def _curvature(self, perturbations: Perturbations) -> Tensor:
@@ -295,7 +287,7 @@ class AnchoredModel:
 
         For X it is sum_k (N(A)^k)^T e w_k^T + Phi_X. For A it is the chain rule through N, plus Phi_A.
         """
-        return self.gradient_x(), self.gradient_a() if self.small is None else self.small.gradient_a()
+        return self.gradient_x(), self.gradient_a()
 
     def mean_gradient(self, mean_x: Tensor | None, mean_a: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the derivatives of p where the curvature is that of the mean perturbations, [n, d] and [e].
@@ -335,13 +327,8 @@ class AnchoredModel:
             )
         )
         da[~self.graph.felt] = 0
-        return da.add_(self.phi_a)
-
-
-def blend(small: Tensor, large: Tensor, size: Tensor, scale: float) -> Tensor:
-    """Return small l + large (1 - l), where l = 1 / (1 + (size / scale)^2) is 1 for small sizes, [S]."""
-    share = 1 / (1 + (size / scale).square())
-    return share * small + (1 - share) * large
+        da.add_(self.phi_a)
+        return da if self.kriging is None else da + self.kriging.gradient()
 
 
 def carry(propagation: Propagation, rows: Tensor, eps: Tensor) -> Tensor:

@@ -24,8 +24,10 @@ Reading = Literal["slope", "share", "effect"]
 READINGS: tuple[Reading, ...] = get_args(Reading)
 
 _MOST_EFFECTS = 4 * 10**9  # entries that p would be asked about, one unit after the other; this takes minutes
+_MOST_ALONE = 2048  # units whose effects are asked of p as a guess at their shares
 _STREAM = 0x5EED0FA11  # Samples of p come from the stream of another seed than those of the fit and of the score.
-_FEWEST, _MOST = 512, 1024  # samples of p
+_FEWEST, _MOST = 1024, 1024  # samples of p
+_RARE = 4  # times as many, where few of many edges are removed, so that few samples show the same edge
 _FEWEST_OF_ALL = 64  # of features, which are many and where p is a polynomial, and of very large graphs
 _ENTRIES, _MOST_ENTRIES = 2**17, 2**22  # perturbed entries in all samples: how many are enough, and how many too many
 _HELD = 3 * 2**19  # the most numbers in a table of moves, of which five are held at once
@@ -164,7 +166,7 @@ def readings_of(p: DifferenceModel, near: Neighborhood, *, seed: int = 0, pairs:
 def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int) -> Readings:
     graph, (_, evidence) = graph_of(p), _record_of(p, near)
     moves = Moves(graph, near)
-    guess, count = moves.gather(*_guess(p, moves)), count_samples(near, graph, len(moves))
+    guess, count = _guess(p, moves), count_samples(near, graph, len(moves))
     matrix, change = draw_changes(p, moves, count, seed)
     seen = left = None
     if evidence is not None and len(evidence.change) * len(moves) <= _HELD:
@@ -194,11 +196,15 @@ def _least(rests: Sequence[Tensor]) -> int:
     return min(range(len(rests)), key=lambda i: float(rests[i] @ rests[i]))
 
 
-def _guess(p: DifferenceModel, moves: Moves) -> tuple[Tensor, Tensor]:
-    """Return a first guess at the scores: the slope of p, for an :class:`AnchoredModel` at the mean perturbation."""
-    if isinstance(p, AnchoredModel):
-        return p.mean_gradient(*moves.spread_out(moves.mean))
-    return p.gradient()
+def _guess(p: DifferenceModel, moves: Moves) -> Tensor:
+    """Return a first guess at the scores, [u]: the slope of p, for an :class:`AnchoredModel` at the mean perturbation.
+
+    Where few of many edges are removed, it is the effect of each edge alone.
+    """
+    if not moves.near.by_itself and len(moves) <= _MOST_ALONE:
+        return _effects(p, moves)
+    slope = p.mean_gradient(*moves.spread_out(moves.mean)) if isinstance(p, AnchoredModel) else p.gradient()
+    return moves.gather(*slope)
 
 
 def count_samples(near: Neighborhood, graph: ComputationGraph, units: int) -> int:
@@ -209,7 +215,8 @@ def count_samples(near: Neighborhood, graph: ComputationGraph, units: int) -> in
     """
     entries = _count_entries(near, graph)
     fewest = _FEWEST_OF_ALL if near.perturbs_features else _FEWEST
-    count = min(max(_ENTRIES // entries, fewest), _MOST, max(_MOST_ENTRIES // entries, _FEWEST_OF_ALL))
+    rare = 1 if near.by_itself else _RARE
+    count = min(max(rare * _ENTRIES // entries, fewest), rare * _MOST, max(_MOST_ENTRIES // entries, _FEWEST_OF_ALL))
     count = min(count, _HELD // max(units, 1))
     return count if count >= _FEWEST_OF_ALL else 0
 
@@ -250,17 +257,22 @@ def effects(p: DifferenceModel, near: Neighborhood, graph: ComputationGraph) -> 
     together. What the neighbourhood leaves still has no effect here (None).
     """
     moves = Moves(graph, near)
-    sizes, found, entries = moves.sizes(), [], _count_entries(near, graph)
+    entries = _count_entries(near, graph)
     if len(moves) * entries > _MOST_EFFECTS:
         raise UnsupportedError(
             f"the effects of {len(moves):,} edges or features would take p as many times on {entries:,} entries: ask "
             "what_if about some of them"
         )
-    step = _chunk_size(near, graph)
+    return moves.spread_out(_effects(p, moves))
+
+
+def _effects(p: DifferenceModel, moves: Moves) -> Tensor:
+    """Return what p foretells for taking away each unit alone, divided by its size, [u]."""
+    step, sizes, found = _chunk_size(moves.near, moves.graph), moves.sizes(), []
     for start in range(0, len(moves), step):
         stop = min(start + step, len(moves))
         single = torch.zeros(stop - start, len(moves), dtype=torch.float64)
         single[torch.arange(stop - start), torch.arange(start, stop)] = sizes[start:stop]
         found.append(p.change(moves.perturbations(single)))
     change = torch.cat(found) if found else sizes
-    return moves.spread_out(torch.where(sizes != 0, change / torch.where(sizes != 0, sizes, 1.0), 0.0))
+    return torch.where(sizes != 0, change / torch.where(sizes != 0, sizes, 1.0), 0.0)

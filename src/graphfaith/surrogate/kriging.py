@@ -1,0 +1,162 @@
+"""Kriging: what the terms of p leave of F where edges are removed, interpolated between the samples of a fit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..graph.computation_graph import ComputationGraph
+
+_MOST_ENTRIES = 128  # entries of A by which samples are told apart: the strongest
+# The length of a kernel, the variance of all terms and that of the kernel, in units of the noise.
+_LENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0)
+_OF_TERMS = (1e0, 1e2, 1e4, 1e6, 1e8)
+_OF_KERNEL = (0.0, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
+_ROUNDS = 2  # how often each of the three is chosen again, the others being as they are
+
+
+@dataclass(frozen=True)
+class Kriging:
+    r"""A function of the removed edges that is large near samples which it has seen, and small far from all of them.
+
+    .. math:: g(\epsilon) = \sum_i \alpha_i\, \kappa(\epsilon, \epsilon_i), \qquad
+              \kappa(\epsilon, \epsilon') = k(\epsilon, \epsilon') - k(\epsilon, 0) - k(0, \epsilon') + 1, \qquad
+              k(\epsilon, \epsilon') = \exp \left( - \sum_e \rho_e \left( \frac{\epsilon_e - \epsilon'_e}{A_e} \right)^2
+              \right)
+
+    with one :math:`\epsilon_i` for each sample of the fit and :math:`\rho_e` proportional to the strength of an entry,
+    \|dF / dA\| A. So samples are alike if the strong edges that only one of them has removed are few and weak.
+    """
+
+    entries: Tensor  # [l] the places of the entries in A
+    weight: Tensor  # [l] A_e
+    rho: Tensor  # [l]
+    seen: Tensor  # [S, l] eps_i / A
+    alpha: Tensor  # [S]
+    num_edges: int
+
+    def change(self, eps: Tensor) -> Tensor:
+        """Return g at perturbations of A, [S', e] -> [S']."""
+        removed = eps[:, self.entries] / self.weight
+        size, more = removed.square() @ self.rho, self.seen.square() @ self.rho
+        near = _compare(removed, self.seen, self.rho, size, more) @ self.alpha
+        return near - torch.exp(-size) * self.alpha.sum() - torch.expm1(-more) @ self.alpha
+
+    def gradient(self) -> Tensor:
+        """Return the derivative of g with respect to eps at 0, [e]."""
+        near = torch.exp(-self.seen.square() @ self.rho)
+        slope = torch.zeros(self.num_edges, dtype=torch.float64)
+        slope[self.entries] = 2 * self.rho * ((self.alpha * near) @ self.seen) / self.weight
+        return slope
+
+
+def _compare(one: Tensor, other: Tensor, rho: Tensor, size: Tensor, more: Tensor) -> Tensor:
+    """Return k between two lists of removed entries, [S, S'], given their sum_e rho_e eps_e^2 / A_e^2."""
+    return ((2 * one * rho) @ other.T).sub_(size.unsqueeze(1)).sub_(more).exp_()
+
+
+def _kernel(seen: Tensor, rho: Tensor) -> Tensor:
+    """Return kappa between all samples, [S, S]."""
+    size = seen.square() @ rho
+    alone = torch.exp(-size)
+    return _compare(seen, seen, rho, size, size).sub_(alone.unsqueeze(1)).sub_(alone).add_(1)
+
+
+@dataclass(frozen=True)
+class Kriged:
+    """A fit of terms and a :class:`Kriging` together, with the errors they leave."""
+
+    kriging: Kriging
+    weights: Tensor  # [P] of the terms
+    residual: Tensor  # [S]
+    left_out_residual: Tensor  # [S] the residual of each sample in a fit to all other samples
+
+
+def strongest(strength: Tensor) -> Tensor:
+    """Return the places of the entries of A by which samples are told apart, the strongest first, [l].
+
+    >>> strongest(torch.tensor([0.1, 0.0, 2.0])).tolist()
+    [2, 0]
+    """
+    known = strength.double().abs()
+    return torch.argsort(-known, stable=True)[: min(_MOST_ENTRIES, int((known > 0).sum()))]
+
+
+def krige(terms: Tensor, change: Tensor, graph: ComputationGraph, seen: Tensor, strength: Tensor) -> Kriged | None:
+    r"""Fit F's ``change``, [S], by the ``terms`` of p, [S, P], and by a function of the removed edges.
+
+    Weights of terms and the function are a Gaussian process: the change of F has the covariance
+    :math:`K = t\, T T^\top + s\, \kappa + I` times a number, so that :math:`\alpha = K^{-1} \delta` gives
+    :math:`w = t\, T^\top \alpha`, :math:`g = s\, \sum_i \alpha_i \kappa(\cdot, \epsilon_i)` and the residual of a
+    sample that is left out, :math:`- \alpha_i / (K^{-1})_{ii}`. Of t, s and the length of the kernel, those are taken
+    under which the change of F is most likely.
+
+    ``seen`` has eps of the :func:`strongest` entries, [S, l]. The result is None if there is nothing to be told apart:
+    F does not change, or depends on no edge.
+    """
+    typical, entries = float(change.square().mean()), strongest(strength)
+    if not (typical > 0 and len(entries)):
+        return None
+    weight, share = graph.weight.double()[entries], strength.double().abs()[entries]
+    seen, share = seen / weight, share / share[0]
+    search = _Search(terms.double(), change.double(), seen, share)
+    length, of_terms, of_kernel = search.best()
+    kernel = search.kernel(length)
+    inverse = torch.cholesky_inverse(search.factor(length, of_terms, of_kernel))
+    alpha = inverse @ change
+    scale = of_kernel / float(kernel.diagonal().mean() or 1.0)
+    return Kriged(
+        Kriging(entries, weight, length * share, seen, scale * alpha, graph.num_edges),
+        of_terms * (terms.T @ alpha),
+        -alpha,
+        -alpha / inverse.diagonal(),
+    )
+
+
+class _Search:
+    """The search for the length of the kernel and for the variances of terms and kernel."""
+
+    def __init__(self, terms: Tensor, change: Tensor, seen: Tensor, share: Tensor) -> None:
+        self.change, self._seen, self._share = change, seen, share
+        self._of_terms = terms @ terms.T
+        self._kernels: dict[float, Tensor] = {}
+
+    def kernel(self, length: float) -> Tensor:
+        """Return kappa between all samples, [S, S]."""
+        if length not in self._kernels:
+            self._kernels[length] = _kernel(self._seen, length * self._share)
+        return self._kernels[length]
+
+    def factor(self, length: float, of_terms: float, of_kernel: float) -> Tensor:
+        """Return the triangular factor of K, [S, S]; its mean variance by the kernel is ``of_kernel``."""
+        kernel = self.kernel(length)
+        covariance = of_terms * self._of_terms + of_kernel / float(kernel.diagonal().mean() or 1.0) * kernel
+        covariance.diagonal().add_(1.0)
+        factor: Tensor = torch.linalg.cholesky(covariance)
+        return factor
+
+    def best(self) -> tuple[float, float, float]:
+        """Return the three numbers under which the changes are most likely, one after the other."""
+        chosen = _LENGTHS[3], _OF_TERMS[3], _OF_KERNEL[5]
+        tried: dict[tuple[float, float, float], float] = {}
+        for place in _ROUNDS * (0, 1, 2):
+            length, of_terms, of_kernel = chosen
+            options = (
+                [(value, of_terms, of_kernel) for value in _LENGTHS],
+                [(length, value, of_kernel) for value in _OF_TERMS],
+                [(length, of_terms, value) for value in _OF_KERNEL],
+            )[place]
+            for option in options:
+                if option not in tried:
+                    tried[option] = self._surprise(*option)
+            chosen = min(options, key=lambda option: tried[option])
+        return chosen
+
+    def _surprise(self, length: float, of_terms: float, of_kernel: float) -> float:
+        """Return -2 log of the likelihood of the changes, but for a constant, at the most likely size of all."""
+        factor = self.factor(length, of_terms, of_kernel)
+        white = torch.linalg.solve_triangular(factor, self.change.unsqueeze(1), upper=False)
+        return len(white) * math.log(float(white.square().mean())) + 2 * float(factor.diagonal().log().sum())
