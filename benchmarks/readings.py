@@ -38,7 +38,7 @@ from graphfaith.surrogate.moves import Moves
 from graphfaith.surrogate.readings import effects, readings_of
 from graphfaith.view.report import write_json
 
-EDGES = ("U(A,0.5)", "B(A,0.5)", "R(A,5)")
+EDGES = ("U(A,0.5)", "B(A,0.5)", "R(A,5)", "R(A,5,paired)")
 FEATURES = ("B(X,0.5)", "U(X,0.2r)")
 FEW = "R(A,5,paired)"
 RIVALS = ("kec", "linear", "saliency", "ig-zero", "ig-random", "gnnexplainer-soft", "pgexplainer")
@@ -94,7 +94,7 @@ def best_additive(target, near, moves, share, most):
     return square / count, (square - fitted) / (count - int(kept.sum())), count
 
 
-def score_node(subject, node, text, quick, rivals):
+def score_node(subject, node, text, quick, rivals, of="feature"):
     """Return relative Delta of everything in a neighbourhood, at one node."""
     near, target = parse_neighborhood(text), subject.target(node)
     graph = target.computation_graph
@@ -104,21 +104,27 @@ def score_node(subject, node, text, quick, rivals):
     if zero < 1e-12:
         return None
     p = gf.AnchoredKEC(near, seed=0).fit(target)
-    readings = readings_of(p, near)
+    readings = readings_of(p, near, of=of)
     moves = readings.additive.moves
     matrix = moves.of(samples)
 
     def left(values):
         return float((values - change).square().mean()) / zero
 
-    row = {"node": node, "near": text, "zero": zero, "units": len(moves), "entries": graph.num_edges}
+    row = {
+        "node": node,
+        "near": text + (" of nodes" if of == "node" else ""),
+        "zero": zero,
+        "units": len(moves),
+        "entries": graph.num_edges,
+    }
     row |= {"p": left(p.change(samples)), "share": left(matrix @ readings.additive.scores)}
     row |= {"slope": left(matrix @ moves.gather(*p.gradient())), "pairs": left(readings.paired.change(samples))}
     row["num_pairs"] = len(readings.paired)
     row["floor"] = max(0.0, row["share"] - readings.additive.excess / zero)
-    found = effects(p, near, graph)
+    found = effects(p, near, graph, of)
     row["effect"] = left(matrix @ moves.gather(*(graph.x if one is None else one for one in found)))
-    if near.perturbs_edges:
+    if near.perturbs_edges or of == "node":
         there, best, row["best_samples"] = best_additive(
             target, near, moves, readings.additive.scores, 2000 if quick else 60_000
         )
@@ -180,7 +186,11 @@ def measure(name, options):
             if name in ("cora", "ba-shapes", "GAT") and not options.near:
                 rows.append(foretell_node(subject, node, ("kec", "linear", "saliency")))
             if name == "cora" and not options.near:
-                rows += [score_node(subject, node, text, options.quick, ("saliency",)) for text in FEATURES]
+                rows += [
+                    score_node(subject, node, text, options.quick, ("saliency",), of)
+                    for text in FEATURES
+                    for of in ("feature", "node")
+                ]
             for row in rows:
                 if row is not None:
                     row.setdefault("model", name)

@@ -41,3 +41,10 @@ def explainer_of(model, algorithm, node="attributes", edge="object", config=CONF
 def explain(case: Case, algorithm, **options):
     call = explainer_of(case.model, algorithm, **options)
     return call, call(case.x, case.edge_index, index=case.node, **case.kwargs)
+
+
+def by_slope(algorithm):
+    """Return a method whose scores are derivatives; those of AnchoredKEC are shares, if nothing else is said."""
+    if hasattr(algorithm, "reading"):
+        algorithm.reading = "slope"
+    return algorithm

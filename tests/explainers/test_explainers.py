@@ -11,7 +11,7 @@ from torch_geometric.explain import CaptumExplainer
 from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
 
 import graphfaith as gf
-from explaining import METHODS, SIGNED, captum_speaks, explain, explainer_of
+from explaining import METHODS, SIGNED, by_slope, captum_speaks, explain, explainer_of
 from graphfaith.model.target import Target
 from reference import Case, TwoLayerGCN, make_case
 
@@ -44,7 +44,7 @@ def test_masks_of_nodes_and_columns_are_derivatives_with_respect_to_masks(name):
     case = make_case(seed=11)
     near = "U(X,0.2r)xU(A,0.5)"
     full, by_node, by_column = (
-        explain(case, METHODS[name](near), node=kind)[1].node_mask
+        explain(case, by_slope(METHODS[name](near)), node=kind)[1].node_mask
         for kind in ("attributes", "object", "common_attributes")
     )
     assert torch.allclose(by_node, (full * case.x).sum(dim=1, keepdim=True))

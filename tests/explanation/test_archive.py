@@ -790,3 +790,20 @@ def test_an_anchored_p_without_a_known_normalization_is_refused(tmp_path):
     explanation.difference_model.normalization = "magic"
     with pytest.raises(gf.GraphfaithError, match="do not fit"):
         again(explanation, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["entries", "weight", "rho", "seen", "alpha"])
+def test_the_function_of_removed_edges_is_kept_and_has_to_fit(name, tmp_path):
+    _, explanation = explain(make_case(seed=31, nodes=14, edges=60), gf.AnchoredKEC("R(A,3)"))
+    p = explanation.difference_model
+    found = p.kriging
+    loaded = again(explanation, tmp_path).difference_model
+    assert same(found, loaded.kriging)
+    eps = torch.diag(p.graph.weight.double())
+    assert torch.equal(found.change(eps), loaded.kriging.change(eps))
+    value = getattr(found, name)
+    outside = [torch.full_like(value, p.graph.num_edges)] if name == "entries" else [value.float()]
+    for wrong in (value[1:], value.unsqueeze(0), *outside):
+        p.kriging = dataclasses.replace(found, **{name: wrong})
+        with pytest.raises(gf.GraphfaithError, match="do not fit"):
+            again(explanation, tmp_path)

@@ -18,7 +18,7 @@ from torch_geometric.explain import GNNExplainer as PyGGNNExplainer
 from torch_geometric.explain.config import ModelConfig
 
 import graphfaith as gf
-from explaining import METHODS, SIGNED, explain, explainer_of
+from explaining import METHODS, SIGNED, by_slope, explain, explainer_of
 from graphfaith.explanation.scores import node_scores
 from graphfaith.explanation.signed import (
     NamedEdge,
@@ -107,7 +107,9 @@ def test_top_nodes_and_features_are_those_of_a_plain_sort(explanation, sign, k):
 @pytest.mark.parametrize("name", SIGNED)
 def test_the_score_of_a_node_is_the_one_of_an_object_mask(name):
     case, near = make_case(seed=11), "U(X,0.2r)xU(A,0.5)"
-    by_feature, by_node = (explain(case, METHODS[name](near), node=kind)[1] for kind in ("attributes", "object"))
+    by_feature, by_node = (
+        explain(case, by_slope(METHODS[name](near)), node=kind)[1] for kind in ("attributes", "object")
+    )
     assert by_feature.node_mask.shape != by_node.node_mask.shape
     torch.testing.assert_close(by_feature.node_scores(), by_node.node_mask[:, 0])
     torch.testing.assert_close(by_node.node_scores(), by_node.node_mask[:, 0])

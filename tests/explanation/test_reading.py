@@ -341,3 +341,67 @@ def test_many_nodes_explained_together_are_not_read(monkeypatch):
     call = explainer_of(model, gf.KEC("B(A,0.5)"))
     found = list(gf.explain_nodes(call, data.x, data.edge_index))
     assert len(found) == 7
+
+
+# Whole nodes and columns ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["object", "common_attributes"])
+@pytest.mark.parametrize("name", READINGS)
+def test_the_number_beside_nodes_is_that_of_the_nodes(kind, name):
+    call, explanation = explained(gf.AnchoredKEC("B(X,0.5)", reading=name), node=kind)
+    record = gf.general_unfaithfulness(call, explanation, "B(X,0.5)", num_samples=600, seed=7)
+    target = target_of(call, explanation)
+    part, axis = target.computation_graph, 1 if kind == "object" else 0
+    x = part.x[: part.num_visible]
+    weight = torch.zeros_like(part.x)
+    weight[: part.num_visible] = x / x.square().sum(dim=axis, keepdim=True)
+    rows = explanation.node_mask[part.nodes] if kind == "object" else explanation.node_mask
+    own = unfaithfulness_of(
+        target, [LinearModel(part, rows * weight)], gf.parse_neighborhood("B(X,0.5)"), num_samples=600, seed=7
+    )
+    assert record.scores.value == pytest.approx(own[0].value, rel=1e-9)
+    assert record.scores.relative > record.relative
+    assert own_estimate(explanation).scores.relative == pytest.approx(record.scores.relative, rel=0.35)
+
+
+def test_shares_of_nodes_are_the_closest_there_are():
+    call, explanation = explained(gf.AnchoredKEC("B(X,0.5)"), node="object")
+    near, target = gf.parse_neighborhood("B(X,0.5)"), target_of(call, explanation)
+    part = target.computation_graph
+    samples = near.sample(part, 4000, 11)
+    x = part.x[: part.num_visible]
+    moved = (samples.features[:, : part.num_visible] * x).sum(dim=2) / x.square().sum(dim=1)
+    change = target.changes(samples)
+    best = torch.linalg.lstsq(moved, change.unsqueeze(1)).solution[:, 0]
+    own = explanation.node_mask[part.nodes[: part.num_visible], 0]
+    left = [float((moved @ scores - change).square().mean()) for scores in (own, best)]
+    assert left[0] < 1.05 * left[1]
+    assert (explanation.node_stderr[part.nodes[: part.num_visible]] > 0).all()
+    assert explanation.node_stderr.shape == explanation.node_mask.shape
+
+
+def test_pairs_of_nodes_where_nodes_are_asked_for():
+    torch.manual_seed(0)
+    data = Data(
+        x=torch.rand(7, 3).double() + 0.5, edge_index=both_ways([(0, 1), (0, 2), (1, 2), (2, 3), (3, 4), (4, 0)])
+    )
+    model = GCN(3, 8, 2, out_channels=3, act="tanh").double().eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(3)  # so that nodes stand in for each other
+    pairs = {}
+    for kind in ("attributes", "object", "common_attributes"):
+        explanation = explainer_of(model, gf.AnchoredKEC("B(X,0.5)"), node=kind)(data.x, data.edge_index, index=0)
+        pairs[kind] = explanation.interactions(3)
+        assert pairs[kind]
+    assert all(len(pair.first) == 2 for pair in pairs["attributes"])
+    for kind, count in (("object", 7), ("common_attributes", 3)):
+        for pair in pairs[kind]:
+            assert len(pair.first) == len(pair.second) == 1
+            assert pair.names == (str(pair.first[0]), str(pair.second[0]))
+            assert pair.first[0] < count
+    table = explanation.scores_and_pairs()
+    assert {unit["kind"] for unit in table["units"]} == {"column"}
+    named = explanation.name(features=["height", "width", "depth"])
+    assert set(named.interactions(3)[0].names) <= {"height", "width", "depth"}

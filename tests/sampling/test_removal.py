@@ -161,7 +161,7 @@ def test_edges_that_matter_are_removed_more_often(leaning):
     gone = near.numbered(part, numbers, 0).edges != 0
     sizes = gone.sum(dim=1)
     assert sizes.min() == 1
-    assert sizes.max() == 4
+    assert sizes.max() == 2  # of eight edges; of more than sixteen, up to 4 would be removed
     often = gone.double().mean(dim=0)[strength > 0]
     assert (often[1:] > often[:-1] - 0.03).all()
     assert often[-1] > 3 * often[0]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import graphfaith as gf
-from graphfaith.surrogate.moves import Moves
+from graphfaith.surrogate.moves import Moves, spread_over_features
 from polynomial import HOUSE, both_ways, part_of
 
 NEARS = ["U(A,0.5)", "B(A,0.5)", "B(A,0.3,paired)", "R(A,3)", "R(A,2,paired)", "B(X,0.5)", "U(X,0.2r)"]
@@ -100,3 +100,44 @@ def test_entries_that_only_add_to_a_degree_are_alike():
     assert group[3, 2] == group[4, 2]
     others = [group[pair] for pair in ((1, 0), (2, 1))]
     assert len({*others, group[3, 2]}) == 3
+
+
+# Whole nodes and columns ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", ["node", "column"])
+@pytest.mark.parametrize("near", ["B(X,0.5)", "U(X,0.2r)", "U(X,0.2r)xB(A,0.5)"])
+def test_a_node_moves_by_the_part_of_its_features_that_is_taken_away(part, near, of):
+    near = gf.parse_neighborhood(near)
+    moves = Moves(part, near, of)
+    seen = part.x[: part.num_visible]
+    count = int((seen != 0).any(dim=1 if of == "node" else 0).sum())
+    assert len(moves) - moves.num_edge_units == count
+    removed = torch.zeros(1, len(moves), dtype=torch.float64)
+    removed[0, moves.num_edge_units :] = 1.0
+    gone = moves.perturbations(removed).features[0]
+    torch.testing.assert_close(gone[: part.num_visible], seen)
+    torch.testing.assert_close(moves.of(moves.perturbations(removed)), removed)
+    assert (moves.sizes()[moves.num_edge_units :] == 1).all()
+
+
+@pytest.mark.parametrize("of", ["node", "column"])
+def test_moments_of_nodes_are_those_of_their_moves(part, of):
+    near = gf.parse_neighborhood("B(X,0.5)")
+    moves = Moves(part, near, of)
+    matrix = moves.of(near.sample(part, 20_000, 1))
+    torch.testing.assert_close(matrix.mean(dim=0), moves.mean, atol=0.02, rtol=0)
+    torch.testing.assert_close(matrix.var(dim=0), moves.spread, atol=0.02, rtol=0)
+
+
+@pytest.mark.parametrize("of", ["node", "column"])
+def test_a_score_of_a_node_is_that_of_all_of_its_features(part, of):
+    moves = Moves(part, gf.parse_neighborhood("B(X,0.5)"), of)
+    scores = torch.arange(1, len(moves) + 1).double()
+    phi_x, phi_a = moves.spread_out(scores)
+    assert phi_a is None
+    torch.testing.assert_close(moves.gather(phi_x, torch.zeros(part.num_edges)), scores)
+    axis = 1 if of == "node" else 0
+    rows = (phi_x * part.x)[: part.num_visible].sum(dim=axis, keepdim=True)
+    padded = torch.cat([rows, rows.new_zeros(len(part.x) - len(rows), 1)]) if of == "node" else rows
+    torch.testing.assert_close(spread_over_features(part, padded, of), phi_x)

@@ -15,6 +15,7 @@ from torch_geometric.explain import Explanation
 from .._base.checks import check_count, check_real
 from .._base.errors import FewSamplesWarning, InputError, ModelError
 from .._base.stages import stage, time_items
+from ..explanation.masks import of_mask
 from ..graph.computation_graph import ComputationGraph
 from ..model.call import Edges
 from ..model.target import Target
@@ -234,7 +235,8 @@ class AnchoredKEC(FittedExplainer):
 
     def read(self, p: AnchoredModel) -> ReadModel:
         """Return the chosen reading of p."""
-        return read_model(p, self.neighborhood, self.reading, seed=self.seed, pairs=self.pairs)
+        of = of_mask(getattr(getattr(self, "_explainer_config", None), "node_mask_type", None))
+        return read_model(p, self.neighborhood, self.reading, seed=self.seed, pairs=self.pairs, of=of)
 
     def scores(self, p: DifferenceModel) -> tuple[Tensor | None, Tensor]:
         """Return the scores of the chosen reading of p."""

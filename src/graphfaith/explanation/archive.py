@@ -35,6 +35,7 @@ from ..graph.computation_graph import ComputationGraph
 from ..surrogate.difference import AnchoredModel, KHopModel, LinearModel, SubgraphModel
 from ..surrogate.estimate import Unfaithfulness
 from ..surrogate.evidence import Evidence
+from ..surrogate.kriging import Kriging
 from ..surrogate.propagation import MOMENTS
 from ..surrogate.walks import Normalization
 from .scores import check_fields, check_ids, edge_index_of, num_nodes_of
@@ -49,7 +50,7 @@ _HEADER = 100_000_000  # bytes; safetensors does not read a longer header
 _REAL = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64)
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 _DTYPES = (*_REAL, *_WHOLE, torch.bool)  # the types that safetensors has
-_RECORDS = {cls.__name__: cls for cls in (Unfaithfulness, ComputationGraph, Evidence)}
+_RECORDS = {cls.__name__: cls for cls in (Unfaithfulness, ComputationGraph, Evidence, Kriging)}
 _MODELS = {cls.__name__: cls for cls in (LinearModel, KHopModel, AnchoredModel)}
 
 
@@ -168,6 +169,7 @@ def _check_model(model: LinearModel | KHopModel | AnchoredModel) -> None:
         }
         fits = hops >= 1 and all(tuple(actual) == shape for actual, shape in shapes)
         fits = fits and model.normalization in get_args(Normalization) and _has_sound_evidence(model)
+        fits = fits and _has_sound_kriging(model)
     else:
         fits = model.weights.dim() == 2 and model.weights.size(1) == part.x.size(1)
         fits = fits and model.normalization in get_args(Normalization)
@@ -185,6 +187,20 @@ def _has_sound_evidence(model: AnchoredModel) -> bool:
     numbers = seen.change, seen.left_out
     sound = all(part.shape == seen.samples.shape and part.dtype == torch.float64 for part in numbers)
     return sound and not bool((seen.samples < 0).any())
+
+
+def _has_sound_kriging(model: AnchoredModel) -> bool:
+    """Return whether the function of removed edges, if there is one, has a number for each of its entries."""
+    found, edges = model.kriging, model.graph.num_edges
+    if found is None:
+        return True
+    if not isinstance(found, Kriging) or found.entries.dtype != torch.int64 or found.num_edges != edges:
+        return False
+    size, count = found.entries.numel(), found.alpha.numel()
+    shapes = {"entries": (size,), "weight": (size,), "rho": (size,), "seen": (count, size), "alpha": (count,)}
+    sound = all(tuple(getattr(found, name).shape) == shape for name, shape in shapes.items())
+    real = all(getattr(found, name).dtype == torch.float64 for name in shapes if name != "entries")
+    return sound and real and bool(((found.entries >= 0) & (found.entries < edges)).all())
 
 
 def _check_masks(explanation: Explanation, model: SubgraphModel) -> None:

@@ -19,6 +19,7 @@ from ..graph.computation_graph import ComputationGraph
 from ..model.record import Route
 from ..model.target import Target
 from ..surrogate.difference import DifferenceModel
+from ..surrogate.moves import OfX
 from .digest import digest_of
 from .signed import SignedExplanation
 
@@ -115,9 +116,12 @@ def _lay_out_errors(
 ) -> None:
     """Write the standard errors of scores beside them: of features, of edges and of self-loops."""
     (node_error, edge_error), (num_nodes, num_edges) = errors, part.size
-    if node_error is not None and node_mask_type == MaskType.attributes:
-        explanation["node_stderr"] = _zeros((num_nodes, node_error.size(1)), part.x.dtype)
-        explanation["node_stderr"][part.nodes[: part.num_visible]] = node_error[: part.num_visible].to(part.x.dtype)
+    if node_error is not None and node_mask_type is not None:
+        rows = _node_rows(part, node_error.to(part.x.dtype), node_mask_type, False).abs()
+        explanation["node_stderr"] = rows
+        if node_mask_type != MaskType.common_attributes:
+            explanation["node_stderr"] = _zeros((num_nodes, rows.size(1)), part.x.dtype)
+            explanation["node_stderr"][part.nodes[: part.num_visible]] = rows
     if edge_error is not None:
         rounded = edge_error.to(part.weight.dtype)
         if edge_mask_type is not None:
@@ -169,6 +173,11 @@ def _check_finite(
             f"{method or 'the method'}, explaining {read}: the score of {entry} is {float(scores[row, *column])} in "
             f"{scores.dtype}; scale features and weights so that they are neither tiny nor huge{wider}"
         )
+
+
+def of_mask(kind: MaskType | None) -> OfX:
+    """Return what a node mask of PyG has scores of."""
+    return "node" if kind == MaskType.object else "column" if kind == MaskType.common_attributes else "feature"
 
 
 def _node_rows(part: ComputationGraph, scores: Tensor, kind: MaskType, as_mask: bool) -> Tensor:

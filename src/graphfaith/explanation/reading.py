@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -18,7 +19,7 @@ from ..surrogate.difference import DifferenceModel, LinearModel, SubgraphModel
 from ..surrogate.moves import Moves
 from ..surrogate.readings import Readings, ReadModel, check_reading, evidence_of, read_model, readings_of
 from .digest import are_fitted
-from .masks import lay_out_scores
+from .masks import lay_out_scores, of_mask
 from .scores import names_of
 from .signed import SignedExplanation
 
@@ -41,9 +42,9 @@ def reading_of(explanation: Explanation, name: str) -> SignedExplanation:
     wanted = check_reading(name)
     p, near = fitted_of(explanation, "a reading")
     settings = explanation.get("settings") or {}
-    pairs, seed = settings.get("pairs", 10), _seed_of(p, settings)
-    read = read_model(p, near, wanted, seed=seed, pairs=pairs)
-    laid_out = _lay_out(explanation, p, read, _node_kind(explanation, p, near, seed, pairs))
+    kind = node_kind_of(explanation, p, near)
+    read = read_model(p, near, wanted, seed=_seed_of(p, settings), pairs=settings.get("pairs", 10), of=of_mask(kind))
+    laid_out = _lay_out(explanation, p, read, kind)
     other = copy.copy(explanation)
     for field in _OF_SCORES:
         if field in other:
@@ -71,7 +72,7 @@ def _lay_out(explanation: Explanation, p: Any, read: ReadModel, kind: MaskType |
     )
 
 
-def _node_kind(explanation: Explanation, p: Any, near: Neighborhood, seed: int, pairs: int) -> MaskType | None:
+def node_kind_of(explanation: Explanation, p: Any, near: Neighborhood) -> MaskType | None:
     """Return what the node mask has scores of; None if there is no node mask.
 
     With one feature or one node the shape of the mask does not tell, but the scores that were made do.
@@ -86,9 +87,13 @@ def _node_kind(explanation: Explanation, p: Any, near: Neighborhood, seed: int, 
     }
     kinds = [kind for kind, shape in shapes.items() if tuple(nodes.shape) == shape]
     if len(kinds) > 1:
-        now = read_model(p, near, explanation.get("reading") or "slope", seed=seed, pairs=pairs)
-        made = explanation.get("scores_digest")
-        kinds = [kind for kind in kinds if _lay_out(explanation, p, now, kind).scores_digest == made] or kinds
+        settings, made = explanation.get("settings") or {}, explanation.get("scores_digest")
+        name = check_reading(explanation.get("reading") or "slope")
+        seed, pairs = _seed_of(p, settings), settings.get("pairs", 10)
+        for kind in kinds:
+            now = read_model(p, near, name, seed=seed, pairs=pairs, of=of_mask(kind))
+            if _lay_out(explanation, p, now, kind).scores_digest == made:
+                return kind
     return kinds[0]
 
 
@@ -116,15 +121,16 @@ def _seed_of(p: DifferenceModel, settings: dict[str, Any]) -> int:
 
 
 class Interaction(NamedTuple):
-    """Two edges or features whose effect together is not the sum of their effects apart.
+    """Two edges, features or nodes whose effect together is not the sum of their effects apart.
 
-    ``first`` and ``second`` are (source, sink) of an edge or (node, column) of a feature. ``together`` is how much more
+    ``first`` and ``second`` are (source, sink) of an edge, (node, column) of a feature, (node,) if nodes were asked
+    for, or (column,) if columns were. ``together`` is how much more
     F changes if both are taken away than the sum of what each alone does, and ``effects`` is what each alone does: F
     after it is taken away, less F before.
     """
 
-    first: tuple[int, int]
-    second: tuple[int, int]
+    first: tuple[int, ...]
+    second: tuple[int, ...]
     together: float
     effects: tuple[float, float]
     names: tuple[str, str]
@@ -163,8 +169,8 @@ def interactions_of(explanation: Explanation, k: int = 10) -> list[Interaction]:
 
 def _readings(explanation: Explanation, p: DifferenceModel, near: Neighborhood, k: int) -> Readings:
     settings = explanation.get("settings") or {}
-    least = settings.get("pairs", 10)
-    return readings_of(p, near, seed=_seed_of(p, settings), pairs=max(k, least) if k > least else least)
+    of = of_mask(node_kind_of(explanation, p, near))
+    return readings_of(p, near, seed=_seed_of(p, settings), pairs=max(k, settings.get("pairs", 10)), of=of)
 
 
 def scores_and_pairs_of(explanation: Explanation, k: int = 10) -> dict[str, Any]:
@@ -207,28 +213,40 @@ class _Labels:
         self._ends: Tensor = graph.ends
 
     def kind(self, unit: int) -> str:
-        """Return whether a unit is an edge or a feature."""
-        return "edge" if unit < self.moves.num_edge_units else "feature"
+        """Return whether a unit is an edge, a feature, a node or a column."""
+        return "edge" if unit < self.moves.num_edge_units else self.moves.of_x
 
-    def place(self, unit: int) -> tuple[int, int]:
-        """Return (source, sink) of an edge, or (node, column) of a feature, in the whole graph."""
-        if self.kind(unit) == "edge":
+    def place(self, unit: int) -> tuple[int, ...]:
+        """Return (source, sink) of an edge, (node, column) of a feature, (node,) or (column,), in the whole graph."""
+        kind, moves = self.kind(unit), self.moves
+        if kind == "edge":
             source, sink = self._ends[:, self._entry[unit]].tolist()
             return source, sink
-        assert self.moves.feature_place is not None
-        at, width = int(self.moves.feature_place[unit - self.moves.num_edge_units]), self.moves.graph.x.size(1)
-        return int(self.moves.graph.nodes[at // width]), at % width
+        number = unit - moves.num_edge_units
+        if kind == "feature":
+            assert moves.feature_place is not None
+            node, column = divmod(int(moves.feature_place[number]), moves.graph.x.size(1))
+            return int(moves.graph.nodes[node]), column
+        owner = int(moves.owners[number])
+        return (int(moves.graph.nodes[owner]) if kind == "node" else owner,)
 
     def name(self, unit: int) -> str:
-        """Return the name of an edge or a feature."""
-        a, b = self.place(unit)
-        first = str(a if self._nodes is None else self._nodes[a])
-        if self.kind(unit) == "feature":
-            return f"{first}: {b if self._features is None else self._features[b]}"
-        if a == b:
+        """Return the name of an edge, a feature, a node or a column."""
+        kind, place = self.kind(unit), self.place(unit)
+        if kind == "column":
+            return self._named(self._features, place[0])
+        first = self._named(self._nodes, place[0])
+        if kind == "node":
+            return first
+        if kind == "feature":
+            return f"{first}: {self._named(self._features, place[1])}"
+        if place[0] == place[1]:
             return f"{first} (itself)"
-        second = str(b if self._nodes is None else self._nodes[b])
-        return f"{first}–{second}" if unit in self._both else f"{first}→{second}"
+        return f"{first}{'–' if unit in self._both else '→'}{self._named(self._nodes, place[1])}"
+
+    @staticmethod
+    def _named(names: Sequence[str] | None, number: int) -> str:
+        return str(number if names is None else names[number])
 
 
 def check_unchanged(explanation: Explanation) -> None:

@@ -22,12 +22,14 @@ from .._base.errors import InputError, SameSamplesWarning, UnsupportedError
 from .._base.threads import one_thread
 from ..explanation.digest import scores_digest
 from ..explanation.faithfulness import record_unfaithfulness
-from ..explanation.masks import target_of
+from ..explanation.masks import of_mask, target_of
+from ..explanation.reading import node_kind_of
 from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood, as_neighborhood
 from ..sampling.perturbations import Perturbations
 from ..surrogate.difference import DifferenceModel, LinearModel, SubgraphModel
 from ..surrogate.estimate import Unfaithfulness, estimate_unfaithfulness, rounding_square
+from ..surrogate.moves import OfX, spread_over_features
 from ..surrogate.readings import add_readings, evidence_of, readings_of
 from ..surrogate.walks import walk_bytes
 
@@ -88,7 +90,11 @@ def _measure(
     target: Target, p: DifferenceModel, explanation: Explanation, near: Neighborhood, num_samples: int, seed: int
 ) -> Unfaithfulness:
     """Return Delta(p); if p is more than a sum of scores, with those of its scores and pairs on the same samples."""
-    shown = None if isinstance(p, LinearModel | SubgraphModel) else _scores_of(explanation, target, near)
+    of: OfX = "feature"
+    if near.perturbs_features and not isinstance(p, SubgraphModel):
+        of = of_mask(node_kind_of(explanation, p, near))
+    is_shown = isinstance(p, SubgraphModel) or (isinstance(p, LinearModel) and of == "feature")
+    shown = None if is_shown else _scores_of(explanation, target, near, of)
     evidence = evidence_of(p)
     if shown is None:
         return unfaithfulness_of(target, [p], near, num_samples=num_samples, seed=seed)[0]
@@ -96,13 +102,13 @@ def _measure(
         record, scores = unfaithfulness_of(target, [p, shown], near, num_samples=num_samples, seed=seed)
         return replace(record, scores=scores)
     settings = explanation.get("settings") or {}
-    readings = readings_of(p, near, seed=evidence.seed, pairs=settings.get("pairs", 10))
+    readings = readings_of(p, near, seed=evidence.seed, pairs=settings.get("pairs", 10), of=of)
     models: list[Changing] = [p, shown, readings.paired, readings.additive]
     record, scores, paired, share = unfaithfulness_of(target, models, near, num_samples=num_samples, seed=seed)
     return add_readings(record, readings, scores, paired, share)
 
 
-def _scores_of(explanation: Explanation, target: Target, near: Neighborhood) -> DifferenceModel | None:
+def _scores_of(explanation: Explanation, target: Target, near: Neighborhood, of: OfX) -> DifferenceModel | None:
     """Return the scores of an explanation as an additive function; None if it has none for what moves."""
     graph, nodes = target.computation_graph, explanation.get("node_mask")
     edges = _edge_part(explanation, target, implied=0.0)
@@ -111,7 +117,9 @@ def _scores_of(explanation: Explanation, target: Target, near: Neighborhood) -> 
     if nodes is None or not near.perturbs_features:
         return LinearModel(graph, None, edges)
     part = nodes if nodes.size(0) == 1 else nodes[graph.nodes]
-    return LinearModel(graph, part, edges) if part.shape == graph.x.shape else None
+    if of == "feature":
+        return LinearModel(graph, part, edges) if part.shape == graph.x.shape else None
+    return LinearModel(graph, spread_over_features(graph, part, of), edges)
 
 
 def _warn_of_same_samples(explainer: Explainer, explanation: Explanation, near: Neighborhood, seed: int) -> None:

@@ -162,8 +162,8 @@ class LeaningEdges(RemovedEdges):
     """Where a p for R(A, k) is fitted: some samples are of R(A, k), the others remove edges that matter.
 
     In a large graph few samples of R(A, k) remove an edge that F depends on. One sample in eight removes a single
-    edge, the strongest first, and three fifths of the others remove up to 2 k edges, each drawn with a probability
-    proportional to its ``strength``.
+    edge, the strongest first, and three fifths of the others remove up to 2 k edges (up to k, if there are few), each
+    drawn with a probability proportional to its ``strength``.
     """
 
     strength: Tensor | None = None  # [e]
@@ -186,7 +186,8 @@ class LeaningEdges(RemovedEdges):
         rows = keys(seed, "sample", numbers)
         # The smallest of exponential draws, each divided by its weight, are a weighted draw without replacement.
         drawn = -np.log(uniform(rows, columns)) / strength
-        gone = _remove_smallest(drawn, draw_sizes(rows, seed, min(2 * self.most, len(columns))))
+        most = min(2 * self.most, max(self.most, len(columns) // 4), len(columns))
+        gone = _remove_smallest(drawn, draw_sizes(rows, seed, most))
         ranked = np.argsort(-strength, kind="stable")
         rank = np.where(numbers % _ALONE == 1, numbers // _ALONE, len(ranked))
         alone = (rank < np.count_nonzero(strength > _STRONG * strength.max())).nonzero()[0]

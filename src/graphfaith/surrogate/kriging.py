@@ -42,8 +42,8 @@ class Kriging:
         """Return g at perturbations of A, [S', e] -> [S']."""
         removed = eps[:, self.entries] / self.weight
         size, more = removed.square() @ self.rho, self.seen.square() @ self.rho
-        near = _compare(removed, self.seen, self.rho, size, more) @ self.alpha
-        return near - torch.exp(-size) * self.alpha.sum() - torch.expm1(-more) @ self.alpha
+        near = _compare(removed, self.seen, self.rho, size, more).sub_(torch.exp(-more))
+        return near @ self.alpha - torch.expm1(-size) * self.alpha.sum()
 
     def gradient(self) -> Tensor:
         """Return the derivative of g with respect to eps at 0, [e]."""
@@ -89,7 +89,7 @@ def krige(terms: Tensor, change: Tensor, graph: ComputationGraph, seen: Tensor, 
     r"""Fit F's ``change``, [S], by the ``terms`` of p, [S, P], and by a function of the removed edges.
 
     Weights of terms and the function are a Gaussian process: the change of F has the covariance
-    :math:`K = t\, T T^\top + s\, \kappa + I` times a number, so that :math:`\alpha = K^{-1} \delta` gives
+    :math:`K = t\, T T^\top + s\, \kappa + I`, times a number, so that :math:`\alpha = K^{-1} \delta` gives
     :math:`w = t\, T^\top \alpha`, :math:`g = s\, \sum_i \alpha_i \kappa(\cdot, \epsilon_i)` and the residual of a
     sample that is left out, :math:`- \alpha_i / (K^{-1})_{ii}`. Of t, s and the length of the kernel, those are taken
     under which the change of F is most likely.
@@ -104,39 +104,79 @@ def krige(terms: Tensor, change: Tensor, graph: ComputationGraph, seen: Tensor, 
     seen, share = seen / weight, share / share[0]
     search = _Search(terms.double(), change.double(), seen, share)
     length, of_terms, of_kernel = search.best()
-    kernel = search.kernel(length)
-    inverse = torch.cholesky_inverse(search.factor(length, of_terms, of_kernel))
-    alpha = inverse @ change
-    scale = of_kernel / float(kernel.diagonal().mean() or 1.0)
+    solved = search.solve(length, of_terms, of_kernel)
     return Kriged(
-        Kriging(entries, weight, length * share, seen, scale * alpha, graph.num_edges),
-        of_terms * (terms.T @ alpha),
-        -alpha,
-        -alpha / inverse.diagonal(),
+        Kriging(entries, weight, length * share, seen, search.scale(length, of_kernel) * solved.alpha, graph.num_edges),
+        solved.weights,
+        -solved.alpha,
+        -solved.alpha / solved.precision(),
     )
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """The solution for given variances; s kappa + I = C C^T, and [C^-1 T; I / sqrt t] = Q R."""
+
+    weights: Tensor  # [P]
+    alpha: Tensor  # [S]
+    factor: Tensor  # [S, S] C
+    basis: Tensor  # [S, P] the upper part of Q
+    surprise: float  # -2 log of the likelihood of the changes, but for a constant, at the most likely size of all
+
+    def precision(self) -> Tensor:
+        """Return the diagonal of K^-1 = C^-T (I - Q Q^T) C^-1, [S]."""
+        identity = torch.eye(len(self.factor), dtype=torch.float64)
+        inverse: Tensor = torch.linalg.solve_triangular(self.factor, identity, upper=False)
+        explained: Tensor = self.basis.T @ inverse
+        return inverse.square().sum(dim=0) - explained.square().sum(dim=0)
 
 
 class _Search:
     """The search for the length of the kernel and for the variances of terms and kernel."""
 
     def __init__(self, terms: Tensor, change: Tensor, seen: Tensor, share: Tensor) -> None:
-        self.change, self._seen, self._share = change, seen, share
-        self._of_terms = terms @ terms.T
+        self._both, self._seen, self._share = torch.cat([terms, change.unsqueeze(1)], dim=1), seen, share
         self._kernels: dict[float, Tensor] = {}
+        self._factors: dict[tuple[float, float], tuple[Tensor, Tensor]] = {}
 
-    def kernel(self, length: float) -> Tensor:
+    def _kernel(self, length: float) -> Tensor:
         """Return kappa between all samples, [S, S]."""
         if length not in self._kernels:
             self._kernels[length] = _kernel(self._seen, length * self._share)
         return self._kernels[length]
 
-    def factor(self, length: float, of_terms: float, of_kernel: float) -> Tensor:
-        """Return the triangular factor of K, [S, S]; its mean variance by the kernel is ``of_kernel``."""
-        kernel = self.kernel(length)
-        covariance = of_terms * self._of_terms + of_kernel / float(kernel.diagonal().mean() or 1.0) * kernel
-        covariance.diagonal().add_(1.0)
-        factor: Tensor = torch.linalg.cholesky(covariance)
-        return factor
+    def scale(self, length: float, of_kernel: float) -> float:
+        """Return s, the factor with which the mean variance of the kernel at the samples is ``of_kernel``."""
+        return of_kernel / (float(self._kernel(length).diagonal().mean()) or 1.0)
+
+    def _whiten(self, length: float, of_kernel: float) -> tuple[Tensor, Tensor]:
+        """Return C and C^-1 [T, delta]."""
+        if (length, of_kernel) not in self._factors:
+            covariance = self.scale(length, of_kernel) * self._kernel(length)
+            covariance.diagonal().add_(1.0)
+            factor = torch.linalg.cholesky(covariance)
+            white = torch.linalg.solve_triangular(factor, self._both, upper=False)
+            self._factors[length, of_kernel] = factor, white
+        return self._factors[length, of_kernel]
+
+    def solve(self, length: float, of_terms: float, of_kernel: float) -> _Solved:
+        """Return the solution for these variances.
+
+        With t up to 1e8, K itself is too close to singular: w is that of a regression of C^-1 delta on C^-1 T with the
+        penalty 1 / t, and alpha = C^-T times what is left.
+        """
+        factor, white = self._whiten(length, of_kernel)
+        count = white.size(1) - 1
+        penalty = torch.eye(count, dtype=torch.float64) / math.sqrt(of_terms)
+        basis, upper = torch.linalg.qr(torch.cat([white[:, :-1], penalty]))
+        basis = basis[: len(white)]
+        weights = torch.linalg.solve_triangular(upper, (basis.T @ white[:, -1]).unsqueeze(1), upper=True)[:, 0]
+        left = white[:, -1] - white[:, :-1] @ weights
+        alpha = torch.linalg.solve_triangular(factor.T, left.unsqueeze(1), upper=True)[:, 0]
+        square = float(left @ left) + float(weights @ weights) / of_terms
+        volume = 2 * float(factor.diagonal().log().sum()) + 2 * float(upper.diagonal().abs().log().sum())
+        surprise = len(left) * math.log(square / len(left)) + volume + count * math.log(of_terms)
+        return _Solved(weights, alpha, factor, basis, surprise)
 
     def best(self) -> tuple[float, float, float]:
         """Return the three numbers under which the changes are most likely, one after the other."""
@@ -151,12 +191,6 @@ class _Search:
             )[place]
             for option in options:
                 if option not in tried:
-                    tried[option] = self._surprise(*option)
+                    tried[option] = self.solve(*option).surprise
             chosen = min(options, key=lambda option: tried[option])
         return chosen
-
-    def _surprise(self, length: float, of_terms: float, of_kernel: float) -> float:
-        """Return -2 log of the likelihood of the changes, but for a constant, at the most likely size of all."""
-        factor = self.factor(length, of_terms, of_kernel)
-        white = torch.linalg.solve_triangular(factor, self.change.unsqueeze(1), upper=False)
-        return len(white) * math.log(float(white.square().mean())) + 2 * float(factor.diagonal().log().sum())

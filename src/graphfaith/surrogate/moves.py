@@ -1,4 +1,4 @@
-"""The units that a neighbourhood moves, as the columns of a matrix: entries of A, undirected edges, features."""
+"""The units that a neighbourhood moves, as the columns of a matrix: entries of A, undirected edges, features, nodes."""
 
 from __future__ import annotations
 
@@ -11,38 +11,40 @@ from ..graph.computation_graph import ComputationGraph
 from ..sampling.neighborhood import Moments, Neighborhood
 from ..sampling.perturbations import Perturbations
 
+OfX = Literal["feature", "node", "column"]
+
 _FEWEST, _MOST, _ENTRIES = 64, 1024, 2**22  # samples from which unknown moments are estimated, and entries in them
 _LEAST = 1e-9  # The spread of a unit is at least this share of its second moment, also if it always moves.
 
 
 class Moves:
-    """How the units of a neighbourhood move: their numbers, their moments, and the scores of their entries.
+    r"""How the units of a neighbourhood move: their numbers, their moments, and the scores of their entries.
 
     A unit is an entry of A, an undirected edge whose entries move together, or a feature. The move of a unit is the sum
-    of the perturbations of its entries, so that a score of the unit is the score of each of its entries.
+    of the perturbations of its entries, so that a score of the unit is the score of each of its entries. If scores of
+    whole nodes or columns of X are asked for, these are units: the move of one is the part of its features that is
+    taken away, :math:`\sum_c x_c \epsilon_c / \sum_c x_c^2`, and its score the change of F if all are.
 
     Moments that the neighbourhood does not know are estimated from a few samples.
+
+    Args:
+        graph: the computation graph.
+        near: the neighbourhood.
+        of: what the units of X are.
     """
 
-    def __init__(self, graph: ComputationGraph, near: Neighborhood) -> None:
-        self.graph, self.near = graph, near
+    def __init__(self, graph: ComputationGraph, near: Neighborhood, of: OfX = "feature") -> None:
+        self.graph, self.near, self.of_x = graph, near, of
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         self.edge_unit: Tensor | None = None  # [e] the unit of each entry of A, or -1
-        self.feature_place: Tensor | None = None  # [u] the features that are units, as places in X
         self.num_edge_units = 0
+        self.feature_place: Tensor | None = None  # [q] the features that belong to units, as places in X
         if near.perturbs_edges:
             moments = near.edge_moments(graph) or _estimate_moments(near, graph, "edges")
             parts.append(self._number_edges(near.units(graph), moments))
         if near.perturbs_features:
             moments = near.feature_moments(graph) or _estimate_moments(near, graph, "features")
-            self.feature_place = (moments.spread + moments.common.square() > 0).nonzero().view(-1)
-            parts.append(
-                (
-                    moments.mean[self.feature_place],
-                    moments.spread[self.feature_place],
-                    moments.common[self.feature_place],
-                )
-            )
+            parts.append(self._number_features(moments))
         self.mean, spread, self.common = (torch.cat(kind) for kind in zip(*parts, strict=True))
         self.spread = torch.maximum(spread, _LEAST * (spread + self.common.square()))
 
@@ -64,6 +66,33 @@ class Moves:
             for part in (moments.mean, moments.spread.sqrt(), moments.common)
         )
         return mean, deviation.square(), common
+
+    def _number_features(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+        """Number the units of features, and return their moments."""
+        x, moved = self.graph.x.double().flatten(), moments.spread + moments.common.square() > 0
+        if self.of_x == "feature":
+            self.feature_place = moved.nonzero().view(-1)
+            self._owner = torch.arange(len(self.feature_place))  # [q] the unit of each place, less those of edges
+            self._full = self._part = torch.ones(len(self.feature_place), dtype=torch.float64)
+        else:
+            self.feature_place = (moved & (x != 0)).nonzero().view(-1)
+            width = self.graph.x.size(1)
+            owner = self.feature_place // width if self.of_x == "node" else self.feature_place % width
+            self.owners, self._owner = torch.unique(owner, return_inverse=True)
+            self._full = x[self.feature_place]  # [q] what is taken away of each place if the unit moves by 1
+            square = torch.zeros(len(self.owners), dtype=torch.float64)
+            square.index_add_(0, self._owner, self._full.square())
+            self._part = self._full / square[self._owner]  # [q] how much a place adds to the move of its unit
+        place, part = self.feature_place, self._part
+        mean, common = (self._total(kind[place] * part) for kind in (moments.mean, moments.common))
+        return mean, self._total(moments.spread[place] * part.square()), common
+
+    def _total(self, values: Tensor) -> Tensor:
+        """Return the sums over the features of each unit, [..., q] -> [..., u]."""
+        if self.of_x == "feature":
+            return values
+        sums = torch.zeros(*values.shape[:-1], len(self.owners), dtype=torch.float64)
+        return sums.index_add_(-1, self._owner, values)
 
     def alike(self, scores: Tensor) -> Tensor:
         """Return the group of each unit, [u]: units of a group cannot be told apart, because F sees only their sum.
@@ -104,7 +133,8 @@ class Moves:
                 parts.append(total.index_add_(1, unit, samples.edges[:, entries]))
         if self.feature_place is not None:
             assert samples.features is not None
-            parts.append(samples.features.flatten(1)[:, self.feature_place].double())
+            moved = samples.features.flatten(1)[:, self.feature_place].double()
+            parts.append(moved if self.of_x == "feature" else self._total(moved * self._part))
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     def perturbations(self, moves: Tensor) -> Perturbations:
@@ -116,7 +146,8 @@ class Moves:
             edges[:, entries] = moves[:, self.edge_unit[entries]] * self._part_of_unit()[entries]
         if self.feature_place is not None:
             features = torch.zeros(len(moves), self.graph.x.numel(), dtype=self.graph.x.dtype)
-            features[:, self.feature_place] = moves[:, self.num_edge_units :].to(features.dtype)
+            moved = moves[:, self.num_edge_units :][:, self._owner] * self._full
+            features[:, self.feature_place] = moved.to(features.dtype)
             features = features.view(len(moves), *self.graph.x.shape)
         return Perturbations(self.graph, features, edges)
 
@@ -134,18 +165,26 @@ class Moves:
         return shares
 
     def sizes(self) -> Tensor:
-        """Return the move that removes each unit: its weight, or the value of the feature, [u]."""
+        """Return the move that removes each unit: its weight, the value of the feature, or 1 for a node, [u]."""
         parts = []
         if self.edge_unit is not None:
             entries = (self.edge_unit >= 0).nonzero().view(-1)
             total = torch.zeros(self.num_edge_units, dtype=torch.float64)
             parts.append(total.index_add_(0, self.edge_unit[entries], self.graph.weight.double()[entries]))
         if self.feature_place is not None:
-            parts.append(self.graph.x.double().flatten()[self.feature_place])
+            own = self.of_x == "feature"
+            parts.append(
+                self.graph.x.double().flatten()[self.feature_place]
+                if own
+                else torch.ones(len(self.owners), dtype=torch.float64)
+            )
         return torch.cat(parts)
 
     def gather(self, phi_x: Tensor, phi_a: Tensor) -> Tensor:
-        """Return the scores of the units, [u]: the mean over their entries, by their shares of the unit."""
+        """Return the scores of the units, [u]: the mean over their entries, by their shares of the unit.
+
+        That of a node is sum_c x_c score_c, the change of F if all of its features are taken away.
+        """
         parts = []
         if self.edge_unit is not None:
             entries = (self.edge_unit >= 0).nonzero().view(-1)
@@ -153,7 +192,7 @@ class Moves:
             total = torch.zeros(self.num_edge_units, dtype=torch.float64)
             parts.append(total.index_add_(0, self.edge_unit[entries], weighed))
         if self.feature_place is not None:
-            parts.append(phi_x.double().flatten()[self.feature_place])
+            parts.append(self._total(phi_x.double().flatten()[self.feature_place] * self._full))
         return torch.cat(parts)
 
     def spread_out(self, scores: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -164,9 +203,20 @@ class Moves:
             phi_a = padded[self.edge_unit]  # -1 is the last one, which is 0
         if self.feature_place is not None:
             phi_x = torch.zeros(self.graph.x.numel(), dtype=torch.float64)
-            phi_x[self.feature_place] = scores[self.num_edge_units :]
+            phi_x[self.feature_place] = scores[self.num_edge_units :][self._owner] * self._part
             phi_x = phi_x.view(self.graph.x.shape)
         return phi_x, phi_a
+
+
+def spread_over_features(graph: ComputationGraph, scores: Tensor, of: OfX) -> Tensor:
+    r"""Return scores of nodes, [n, 1], or of columns, [1, d], as scores of features, :math:`s\, x / |x|^2`, [n, d].
+
+    Then F changes by a node's score if all of its features are taken away, and by half of it if half of them are.
+    """
+    x = graph.x.double().clone()
+    x[graph.num_visible :] = 0
+    square = x.square().sum(dim=1 if of == "node" else 0, keepdim=True)
+    return scores.double() * x / torch.where(square > 0, square, 1.0)
 
 
 def _estimate_moments(near: Neighborhood, graph: ComputationGraph, of: Literal["edges", "features"]) -> Moments:

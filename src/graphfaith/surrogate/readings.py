@@ -17,14 +17,15 @@ from .additive import Additive, project
 from .difference import AnchoredModel, DifferenceModel, LinearModel
 from .estimate import Unfaithfulness, estimate_unfaithfulness
 from .evidence import Evidence
-from .moves import Moves
+from .moves import Moves, OfX, spread_over_features
 from .pairs import Paired, find_pairs
 
 Reading = Literal["slope", "share", "effect"]
 READINGS: tuple[Reading, ...] = get_args(Reading)
 
 _MOST_EFFECTS = 4 * 10**9  # entries that p would be asked about, one unit after the other; this takes minutes
-_MOST_ALONE = 2048  # units whose effects are asked of p as a guess at their shares
+_MOST_ALONE = 2**25  # entries that p is asked about, one unit after the other, for a guess at the shares
+_TRIFLE = 1e-5  # of F's change, in mean squares: pairs that explain less are not shown
 _STREAM = 0x5EED0FA11  # Samples of p come from the stream of another seed than those of the fit and of the score.
 _FEWEST, _MOST = 1024, 1024  # samples of p
 _RARE = 4  # times as many, where few of many edges are removed, so that few samples show the same edge
@@ -62,33 +63,47 @@ def check_reading(name: str) -> Reading:
     return name
 
 
-def read_model(p: DifferenceModel, near: Neighborhood, name: Reading, *, seed: int = 0, pairs: int = 10) -> ReadModel:
+def read_model(
+    p: DifferenceModel, near: Neighborhood, name: Reading, *, seed: int = 0, pairs: int = 10, of: OfX = "feature"
+) -> ReadModel:
     """Return a reading of p in a neighbourhood.
 
-    The scores of what the neighbourhood leaves still are the slope of p in every reading. What was read before is kept
-    with p, because scores, errors and estimates are asked for one after the other.
+    The scores of what the neighbourhood leaves still are the slope of p in every reading. ``of`` says whether features
+    of X have scores, or whole nodes or columns. What was read before is kept with p, because scores, errors and
+    estimates are asked for one after the other.
     """
-    kept: dict[tuple[str, str, int, int], ReadModel] = vars(p).setdefault("_read", {})
-    key = name, str(near), seed, pairs
+    kept: dict[tuple[str, str, int, int, OfX], ReadModel] = vars(p).setdefault("_read", {})
+    key = name, str(near), seed, pairs, of
     if key not in kept:
-        kept[key] = _read_model(p, near, name, seed, pairs)
+        kept[key] = _read_model(p, near, name, seed, pairs, of)
     return kept[key]
 
 
-def _read_model(p: DifferenceModel, near: Neighborhood, name: Reading, seed: int, pairs: int) -> ReadModel:
+def _read_model(p: DifferenceModel, near: Neighborhood, name: Reading, seed: int, pairs: int, of: OfX) -> ReadModel:
     if name == "share":
-        return _read_share(p, near, readings_of(p, near, seed=seed, pairs=pairs))
+        return _read_share(p, near, readings_of(p, near, seed=seed, pairs=pairs, of=of))
     x, a = p.gradient()
     if name == "effect":
-        x, a = (old if new is None else new for old, new in zip((x, a), effects(p, near, graph_of(p)), strict=True))
+        found = effects(p, near, graph_of(p), of)
+        x, a = (old if new is None else new for old, new in zip((x, a), found, strict=True))
     record, evidence = _record_of(p, near)
     if record is not None and evidence is not None:
-        scores, graph = LinearModel(graph_of(p), x, a), graph_of(p)
+        graph = graph_of(p)
+        scores = LinearModel(graph, _as_shown(graph, x, of), a)
         chunks = evidence.chunks(graph, near, _chunk_size(near, graph))
         rest = torch.cat([scores.change(chunk) for chunk in chunks]) - evidence.fitted + evidence.left_out
         shown = estimate_unfaithfulness(rest, evidence.change, evidence.noise, near, evidence.seed)
         record = replace(record, scores=shown)
     return ReadModel((x, a), (None, None), record)
+
+
+def _as_shown(graph: ComputationGraph, phi_x: Tensor, of: OfX) -> Tensor:
+    """Return scores of features as far as they are shown, if a picture has one score for each node or column."""
+    if of == "feature":
+        return phi_x
+    seen = phi_x.double() * graph.x.double()
+    seen[graph.num_visible :] = 0
+    return spread_over_features(graph, seen.sum(dim=1 if of == "node" else 0, keepdim=True), of)
 
 
 def _read_share(p: DifferenceModel, near: Neighborhood, readings: Readings) -> ReadModel:
@@ -151,21 +166,23 @@ def _fair_evidence(p: DifferenceModel, near: Neighborhood) -> Evidence | None:
     return None if evidence is None else evidence.fair(near)
 
 
-def readings_of(p: DifferenceModel, near: Neighborhood, *, seed: int = 0, pairs: int = 10) -> Readings:
+def readings_of(
+    p: DifferenceModel, near: Neighborhood, *, seed: int = 0, pairs: int = 10, of: OfX = "feature"
+) -> Readings:
     """Return the additive function and the pairs closest to F's change in a neighbourhood; F is not asked.
 
     ``pairs`` is how many pairs there may be at most. What was found before is kept with p.
     """
-    kept: dict[tuple[str, int, int], Readings] = vars(p).setdefault("_readings", {})
-    key = str(near), seed, pairs
+    kept: dict[tuple[str, int, int, OfX], Readings] = vars(p).setdefault("_readings", {})
+    key = str(near), seed, pairs, of
     if key not in kept:
-        kept[key] = _find_readings(p, near, seed, pairs)
+        kept[key] = _find_readings(p, near, seed, pairs, of)
     return kept[key]
 
 
-def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int) -> Readings:
+def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int, of: OfX) -> Readings:
     graph, (_, evidence) = graph_of(p), _record_of(p, near)
-    moves = Moves(graph, near)
+    moves = Moves(graph, near, of)
     guess, count = _guess(p, moves), count_samples(near, graph, len(moves))
     matrix, change = draw_changes(p, moves, count, seed)
     seen = left = None
@@ -175,13 +192,13 @@ def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int
     functions = find_pairs(additive, matrix, change, pairs if count else 0)
     if evidence is None:
         others, own = draw_changes(p, moves, count, seed + 1)  # A pair has to pay at samples it was not found in.
-        return Readings(additive, functions[_least([function.of(others) - own for function in functions])])
+        return Readings(additive, functions[_least([function.of(others) - own for function in functions], own)])
     rests = []
     for function in functions:
         tables = _moves_at(evidence, moves) if seen is None else [seen]
         # What a function leaves of p, which knows the sample, and what p leaves of F when it does not know it.
         rests.append(torch.cat([function.of(table) for table in tables]) - evidence.fitted + evidence.left_out)
-    best = _least(rests)
+    best = _least(rests, evidence.change)
     return Readings(additive, functions[best], (rests[0], rests[best]))
 
 
@@ -191,9 +208,10 @@ def _moves_at(evidence: Evidence, moves: Moves) -> Iterator[Tensor]:
         yield moves.of(chunk)
 
 
-def _least(rests: Sequence[Tensor]) -> int:
-    """Return the place of the smallest of several vectors; of equal ones the first, which has the fewest pairs."""
-    return min(range(len(rests)), key=lambda i: float(rests[i] @ rests[i]))
+def _least(rests: Sequence[Tensor], change: Tensor) -> int:
+    """Return how many pairs pay: the fewest that leave as little as any number does, but for a trifle."""
+    left = [float(rest @ rest) for rest in rests]
+    return next(i for i, one in enumerate(left) if one <= min(left) + _TRIFLE * float(change @ change))
 
 
 def _guess(p: DifferenceModel, moves: Moves) -> Tensor:
@@ -201,7 +219,7 @@ def _guess(p: DifferenceModel, moves: Moves) -> Tensor:
 
     Where few of many edges are removed, it is the effect of each edge alone.
     """
-    if not moves.near.by_itself and len(moves) <= _MOST_ALONE:
+    if not moves.near.by_itself and len(moves) * _count_entries(moves.near, moves.graph) <= _MOST_ALONE:
         return _effects(p, moves)
     slope = p.mean_gradient(*moves.spread_out(moves.mean)) if isinstance(p, AnchoredModel) else p.gradient()
     return moves.gather(*slope)
@@ -250,13 +268,15 @@ def _chunk_size(near: Neighborhood, graph: ComputationGraph) -> int:
     return max(1, _AT_ONCE // _count_entries(near, graph))
 
 
-def effects(p: DifferenceModel, near: Neighborhood, graph: ComputationGraph) -> tuple[Tensor | None, Tensor | None]:
+def effects(
+    p: DifferenceModel, near: Neighborhood, graph: ComputationGraph, of: OfX = "feature"
+) -> tuple[Tensor | None, Tensor | None]:
     """Return what p foretells for taking away each feature and each entry of A alone, divided by its size.
 
     So a score times the value that is taken away is the foretold change of F. Entries that move together are taken away
     together. What the neighbourhood leaves still has no effect here (None).
     """
-    moves = Moves(graph, near)
+    moves = Moves(graph, near, of)
     entries = _count_entries(near, graph)
     if len(moves) * entries > _MOST_EFFECTS:
         raise UnsupportedError(
