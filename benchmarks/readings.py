@@ -122,9 +122,9 @@ def score_node(subject, node, text, quick, rivals, of="feature"):
     row |= {"slope": left(matrix @ moves.gather(*p.gradient())), "pairs": left(readings.paired.change(samples))}
     row["num_pairs"] = len(readings.paired)
     row["floor"] = max(0.0, row["share"] - readings.additive.excess / zero)
-    found = effects(p, near, graph, of)
-    row["effect"] = left(matrix @ moves.gather(*(graph.x if one is None else one for one in found)))
-    if near.perturbs_edges or of == "node":
+    if near.perturbs_edges or of == "node":  # of single features there are too many
+        found = effects(p, near, graph, of)
+        row["effect"] = left(matrix @ moves.gather(*(graph.x if one is None else one for one in found)))
         there, best, row["best_samples"] = best_additive(
             target, near, moves, readings.additive.scores, 2000 if quick else 60_000
         )

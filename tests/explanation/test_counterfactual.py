@@ -97,7 +97,7 @@ def test_a_set_is_made_as_small_as_it_can_be():
     explanation = explain(model, data, 5)
     target = target_of(explainer_of(explanation, "a test"), explanation)
     removals = Removals(explanation, target.computation_graph, "edges", by_degree=False)
-    before, places = answer(model, data, 5), [removals.place(unit) for unit in range(len(removals))]
+    before, places = answer(model, data, 5), [removals.labels.place(unit) for unit in range(len(removals))]
     flips = [answer(model, data, 5, [place]) != before for place in places]
     flip, others = flips.index(True), [unit for unit, flipped in enumerate(flips) if not flipped][:2]
     search = _Search(target, removals, _Goal(target, None), [], 100)
@@ -136,12 +136,12 @@ def test_a_directed_graph_loses_one_direction_and_keeps_its_loops():
     model = model_of(3)
     explanation = explain(model, data, 1)
     removals = Removals(explanation, explanation.difference_model.graph, "edges", by_degree=False)
-    places = [removals.place(unit) for unit in range(len(removals))]
+    places = [removals.labels.place(unit) for unit in range(len(removals))]
     assert all(a != b for a, b in places)
     assert len(set(places)) == len(places)
     edges = set(zip(*data.edge_index.tolist(), strict=True))
     assert edges.issuperset(places)
-    assert "→" in removals.name(0)
+    assert "→" in removals.labels.name(0)
 
 
 class Sum(torch.nn.Module):

@@ -8,6 +8,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
 
 import graphfaith as gf
+from explaining import explainer_of
 from graphfaith.explanation.what_if import WhatIf
 from graphfaith.sampling.perturbations import Perturbations
 from polynomial import HOUSE, both_ways
@@ -195,3 +196,14 @@ def test_a_method_without_evidence_has_no_error_bar():
 def test_the_answer_in_words():
     assert str(WhatIf(-1.1, None)) == "F would change by -1.1 (no error known)"
     assert str(WhatIf(0.25, 0.01)) == "F would change by +0.25 ± 0.01"
+
+
+def test_a_silenced_message_is_not_a_removed_edge():
+    model, data, dropped = made("gat", near="R(A,3)")
+    assert not dropped.what_if(remove=[(0, 1)]).silenced
+    call = explainer_of(model, gf.AnchoredKEC("U(A,0.5)", edges="mask"))
+    explanation = call(data.x, data.edge_index, index=0)
+    answer = explanation.what_if(remove=[(0, 1)])
+    assert answer.silenced
+    assert "if the message were 0" in str(answer)
+    assert not explanation.what_if(set={(0, 1): 0.0}).silenced

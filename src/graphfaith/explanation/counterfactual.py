@@ -220,7 +220,7 @@ class _Search:
         self.levels: dict[int, _Level] = {}
         self.pool: list[int] = []
         graph = target.computation_graph
-        per_sample = removals.like.sample_bytes(graph, target.unit_width(drops=removals.of == "edges"))
+        per_sample = removals.near.sample_bytes(graph, target.unit_width(drops=removals.of == "edges"))
         room = target.room(0, per_sample, "a counterfactual")
         self.chunk = max(1, min(1024, room // per_sample))
 
@@ -397,15 +397,20 @@ class _Search:
                 return units
         return best
 
+    def _place(self, unit: int) -> tuple[int, int]:
+        """Return the two numbers that say which edge or feature a unit is."""
+        first, second = self.removals.labels.place(unit)
+        return first, second
+
     def _result(self, best: Units | None, most: int) -> Counterfactual:
         """Return what was found, in the words of the whole graph."""
-        units = sorted(best or (), key=self.removals.place)
-        places, of = [self.removals.place(unit) for unit in units], self.removals.of
+        units = sorted(best or (), key=self.removals.labels.place)
+        places, of = [self._place(unit) for unit in units], self.removals.of
         return Counterfactual(
             found=best is not None,
             edges=places if of == "edges" else [],
             features=places if of == "features" else [],
-            names=[self.removals.name(unit) for unit in units],
+            names=[self.removals.labels.name(unit) for unit in units],
             before=self.goal.before,
             after=None if best is None else self.goal.answer(self.numbers[best]),
             evaluations=self.asked,

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from torch import Tensor
 from torch_geometric.explain import Explanation
 from torch_geometric.explain.config import MaskType
 
@@ -16,11 +14,10 @@ from ..graph.computation_graph import ComputationGraph
 from ..model.record import Route
 from ..sampling.neighborhood import Neighborhood, parse_neighborhood
 from ..surrogate.difference import DifferenceModel, LinearModel, SubgraphModel
-from ..surrogate.moves import Moves
 from ..surrogate.readings import Readings, ReadModel, check_reading, evidence_of, read_model, readings_of
 from .digest import are_fitted
 from .masks import lay_out_scores, of_mask
-from .scores import names_of
+from .removals import Labels
 from .signed import SignedExplanation
 
 # What belongs to the scores of one reading, and is not taken over to another one.
@@ -158,7 +155,7 @@ def interactions_of(explanation: Explanation, k: int = 10) -> list[Interaction]:
     if isinstance(p, LinearModel):
         return []
     paired = _readings(explanation, p, near, k).paired
-    sizes, labels = paired.moves.sizes(), _Labels(explanation, paired.moves)
+    sizes, labels = paired.moves.sizes(), Labels(explanation, paired.moves)
     found = []
     for u, w, psi in zip(paired.first.tolist(), paired.second.tolist(), paired.together.tolist(), strict=True):
         effects = (-float(paired.alone[u] * sizes[u]), -float(paired.alone[w] * sizes[w]))
@@ -180,7 +177,7 @@ def scores_and_pairs_of(explanation: Explanation, k: int = 10) -> dict[str, Any]
     """
     p, near = fitted_of(explanation, "scores and pairs")
     paired = _readings(explanation, p, near, check_count(k, "k")).paired
-    labels, sizes = _Labels(explanation, paired.moves), paired.moves.sizes()
+    labels, sizes = Labels(explanation, paired.moves), paired.moves.sizes()
     used = sorted({*paired.first.tolist(), *paired.second.tolist(), *paired.alone.nonzero().view(-1).tolist()})
     place = {unit: i for i, unit in enumerate(used)}
     return {
@@ -194,59 +191,6 @@ def scores_and_pairs_of(explanation: Explanation, k: int = 10) -> dict[str, Any]
             for u, w, psi in zip(paired.first.tolist(), paired.second.tolist(), paired.together.tolist(), strict=True)
         ],
     }
-
-
-class _Labels:
-    """Places and names of the units that a neighbourhood moves."""
-
-    def __init__(self, explanation: Explanation, moves: Moves) -> None:
-        self.moves, graph = moves, moves.graph
-        self._nodes, self._features = names_of(explanation, "node_names"), names_of(explanation, "feature_names")
-        self._entry: dict[int, int] = {}
-        self._both: set[int] = set()
-        if moves.edge_unit is not None:
-            for entry, unit in enumerate(moves.edge_unit.tolist()):
-                if unit >= 0 and unit in self._entry:
-                    self._both.add(unit)
-                elif unit >= 0:
-                    self._entry[unit] = entry
-        self._ends: Tensor = graph.ends
-
-    def kind(self, unit: int) -> str:
-        """Return whether a unit is an edge, a feature, a node or a column."""
-        return "edge" if unit < self.moves.num_edge_units else self.moves.of_x
-
-    def place(self, unit: int) -> tuple[int, ...]:
-        """Return (source, sink) of an edge, (node, column) of a feature, (node,) or (column,), in the whole graph."""
-        kind, moves = self.kind(unit), self.moves
-        if kind == "edge":
-            source, sink = self._ends[:, self._entry[unit]].tolist()
-            return source, sink
-        number = unit - moves.num_edge_units
-        if kind == "feature":
-            assert moves.feature_place is not None
-            node, column = divmod(int(moves.feature_place[number]), moves.graph.x.size(1))
-            return int(moves.graph.nodes[node]), column
-        owner = int(moves.owners[number])
-        return (int(moves.graph.nodes[owner]) if kind == "node" else owner,)
-
-    def name(self, unit: int) -> str:
-        """Return the name of an edge, a feature, a node or a column."""
-        kind, place = self.kind(unit), self.place(unit)
-        if kind == "column":
-            return self._named(self._features, place[0])
-        first = self._named(self._nodes, place[0])
-        if kind == "node":
-            return first
-        if kind == "feature":
-            return f"{first}: {self._named(self._features, place[1])}"
-        if place[0] == place[1]:
-            return f"{first} (itself)"
-        return f"{first}{'–' if unit in self._both else '→'}{self._named(self._nodes, place[1])}"
-
-    @staticmethod
-    def _named(names: Sequence[str] | None, number: int) -> str:
-        return str(number if names is None else names[number])
 
 
 def check_unchanged(explanation: Explanation) -> None:

@@ -1,4 +1,4 @@
-"""What can be taken away from a graph: its edges, or its features that are not zero."""
+"""What can be taken away from a graph: its edges, its features that are not zero, whole nodes or columns."""
 
 from __future__ import annotations
 
@@ -10,18 +10,69 @@ from torch_geometric.explain import Explanation
 
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import is_undirected
-from ..sampling.edges import BernoulliEdges
+from ..sampling.edges import RemovedEdges
 from ..sampling.features import BernoulliFeatures
 from ..sampling.neighborhood import Neighborhood
 from ..sampling.perturbations import Perturbations
+from ..surrogate.moves import Moves
 from .scores import edge_index_of, names_of
 
 Kind = Literal["edges", "features"]
 Units = tuple[int, ...]  # a set of units, ascending
 
 
+class Labels:
+    """Places and names of the units that a neighbourhood moves."""
+
+    def __init__(self, explanation: Explanation, moves: Moves) -> None:
+        self.moves = moves
+        self._nodes, self._features = names_of(explanation, "node_names"), names_of(explanation, "feature_names")
+        self._is_undirected = moves.near.perturbs_edges and moves.near.units(moves.graph) is not None
+        self._entry: dict[int, int] = {}  # the first entry of A of each unit
+        if moves.edge_unit is not None:
+            for entry, unit in enumerate(moves.edge_unit.tolist()):
+                if unit >= 0:
+                    self._entry.setdefault(unit, entry)
+
+    def kind(self, unit: int) -> str:
+        """Return whether a unit is an edge, a feature, a node or a column."""
+        return "edge" if unit < self.moves.num_edge_units else self.moves.of_x
+
+    def place(self, unit: int) -> tuple[int, ...]:
+        """Return (source, sink) of an edge, (node, column) of a feature, (node,) or (column,), in the whole graph."""
+        kind, moves = self.kind(unit), self.moves
+        if kind == "edge":
+            source, sink = moves.graph.ends[:, self._entry[unit]].tolist()
+            return (min(source, sink), max(source, sink)) if self._is_undirected else (source, sink)
+        number = unit - moves.num_edge_units
+        if kind == "feature":
+            assert moves.feature_place is not None
+            node, column = divmod(int(moves.feature_place[number]), moves.graph.x.size(1))
+            return int(moves.graph.nodes[node]), column
+        owner = int(moves.owners[number])
+        return (int(moves.graph.nodes[owner]) if kind == "node" else owner,)
+
+    def name(self, unit: int) -> str:
+        """Return the name of an edge, a feature, a node or a column."""
+        kind, place = self.kind(unit), self.place(unit)
+        if kind == "column":
+            return _name(self._features, place[0])
+        first = _name(self._nodes, place[0])
+        if kind == "node":
+            return first
+        if kind == "feature":
+            return f"{first}: {_name(self._features, place[1])}"
+        if place[0] == place[1]:
+            return f"{first} (itself)"
+        return f"{first}{'–' if self._is_undirected else '→'}{_name(self._nodes, place[1])}"
+
+
+def _name(names: Sequence[str] | None, number: int) -> str:
+    return str(number if names is None else names[number])
+
+
 class Removals:
-    """The units of a computation graph that can be taken away, numbered, and the graphs without some of them.
+    """The units of a computation graph that can be taken away, and the graphs without some of them.
 
     A unit is an edge that F reads, with both directions of it if the graph is undirected, or a feature that is not
     zero. Self-loops stay.
@@ -35,82 +86,29 @@ class Removals:
     """
 
     def __init__(self, explanation: Explanation, graph: ComputationGraph, of: Kind, *, by_degree: bool) -> None:
-        self.graph, self.of = graph, of
-        self._nodes, self._features = names_of(explanation, "node_names"), names_of(explanation, "feature_names")
-        self._unit_of_entry = torch.full((graph.num_edges,), -1)
+        self.of = of
+        self.near: Neighborhood = BernoulliFeatures(1.0)
         if of == "edges":
-            self.is_undirected = is_undirected(edge_index_of(explanation))
-            self._number_edges()
-        else:
-            seen = graph.x[: graph.num_visible]
-            self._places = (seen.flatten() != 0).nonzero().view(-1)
+            self.near = RemovedEdges(1, paired=is_undirected(edge_index_of(explanation)))
+        self.moves = Moves(graph, self.near)
+        self.labels = Labels(explanation, self.moves)
+        self._sizes = self.moves.sizes()
         # The unit before each one that is alike, or -1. Of alike units it is enough to take away the first ones.
         self.before = [-1] * len(self)
         if of == "edges" and by_degree:
-            self._find_alike()
+            last: dict[int, int] = {}
+            for unit, group in enumerate(self.moves.alike(torch.zeros(len(self))).tolist()):
+                self.before[unit] = last.get(group, -1)
+                last[group] = unit
 
     def __len__(self) -> int:
         """Return the number of units."""
-        return len(self._places)
-
-    def _number_edges(self) -> None:
-        """Number the edges by their ends, in the order of their first entries."""
-        graph = self.graph
-        entries = (graph.felt & ~graph.is_loop & (graph.weight != 0)).nonzero().view(-1)
-        first: dict[tuple[int, int], int] = {}
-        places: list[int] = []
-        for entry, source, sink in zip(entries.tolist(), *graph.ends[:, entries].tolist(), strict=True):
-            ends = (min(source, sink), max(source, sink)) if self.is_undirected else (source, sink)
-            if ends not in first:
-                first[ends] = len(places)
-                places.append(entry)
-            self._unit_of_entry[entry] = first[ends]
-        self._places = torch.tensor(places, dtype=torch.int64)
-
-    def _find_alike(self) -> None:
-        """Find the edges that only add the same weight to the degree of the same node."""
-        graph, unit = self.graph, self._unit_of_entry
-        count = torch.bincount(unit[unit >= 0], minlength=len(self))
-        outer = (~graph.carries_message & (unit >= 0)).nonzero().view(-1)
-        outer = outer[count[unit[outer]] == 1]
-        last: dict[tuple[int, float], int] = {}
-        for entry in outer.tolist():
-            key = int(graph.edge_index[1, entry]), float(graph.weight[entry])
-            self.before[int(unit[entry])] = last.get(key, -1)
-            last[key] = int(unit[entry])
-
-    @property
-    def like(self) -> Neighborhood:
-        """A neighbourhood whose samples take as much memory as graphs without some of the units."""
-        return BernoulliEdges(1.0) if self.of == "edges" else BernoulliFeatures(1.0)
+        return len(self.moves)
 
     def without(self, sets: Sequence[Units]) -> Perturbations:
         """Return the perturbations that take away sets of units, one sample a set."""
+        gone = torch.zeros(len(sets), len(self), dtype=torch.float64)
         rows = torch.tensor([row for row, units in enumerate(sets) for _ in units], dtype=torch.int64)
         units = torch.tensor([unit for units in sets for unit in units], dtype=torch.int64)
-        graph = self.graph
-        if self.of == "edges":
-            gone = torch.zeros(len(sets), len(self) + 1, dtype=torch.float64)  # The last column is that of no unit, -1.
-            gone[rows, units] = 1.0
-            return Perturbations(graph, None, gone[:, self._unit_of_entry] * graph.weight.double())
-        eps = torch.zeros(len(sets), graph.x.numel(), dtype=graph.x.dtype)
-        places = self._places[units]
-        eps[rows, places] = graph.x.flatten()[places]
-        return Perturbations(graph, eps.view(len(sets), *graph.x.shape), None)
-
-    def place(self, unit: int) -> tuple[int, int]:
-        """Return (source, sink) of an edge, or (node, column) of a feature, in the whole graph."""
-        at = int(self._places[unit])
-        if self.of == "edges":
-            source, sink = self.graph.ends[:, at].tolist()
-            return (min(source, sink), max(source, sink)) if self.is_undirected else (source, sink)
-        width = self.graph.x.size(1)
-        return int(self.graph.nodes[at // width]), at % width
-
-    def name(self, unit: int) -> str:
-        """Return the name of an edge or a feature."""
-        a, b = self.place(unit)
-        first = str(a if self._nodes is None else self._nodes[a])
-        if self.of == "features":
-            return f"{first}: {b if self._features is None else self._features[b]}"
-        return f"{first}{'–' if self.is_undirected else '→'}{b if self._nodes is None else self._nodes[b]}"
+        gone[rows, units] = self._sizes[units]
+        return self.moves.perturbations(gone)

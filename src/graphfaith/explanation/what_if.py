@@ -31,21 +31,28 @@ class WhatIf:
     ``stderr`` is the root of p's mean square error at samples of the fit whose change is of about the same size, each
     of them left out of the fit. It is None if p brought no samples, or none that went so far: of weights that moved by
     at most a half, nothing follows for an edge that is gone. ``actual`` is the model's own answer, if it was asked.
+
+    If ``silenced``, the explanation multiplies messages: an edge that is taken away sends nothing, but a softmax or a
+    mean still counts it. Where edges are dropped, as in B(A,0.5) or R(A,5), they are really removed.
     """
 
     change: float
     stderr: float | None
     actual: float | None = None
+    silenced: bool = False
 
     def __str__(self) -> str:
         """Return the answer in words.
 
         >>> print(WhatIf(-1.1, 0.2, -1.04))
         F would change by -1.1 ± 0.2; the model says -1.04
+        >>> print(WhatIf(-1.1, None, silenced=True))
+        F would change by -1.1 (no error known), if the message were 0; fit in R(A,5) to ask about a removed edge
         """
         error = " (no error known)" if self.stderr is None else f" ± {self.stderr:.2g}"
         asked = "" if self.actual is None else f"; the model says {self.actual:+.3g}"
-        return f"F would change by {self.change:+.3g}{error}{asked}"
+        silent = ", if the message were 0; fit in R(A,5) to ask about a removed edge" if self.silenced else ""
+        return f"F would change by {self.change:+.3g}{error}{silent}{asked}"
 
 
 def what_if(
@@ -83,7 +90,9 @@ def what_if(
             part is not None and bool((part != 0).any()) for part in (perturbation.edges, perturbation.features)
         )
         error = _error(evidence, abs(change)) if moved else 0.0  # What is out of reach does not change F.
-    return WhatIf(change, error, actual)
+    edges = perturbation.edges
+    silenced = explanation.get("edge_route") == "mask" and edges is not None and bool(edges.any())
+    return WhatIf(change, error, actual, silenced)
 
 
 def _count_pilot(graph: ComputationGraph) -> int:
