@@ -32,7 +32,7 @@ METHODS = {"KEC": gf.KEC, FIT_ALONE: gf.AnchoredKEC, "AnchoredKEC": gf.AnchoredK
 def fit(name, near, target):
     """The p of a method."""
     if name == FIT_ALONE:
-        with mock.patch.object(anchored_kec._Terms, "anchor", return_value=None):
+        with mock.patch.object(anchored_kec.Terms, "anchor", return_value=None):
             return METHODS[name](near).fit(target)
     return METHODS[name](near).fit(target)
 

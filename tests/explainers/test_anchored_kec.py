@@ -18,11 +18,11 @@ from conftest import needs_data
 from explaining import explain, explainer_of
 from graphfaith._base import memory
 from graphfaith.data.models import load_trained
-from graphfaith.explainers import anchored_kec
 from graphfaith.facade import compare
 from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith.model.target import Target
 from graphfaith.sampling.perturbations import Perturbations
+from graphfaith.surrogate import terms
 from graphfaith.surrogate.sensitivity import Sensitivity, gradients_at
 from reference import cases, make_case
 
@@ -156,10 +156,10 @@ def test_the_estimate_is_that_of_fits_without_each_sample(text):
     """The whole of it by hand: one fit for each sample that is left out, with the penalty that was chosen."""
     target = target_of(make_case(seed=8, nodes=14, edges=60))
     algorithm = gf.AnchoredKEC(text, num_samples=48)
-    with mock.patch.object(anchored_kec, "ridge", wraps=anchored_kec.ridge) as solved:
+    with mock.patch.object(terms, "ridge", wraps=terms.ridge) as solved:
         p = algorithm.fit(target)
     (phi, change), count = [part.numpy() for part in solved.call_args.args], 48 - 4
-    found = anchored_kec.ridge(*solved.call_args.args)
+    found = terms.ridge(*solved.call_args.args)
     assert len(phi) == count
     left = []
     for sample in range(count):
@@ -319,7 +319,7 @@ def test_curvature_of_a_quadratic_function_is_found(text):
     tested = near.sample(part, 20, seed=5)
     z = found.foreseen(tested)[:, 2:]
     assert z.size(1) == 3
-    bent = anchored_kec.curvature_of(z, found.bend)
+    bent = terms.curvature_of(z, found.bend)
     dx, da = gradients(tested)
     expected = torch.zeros(20, dtype=torch.float64)
     for eps, g in ((tested.features, dx), (tested.edges, da)):
@@ -646,7 +646,7 @@ def test_memory_is_kept_to():
     torch.testing.assert_close(tight.edge_mask, free.edge_mask, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("block", anchored_kec.BLOCKS)
+@pytest.mark.parametrize("block", terms.BLOCKS)
 def test_every_block_can_stand_alone(block, caplog):
     caplog.set_level(logging.WARNING)
     target = target_of(make_case(seed=8, nodes=14, edges=60))
@@ -687,7 +687,7 @@ def test_what_the_neighbourhood_leaves_still_has_the_slope_of_f(text, monkeypatc
             )
             assert close == is_still
         with monkeypatch.context() as patch:
-            patch.setattr(anchored_kec._Terms, "anchor", lambda *_: None)
+            patch.setattr(terms.Terms, "anchor", lambda *_: None)
             fitted = gf.AnchoredKEC(text, num_samples=60).fit(target)
         sample = near.sample(target.computation_graph, 20, seed=1)
         assert torch.equal(fitted.change(sample), p.change(sample))  # In the neighbourhood nothing has changed.

@@ -230,6 +230,10 @@ class AnchoredModel:
         self.evidence = evidence
         self.kriging = kriging
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without what was read off p before, which can be read again."""
+        return {name: value for name, value in vars(self).items() if name not in ("_read", "_readings")}
+
     @property
     def num_hops(self) -> int:
         """M, the largest number of hops."""
