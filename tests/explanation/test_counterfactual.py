@@ -10,7 +10,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GAT, GCN, global_mean_pool
 
 import graphfaith as gf
-from graphfaith.explanation.counterfactual import EVALUATIONS, _Goal, _Search, counterfactual
+from graphfaith.explanation.counterfactual import EVALUATIONS, _Search, counterfactual
+from graphfaith.explanation.goal import Goal
 from graphfaith.explanation.masks import target_of
 from graphfaith.explanation.origin import explainer_of
 from graphfaith.explanation.removals import Removals
@@ -100,7 +101,7 @@ def test_a_set_is_made_as_small_as_it_can_be():
     before, places = answer(model, data, 5), [removals.labels.place(unit) for unit in range(len(removals))]
     flips = [answer(model, data, 5, [place]) != before for place in places]
     flip, others = flips.index(True), [unit for unit, flipped in enumerate(flips) if not flipped][:2]
-    search = _Search(target, removals, _Goal(target, None), [], 100)
+    search = _Search(target, removals, Goal(target, None), [], 100)
     assert search._smallest_within(tuple(sorted((flip, *others)))) == (flip,)
     assert search.asked == 6
 

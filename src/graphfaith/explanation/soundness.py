@@ -1,0 +1,95 @@
+"""Whether the parts of a p and of its computation graph fit together, so that nothing is read from outside of them."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import torch
+
+from .._base.errors import InputError
+from ..graph.computation_graph import ComputationGraph
+from ..surrogate.difference import AnchoredModel, KHopModel, LinearModel
+from ..surrogate.evidence import Evidence
+from ..surrogate.kriging import Kriging
+from ..surrogate.propagation import MOMENTS
+from ..surrogate.walks import Normalization
+from .scores import check_ids
+
+
+def check_graph(part: ComputationGraph) -> None:
+    """Check that the parts of a computation graph fit together."""
+    (num_nodes, num_edges), n, e = part.size, len(part.nodes), len(part.weight)
+    shapes = {"nodes": (n,), "hop": (n,), "edge_index": (2, e), "edge_id": (e,), "weight": (e,), "felt": (e,)}
+    shapes["ends"] = (2, e)
+    for name, shape in shapes.items():
+        if tuple(getattr(part, name).shape) != shape:
+            raise InputError(f"{name} of the computation graph must be {list(shape)}")
+    if part.seeds.dim() != 1 or part.e.shape != part.seeds.shape or part.e.dtype != torch.float64:
+        raise InputError("the computation graph must have as many numbers e as seeds, in two lists")
+    if part.x.dim() != 2 or len(part.x) != n or not n <= e or not 0 <= part.num_visible <= n or part.num_hops < 1:
+        raise InputError("the parts of the computation graph do not fit together")
+    if part.felt.dtype != torch.bool or not part.weight.is_floating_point() or not part.x.is_floating_point():
+        raise InputError("weights and features of the computation graph must be real, and felt must be booleans")
+    check_ids(part.seeds, n, "seeds of the computation graph")
+    check_ids(part.nodes, num_nodes, "nodes of the computation graph")
+    check_ids(part.hop, part.num_hops + 2, "hop of the computation graph")
+    check_ids(part.edge_index, n, "edge_index of the computation graph")
+    check_ids(part.ends, num_nodes, "ends of the computation graph")
+    check_ids(part.edge_id, num_edges, "edge_id of the computation graph", least=-1)
+
+
+def check_model(model: LinearModel | KHopModel | AnchoredModel) -> None:
+    """Check that the coefficients of p fit its computation graph."""
+    part = model.graph
+    if isinstance(model, LinearModel):
+        fits = model.phi_x.shape == part.x.shape and model.phi_a.shape == part.weight.shape
+    elif isinstance(model, AnchoredModel):
+        (n, d), e = part.x.shape, len(part.weight)
+        rank, hops = (*model.bend.shape, 0)[0], (*model.weights.shape, 0)[0] - 1
+        shapes = {
+            (model.weights.shape, (hops + 1, d)),
+            (model.degree_weights.shape, (hops, len(MOMENTS))),
+            (model.phi_x.shape, (n, d)),
+            (model.phi_a.shape, (e,)),
+            (model.stiffness.shape, (2,)),
+            (model.bend.shape, (rank, rank)),
+            *(
+                (directions.shape, shape)
+                for directions, shape in ((model.along_x, (rank, n, d)), (model.along_a, (rank, e)))
+                if directions is not None
+            ),
+        }
+        fits = hops >= 1 and all(tuple(actual) == shape for actual, shape in shapes)
+        fits = fits and model.normalization in get_args(Normalization) and _has_sound_evidence(model)
+        fits = fits and _has_sound_kriging(model)
+    else:
+        fits = model.weights.dim() == 2 and model.weights.size(1) == part.x.size(1)
+        fits = fits and model.normalization in get_args(Normalization)
+    if not fits:
+        raise InputError("the coefficients or options of the difference model do not fit its computation graph")
+
+
+def _has_sound_evidence(model: AnchoredModel) -> bool:
+    """Return whether what a fit has seen of F has a number for each of its samples, or is not there."""
+    seen = model.evidence
+    if seen is None:
+        return True
+    if not isinstance(seen, Evidence) or seen.samples.dtype != torch.int64 or seen.samples.dim() != 1:
+        return False
+    numbers = seen.change, seen.left_out
+    sound = all(part.shape == seen.samples.shape and part.dtype == torch.float64 for part in numbers)
+    return sound and not bool((seen.samples < 0).any())
+
+
+def _has_sound_kriging(model: AnchoredModel) -> bool:
+    """Return whether the function of removed edges, if there is one, has a number for each of its entries."""
+    found, edges = model.kriging, model.graph.num_edges
+    if found is None:
+        return True
+    if not isinstance(found, Kriging) or found.entries.dtype != torch.int64 or found.num_edges != edges:
+        return False
+    size, count = found.entries.numel(), found.alpha.numel()
+    shapes = {"entries": (size,), "weight": (size,), "rho": (size,), "seen": (count, size), "alpha": (count,)}
+    sound = all(tuple(getattr(found, name).shape) == shape for name, shape in shapes.items())
+    real = all(getattr(found, name).dtype == torch.float64 for name in shapes if name != "entries")
+    return sound and real and bool(((found.entries >= 0) & (found.entries < edges)).all())

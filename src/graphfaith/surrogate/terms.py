@@ -1,0 +1,221 @@
+"""The terms of an anchored p at the samples of a fit, and the regression of F's change on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._base.errors import ModelError
+from .._base.stages import stage
+from ..graph.computation_graph import ComputationGraph
+from ..model.target import Target
+from ..sampling.perturbations import Perturbations
+from .difference import AnchoredModel, carry, curvature_of, energy
+from .kriging import Kriged, krige, strongest
+from .propagation import MOMENTS, Propagation
+from .sensitivity import Sensitivity
+from .solve import ridge
+from .walks import Float64, Normalization
+
+Block = Literal["khop", "degrees", "saliency", "mean", "energy", "curvature", "kriging"]
+BLOCKS: tuple[Block, ...] = get_args(Block)
+Chosen = Literal["anchored", "saliency", "zero"]
+
+_ROUNDING = 1e-11  # the largest relative rounding error of a term
+_FAINT = 1e-3  # terms smaller than this share of F's change are not scaled up to the size of the others
+FIRM = 100.0  # the penalty of all terms except "khop" and "degrees" is smaller by this factor
+
+
+class Terms:
+    """The terms of p and F's change at the samples, for each normalisation N that is tried."""
+
+    def __init__(
+        self,
+        target: Target,
+        sensitivity: Sensitivity,
+        kinds: Sequence[Normalization],
+        *,
+        drops: bool,
+        strength: Tensor | None,
+    ) -> None:
+        self.target, self.graph, self.sensitivity, self.kinds = target, target.computation_graph, sensitivity, kinds
+        self._drops, self._strongest = drops, None if strength is None else strongest(strength)
+        self._propagation = Propagation(self.graph, target.num_hops)
+        self._columns = self.graph.x.double() @ sensitivity.columns  # [n, u]
+        self._parts: dict[str, list[Tensor]] = {}  # the terms by name, a part for each chunk
+        self._moves = False, False  # X, A
+        self._rows: dict[Normalization, Tensor] = {}
+        self._rounding: dict[str, float] = {}  # the largest rounding error of a term
+
+    def add(self, chunk: Perturbations) -> None:
+        """Compute the terms and F's change at a chunk of samples."""
+        eps, self._moves = chunk.features, (chunk.features is not None, chunk.edges is not None)
+        with stage("features"):
+            for kind in self.kinds:
+                self._propagate(kind, chunk.weight_with_own, chunk)
+            predicted = self.sensitivity.foreseen(chunk)
+            energies = [energy(part).unsqueeze(1) for part in (eps, chunk.edges) if part is not None]
+            self._store("saliency", predicted[:, :1])
+            self._store("mean", predicted[:, 1:2])
+            self._store("energy", energies[0] if len(energies) == 1 else torch.cat(energies, dim=1))
+            self._store("curvature", curvature_of(predicted[:, 2:], self.sensitivity.bend).unsqueeze(1))
+            if self._strongest is not None and chunk.edges is not None:
+                self._store("kriging", chunk.edges[:, self._strongest])
+        with stage("F"):
+            self._store("change", self.target.changes(chunk))
+
+    def _store(self, name: str, part: Tensor) -> None:
+        """Store the values of a term at a chunk of samples."""
+        self._parts.setdefault(name, []).append(part)
+
+    def _propagate(self, kind: Normalization, weight: Tensor, chunk: Perturbations) -> None:
+        """Compute the k-hop terms and the degree terms at a chunk; ``weight`` also has the unperturbed graph, first."""
+        walks = self._propagation.of(weight.T, kind)
+        if kind not in self._rows:
+            self._rows[kind] = walks.rows[..., 0].clone()
+            size = float(torch.linalg.vector_norm(self._rows[kind] @ self._columns))
+            self._rounding[f"khop {kind}"] = _ROUNDING * size if chunk.features is None else 0.0
+            self._rounding[f"degrees {kind}"] = _ROUNDING * float(walks.moments[..., 0].abs().max())
+        parts: Tensor | None = None
+        if chunk.edges is not None:
+            lost = walks.change()
+            self._store(f"degrees {kind}", lost.moments.flatten(0, 1).T)
+            # These are the changes of e^T N(A)^k X U, [S, M, u], where U are the main columns.
+            parts = torch.matmul(lost.rows.transpose(1, 2), self._columns).transpose(0, 1)
+        if chunk.features is not None:
+            after = walks.rows if chunk.edges is None else walks.rows[..., 1:]
+            moved = carry(self._propagation, after, chunk.features)
+            moved = (moved @ self.sensitivity.columns.to(moved.dtype)).double()
+            if parts is not None:
+                moved[:, 1:] += parts
+            parts = moved
+        assert parts is not None
+        self._store(f"khop {kind}", parts.flatten(1))
+
+    def numbers(self, name: str) -> Tensor:
+        """Return the values of a term, or F's change, at all samples."""
+        parts = self._parts[name]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def blocks(self, kind: Normalization, wanted: Sequence[Block]) -> dict[Block, tuple[Tensor, float]]:
+        """Return the values, [S, .], and the rounding error of each wanted term that the neighbourhood changes."""
+        terms: dict[Block, tuple[Tensor, float]] = {}
+        for name in wanted:
+            key = f"{name} {kind}" if name in ("khop", "degrees") else name
+            if key in self._parts and name != "kriging":
+                terms[name] = self.numbers(key), self._rounding.get(key, 0.0)
+        return terms
+
+    def model(self, fit: Fit, kind: Normalization) -> AnchoredModel:
+        """Return the p with the weights of ``fit``."""
+        known, hops = self.sensitivity, self.target.num_hops
+        first = 0 if self._moves[0] else 1  # e^T X only changes if features are perturbed.
+        solved = np.zeros((hops + 1, known.columns.size(1)))
+        solved[first:] = fit.weights("khop", (hops + 1 - first, known.columns.size(1)))
+        local, mean, curvature = (float(fit.weights(name, (1,))[0]) for name in ("saliency", "mean", "curvature"))
+        stiffness = np.zeros(2)
+        stiffness[[*self._moves]] = fit.weights("energy", (sum(self._moves),))
+        phi_x, phi_a = known.gradient(local, mean)
+        if self._drops:
+            # The neighbourhood drops whole entries, eps = A or 0, so that eps^2 = A eps. The energy of A is therefore a
+            # linear term, and belongs to the scores.
+            phi_a = phi_a.double() + float(stiffness[1]) * self.graph.weight.double() * self.graph.felt
+            stiffness[1] = 0
+        p = AnchoredModel(
+            self.graph,
+            torch.from_numpy(solved) @ known.columns.T,
+            torch.from_numpy(fit.weights("degrees", (hops, len(MOMENTS)))),
+            phi_x,
+            phi_a,
+            torch.from_numpy(stiffness),
+            *known.directions,
+            curvature * known.bend,
+            kind,
+        )
+        p.remember(self._propagation, self._rows[kind])
+        return p
+
+    def simple(self, chosen: Chosen, kind: Normalization) -> AnchoredModel:
+        """Return the p that consists of the gradient of F alone, or is 0."""
+        hops, part = self.target.num_hops, self.graph
+        phi = torch.zeros_like(part.x), torch.zeros_like(part.weight)
+        if chosen == "saliency":
+            with suppress(ModelError):  # If the gradient is not finite, the fit has used 0 for it, so p does too.
+                phi = self.target.gradient()
+        zeros = (
+            torch.zeros(*shape, dtype=torch.float64)
+            for shape in ((hops + 1, part.x.size(1)), (hops, len(MOMENTS)), (2,), (0, 0))
+        )
+        weights, degrees, stiffness, bend = zeros
+        return AnchoredModel(part, weights, degrees, *phi, stiffness, None, None, bend, kind)
+
+    def anchor(self, p: AnchoredModel) -> None:
+        """Give p the derivative of F at the graph as it is, for X or A where the neighbourhood leaves it still.
+
+        No sample shows how F depends on what never moves, so the terms that were fitted foresee it badly. Phi_X (or
+        Phi_A) takes up the difference, which changes p nowhere in the neighbourhood.
+        """
+        if all(self._moves):
+            return
+        try:
+            own = self.target.gradient()
+        except ModelError:  # If the gradient is not finite, the fitted terms are all there is.
+            return
+        if not self._moves[0]:
+            p.phi_x = (p.phi_x.double() + own[0].double() - p.gradient_x()).to(p.phi_x.dtype)
+        if not self._moves[1]:
+            p.phi_a = (p.phi_a.double() + own[1].double() - p.gradient_a()).to(p.phi_a.dtype)
+
+
+class Fit:
+    """A ridge regression on blocks of terms, each scaled so that one penalty suits all of them."""
+
+    def __init__(self, blocks: dict[Block, tuple[Tensor, float]], change: Tensor) -> None:
+        parts = [block.numpy() for block, _ in blocks.values()]
+        terms = np.concatenate(parts, axis=1) if parts else np.zeros((len(change), 0))
+        with np.errstate(over="ignore"):  # A term whose square is infinite gets the scale 0, so that it is left out.
+            squares = (terms * terms).sum(axis=0) / len(terms)
+        typical = float(change @ change) / len(change)
+        self._places: dict[Block, slice] = {}
+        size, stop = squares.copy(), 0
+        for name, (block, rounding) in blocks.items():
+            columns = slice(stop, stop := stop + block.size(1))
+            # The columns of the k-hop model share one scale. Every column of the other terms has its own scale.
+            if name == "khop":
+                size[columns] = squares[columns].sum()
+            elif name == "degrees":
+                size[columns] *= block.size(1)
+            else:
+                # A prediction that is tiny compared with F's change must not be scaled up to the size of the others.
+                least = 0.0 if name == "energy" else _FAINT**2 * typical
+                size[columns] = np.maximum(squares[columns], least) / FIRM
+            # A term that changes only by rounding is left out.
+            size[columns][size[columns] <= rounding * rounding] = np.inf
+            self._places[name] = columns
+        self._scale = 1 / np.sqrt(size)
+        with np.errstate(invalid="ignore"):  # ridge refuses a term that is infinite itself
+            scaled = terms * self._scale
+        self._scaled, self._change = torch.from_numpy(scaled), change
+        solution = ridge(self._scaled, change)
+        self.error, self._weights = solution.left_out, solution.weights
+        self.residual, self.left_out_residual = solution.residual, solution.left_out_residual
+
+    def krige(self, graph: ComputationGraph, seen: Tensor, strength: Tensor) -> Kriged | None:
+        """Fit the terms again, together with a function of the removed edges; None if there is nothing to fit."""
+        kriged = krige(self._scaled, self._change, graph, seen, strength)
+        if kriged is not None:
+            self._weights = kriged.weights
+        return kriged
+
+    def weights(self, name: Block, shape: tuple[int, ...]) -> Float64:
+        """Return the weights of a block, or zeros if the fit does not have it."""
+        if name not in self._places:
+            return np.zeros(shape)
+        columns = self._places[name]
+        weights: Float64 = self._weights.numpy()[columns] * self._scale[columns]
+        return weights.reshape(shape)
