@@ -6,6 +6,7 @@ removed edges beside occlusion and every sum of scores.
 
     python benchmarks/readings.py --json readings.json [--model cora] [--step 170] [--quick]
     python benchmarks/readings.py --from readings.json        # the tables again
+    python benchmarks/readings.py --errors                    # the error bars of single scores
 
 The best additive function is found by regression on so many values of F that its own error, unknowns over samples, is
 below one per cent (up to 400 unknowns; above, three per cent, and the share that is fitted by chance is taken off).
@@ -198,6 +199,41 @@ def measure(name, options):
     return [row for row in rows if row is not None]
 
 
+def check_errors():
+    """Print how far shares are from the best additive function, in units of their error bars."""
+    print("| model | neighbourhood | scores | rms | below 2 | rms of the 8 largest | below 2 |\n|" + "---|" * 7)
+    for name in ("cora", "ba-shapes"):
+        subject = subject_of(name, 0)
+        for text in EDGES:
+            near, every, leading = parse_neighborhood(text), [], []
+            for node in nodes_of(name, 140):
+                target = subject.target(node)
+                moves = Moves(target.computation_graph, near)
+                if not 3 < len(moves) <= 170:
+                    continue
+                off = errors_of_node(target, near, moves)
+                every.append(off)
+                leading.append(off[:8])
+            cells = [
+                f"{np.sqrt(np.square(part).mean()):.2f} | {100 * (np.abs(part) < 2).mean():.0f} %"
+                for part in map(np.concatenate, (every, leading))
+            ]
+            print(f"| {name} | {text} | {sum(map(len, every))} | {' | '.join(cells)} |", flush=True)
+
+
+def errors_of_node(target, near, moves):
+    """Return (share - best) / error of each score, the largest first; the best has an error of its own, by 8,000 F."""
+    samples = near.sample(target.computation_graph, 8000, SEED)
+    matrix, change = moves.of(samples), changes_of(target, samples)
+    best = torch.linalg.lstsq(matrix, change.unsqueeze(1), driver="gelsd").solution[:, 0]
+    weighed = matrix * (change - matrix @ best).unsqueeze(1)
+    inverse = torch.linalg.pinv(matrix.T @ matrix)
+    own = (inverse @ (weighed.T @ weighed) @ inverse).diagonal().clamp(min=0)
+    additive = readings_of(gf.AnchoredKEC(near, seed=0).fit(target), near).additive
+    off = (additive.scores - best) / (additive.stderr.square() + own).sqrt().clamp(min=1e-12)
+    return off[torch.argsort(-(best * moves.sizes()).abs(), stable=True)].numpy()
+
+
 def table_of(rows, key):
     """Return [trainings][nodes] of a number, for the nodes that every training has."""
     places = {(row["seed"], row["node"]): row for row in rows}
@@ -279,13 +315,17 @@ def main(arguments):
     parser.add_argument("--quick", action="store_true", help="three nodes of one training, to see that it runs")
     parser.add_argument("--json", type=Path, help="where to write the rows")
     parser.add_argument("--from", dest="source", type=Path, action="append", help="print the tables of these rows")
+    parser.add_argument("--errors", action="store_true", help="only compare scores with their error bars")
     options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    if options.errors:
+        check_errors()
+        return
     if options.source:
         print_tables([row for path in options.source for row in json.loads(path.read_text())])
         return
     path = None if options.json is None else check_output(options.json, (".json",))
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
     rows = []
     for name in options.model or ("cora", "citeseer", "ba-shapes", "GAT", "SAGE mean", "GIN"):
         rows += measure(name, options)
