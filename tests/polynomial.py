@@ -19,9 +19,11 @@ def both_ways(pairs) -> Tensor:
     return torch.cat([there, there.flip(0)], dim=1)
 
 
-def part_of(x: Tensor, edge_index: Tensor, node: int = 0, num_hops: int = 2) -> ComputationGraph:
+def part_of(
+    x: Tensor, edge_index: Tensor, node: int = 0, num_hops: int = 2, edge_weight: Tensor | None = None
+) -> ComputationGraph:
     """The computation graph of a node; x and edge_index live until it is made."""
-    return ComputationGraph.around(Graph.of(x, edge_index), node, num_hops=num_hops)
+    return ComputationGraph.around(Graph.of(x, edge_index, edge_weight), node, num_hops=num_hops)
 
 
 class Polynomial:

@@ -21,7 +21,7 @@ from graphfaith.cli.arguments import find_edges
 from graphfaith.data.models import load_trained
 from graphfaith.explainers.methods import method_names
 from graphfaith.explanation import archive
-from graphfaith.facade.subject import EDGE_NEIGHBORHOODS
+from graphfaith.facade.subject import EDGE_NEIGHBORHOODS, expand_neighborhoods
 
 ALL_METHODS = method_names(in_all=True)
 
@@ -481,3 +481,9 @@ def test_an_interrupt_while_torch_is_imported_is_no_traceback(tmp_path, way):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, "", "stopped\n")
+
+
+def test_features_that_are_all_alike_can_still_be_dropped():
+    assert expand_neighborhoods(["B(X,0.5)"], "ba-shapes", constant=True) == ["B(X,0.5)"]
+    with pytest.raises(InputError, match="are constant"):
+        expand_neighborhoods(["U(X,0.2r)"], "ba-shapes", constant=True)

@@ -191,6 +191,20 @@ def test_estimates_are_unbiased_and_their_error_bars_right(sampled, num_samples,
         assert p.values.sum() == pytest.approx(p.value_of_all - p.value_of_none, abs=1e-9)
 
 
+def test_a_p_that_has_seen_most_coalitions_does_not_bias_the_values():
+    ends = torch.tensor([[1, 2, 3, 4, 2, 5, 6, 7, 5], [0, 0, 1, 1, 1, 2, 2, 0, 3]])
+    torch.manual_seed(2)
+    x = torch.rand(8, 3).double()
+    torch.manual_seed(1)
+    target = Target(GCN(3, 8, 2, 3).double().eval(), x, ends, 0, 0)
+    exact, runs = gf.Shapley(num_samples=512).fit(target).values, 40
+    found = [gf.Shapley(num_samples=480, seed=seed).fit(target) for seed in range(runs)]
+    assert {p.control_variate for p in found} <= {"p", "p and additive"}
+    errors = np.array([p.values - exact for p in found])
+    scores = errors.mean(axis=0) / (errors.std(axis=0, ddof=1) / math.sqrt(runs) + 1e-15)
+    assert np.abs(scores).max() < 3.7
+
+
 def test_p_makes_the_values_more_exact():
     x, edge_index = graph_of([*MORE, *((a + 7, b + 7) for a, b in MORE), (0, 7), (2, 9), (1, 8)], seed=3)
     smooth = Target(make(), x, edge_index, 0, 1)

@@ -147,7 +147,7 @@ class TestScored:
 class TestEstimate:
     def test_is_shown_until_something_is_measured(self):
         call, explanation = case("anchored-kec")
-        assert faithfulness_of(explanation) == Faithfulness(explanation.estimate, is_estimate=True)
+        assert faithfulness_of(explanation) == Faithfulness(explanation.estimate, is_estimate=True, fit_samples=60)
         gf.general_unfaithfulness(call, explanation, NEAR, num_samples=20)
         assert not faithfulness_of(explanation).is_estimate
         assert own_estimate(explanation) is explanation.estimate
@@ -328,7 +328,8 @@ class TestKinds:
     def test_an_estimate_is_about_the_edges_that_were_moved(self):
         _, explanation = case("anchored-kec")
         found = faithfulness_by_kind(explanation)
-        assert found == {"edges": Faithfulness(explanation.estimate, is_estimate=True), "features": None}
+        own = Faithfulness(explanation.estimate, is_estimate=True, fit_samples=60)
+        assert found == {"edges": own, "features": None}
         explanation.edge_mask[0] += 1.0
         assert faithfulness_by_kind(explanation) == {"edges": None, "features": None}
 

@@ -405,3 +405,82 @@ def test_pairs_of_nodes_where_nodes_are_asked_for():
     assert {unit["kind"] for unit in table["units"]} == {"column"}
     named = explanation.name(features=["height", "width", "depth"])
     assert set(named.interactions(3)[0].names) <= {"height", "width", "depth"}
+
+
+# Numbers that are of something else ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("fit", "measured"), [("B(X,0.5)", "B(X,0.4)"), ("U(A,0.5)", "B(X,0.5)")])
+def test_one_feature_a_node_is_a_node_in_every_neighbourhood(fit, measured):
+    call, explanation = explained(gf.AnchoredKEC(fit), features=1, node="object")
+    other, full = explained(gf.AnchoredKEC(fit), features=1, node="attributes")
+    numbers = [
+        gf.general_unfaithfulness(one, scores, measured, num_samples=300, seed=5).scores.relative
+        for one, scores in ((call, explanation), (other, full))
+    ]
+    assert numbers[0] == pytest.approx(numbers[1], rel=0.2, abs=1e-6)
+
+
+def test_scores_that_are_not_shown_do_not_count():
+    near = "U(X,0.2r)xU(A,0.5)"
+    _, both = explained(gf.AnchoredKEC(near))
+    call, edges = explained(gf.AnchoredKEC(near), node=None)
+    alone, together = own_estimate(edges).scores.relative, own_estimate(both).scores.relative
+    assert alone > 1.5 * together
+    record = gf.general_unfaithfulness(call, edges, near, num_samples=400, seed=5)
+    assert record.scores.relative == pytest.approx(alone, rel=0.4)
+    assert record.scores.relative > record.relative
+    call, loops = explained(gf.AnchoredKEC("B(A,0.5)"), edge=None)
+    record = gf.general_unfaithfulness(call, loops, "B(A,0.5)", num_samples=400, seed=5)
+    assert record.scores.relative > 0.3  # The self-loops alone say little.
+    assert own_estimate(loops).scores.relative == pytest.approx(record.scores.relative, rel=0.4)
+
+
+def test_pairs_stand_beside_shares_alone():
+    call, explanation = explained(gf.AnchoredKEC("B(A,0.5)"))
+    assert gf.general_unfaithfulness(call, explanation, "B(A,0.5)", num_samples=100, seed=5).num_pairs > 0
+    slope = explanation.reading("slope")
+    record = gf.general_unfaithfulness(call, slope, "B(A,0.5)", num_samples=100, seed=5)
+    assert (record.pairs, record.num_pairs) == (None, 0)
+    assert slope.settings["reading"] == "slope"
+    assert explanation.settings["reading"] == "share"
+
+
+def test_shares_of_a_p_that_has_not_kept_its_samples_have_no_error_bars():
+    _, explanation = explained(gf.KEC("B(A,0.5)"))
+    share = explanation.reading("share")
+    assert share.get("edge_stderr") is None
+
+
+def test_a_text_means_the_same_to_explain_and_to_measure():
+    model, data = ring()
+    explanation = gf.explain(model, data, 0, neighborhood="R(A,3)", test_samples=50)
+    assert explanation.neighborhood == "R(A,3,paired)"
+    call = explainer_of(model, gf.AnchoredKEC("R(A,3,paired)"))
+    again = gf.general_unfaithfulness(call, explanation, "R(A,3)", num_samples=50, seed=3)
+    assert again.neighborhood == "R(A,3,paired)"
+    by_entries = gf.general_unfaithfulness(call, explanation, gf.RemovedEdges(3), num_samples=50, seed=3)
+    assert by_entries.neighborhood == "R(A,3)"
+
+
+def test_a_table_has_no_more_pairs_than_asked_for():
+    _, explanation = explained()
+    assert len(explanation.scores_and_pairs(2)["pairs"]) == 2
+    assert len(explanation.scores_and_pairs(10)["pairs"]) > 2
+
+
+def test_what_only_moves_is_not_said_to_be_removed():
+    _, moved = explained(gf.AnchoredKEC("U(A,0.5)"))
+    for pair in moved.interactions(5):
+        assert not pair.removed
+        assert "lowered a little" in str(pair)
+    _, dropped = explained(gf.AnchoredKEC("B(A,0.5,paired)"))
+    assert all(pair.removed for pair in dropped.interactions(5))
+
+
+def test_few_removed_edges_are_not_few_samples():
+    _, explanation = explained(gf.AnchoredKEC("R(A,3,paired)"))
+    assert own_estimate(explanation).num_samples < 91
+    assert not faithfulness_of(explanation).is_flattering
+    _, small = explained(gf.AnchoredKEC("R(A,3,paired)", num_samples=60))
+    assert faithfulness_of(small).is_flattering

@@ -207,3 +207,25 @@ def test_a_silenced_message_is_not_a_removed_edge():
     assert answer.silenced
     assert "if the message were 0" in str(answer)
     assert not explanation.what_if(set={(0, 1): 0.0}).silenced
+
+
+def test_there_is_no_error_bar_where_no_sample_went():
+    _, _, few = made(near="R(A,3)")
+    assert few.what_if(remove=[(0, 1)]).stderr is not None
+    assert few.what_if(remove=[(0, 1), (0, 2), (1, 2)]).stderr is not None
+    assert few.what_if(remove=HOUSE).stderr is None  # more edges than in any sample
+    assert few.what_if(remove=[(0, 0)]).stderr is None  # Self-loops stay.
+    assert few.what_if(remove=[(1, 0)], directed=True).stderr is None  # half of an edge
+    model, data, _ = made(near="B(X,0.5)")
+    data.x[0, 1] = 0.0
+    words = gf.explain(model, data, 0, neighborhood="B(X,0.5)", test_samples=20)
+    assert words.what_if(set={(0, 0): 0.0}).stderr is not None
+    assert words.what_if(set={(0, 1): 0.5}).stderr is None  # A word that was absent stays absent.
+    assert words.what_if(set={(0, 0): 2 * float(data.x[0, 0])}).stderr is None  # Features only vanish.
+
+
+def test_the_error_is_at_least_the_rounding_of_f():
+    _, _, explanation = made(near="R(A,3)")
+    noise = explanation.difference_model.evidence.noise
+    assert noise > 0
+    assert explanation.what_if(remove=[(0, 1)]).stderr >= noise**0.5

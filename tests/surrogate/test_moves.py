@@ -141,3 +141,18 @@ def test_a_score_of_a_node_is_that_of_all_of_its_features(part, of):
     rows = (phi_x * part.x)[: part.num_visible].sum(dim=axis, keepdim=True)
     padded = torch.cat([rows, rows.new_zeros(len(part.x) - len(rows), 1)]) if of == "node" else rows
     torch.testing.assert_close(spread_over_features(part, padded, of), phi_x)
+
+
+def test_a_removed_edge_is_removed_to_the_last_digit():
+    weight = torch.rand(2 * len(HOUSE), generator=torch.Generator().manual_seed(0)).double() + 0.1
+    part = part_of(torch.rand(5, 3).double(), both_ways(HOUSE), num_hops=2, edge_weight=weight)
+    moves = Moves(part, gf.parse_neighborhood("R(A,2,paired)"))
+    gone = moves.perturbations(torch.diag(moves.sizes())).edges
+    assert ((gone == 0) | (gone == part.weight.double())).all()
+
+
+def test_the_mean_move_is_the_mean_perturbation(part):
+    near = gf.parse_neighborhood("B(A,0.5,paired)")
+    moves = Moves(part, near)
+    mean = moves.perturbations(moves.mean.unsqueeze(0)).edges[0]
+    torch.testing.assert_close(mean, near.edge_moments(part).mean)

@@ -78,13 +78,13 @@ def test_a_good_p_helps_and_a_bad_one_does_not_hurt():
     def near(pairs, fold):  # what p leaves is small, and its values are known
         rest = 0.02 * (other(pairs.present) - other(~pairs.present))
         own = make_game(count, seed=7)[1]
-        return Foretold(
-            game(pairs.present) - game(~pairs.present) + rest, centred + 0.02 * (own - own.mean()), np.zeros(count)
-        )
+        told = game(pairs.present) - game(~pairs.present) + rest
+        return Foretold(told, told, centred + 0.02 * (own - own.mean()), np.zeros(count))
 
     def bad(pairs, fold):
         noise = np.random.default_rng(fold).normal(size=(len(pairs) + count))
-        return Foretold(10 * noise[: len(pairs)], noise[len(pairs) :] - noise[len(pairs) :].mean(), np.zeros(count))
+        told, values = 10 * noise[: len(pairs)], noise[len(pairs) :]
+        return Foretold(told, told, values - values.mean(), np.zeros(count))
 
     errors = {}
     for name, told in (("none", None), ("near", near), ("bad", bad)):

@@ -21,9 +21,9 @@ from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood
 from ..sampling.perturbations import Perturbations
 from ..surrogate.difference import AnchoredModel, DifferenceModel
-from ..surrogate.estimate import estimate_unfaithfulness, rounding_square
+from ..surrogate.estimate import Unfaithfulness, estimate_unfaithfulness, rounding_square
 from ..surrogate.evidence import Evidence
-from ..surrogate.readings import Reading, ReadModel, check_reading, read_model, reading_bytes
+from ..surrogate.readings import Reading, ReadModel, check_reading, estimate_scores, read_model, reading_bytes
 from ..surrogate.sensitivity import RANK, Sensitivity, gradients_at
 from ..surrogate.terms import BLOCKS, Block, Chosen, Fit, Terms
 from ..surrogate.walks import Normalization, walk_bytes
@@ -45,7 +45,8 @@ class AnchoredKEC(FittedExplainer):
     the w_k, the v_kj of the in-weights c = N(A) 1, a_0, a_1 and the scales of the curvature q. They are fitted to F's
     values at the other samples by ridge regression, whose penalty is chosen by leave-one-out error
     (:func:`~graphfaith.surrogate.solve.ridge`). If the gradient alone, or p = 0, has a smaller leave-one-out error, it
-    is used as p instead. :class:`~graphfaith.surrogate.difference.AnchoredModel` has the full equation of p.
+    is used as p instead. Where a few edges are removed, R(A, k), p also has a function of the removed edges
+    (:class:`~graphfaith.surrogate.kriging.Kriging`), and samples lean towards edges that F depends on. :class:`~graphfaith.surrogate.difference.AnchoredModel` has the full equation of p.
 
     An explanation has the fields ``estimate``, the leave-one-out estimate of Delta(p) and relative Delta with their
     standard errors, ``fit_samples``, the number of samples that were drawn, and ``chosen``, the chosen p: "anchored",
@@ -243,4 +244,18 @@ class AnchoredKEC(FittedExplainer):
         assert isinstance(p, AnchoredModel)
         names = ("normalization", "fit_samples", "chosen")
         kept = {name: getattr(p, name, None) for name in names}
-        return {**super().details(p), **kept, "reading": self.reading, "estimate": self.read(p).estimate}
+        return {**super().details(p), **kept, "reading": self.reading, "estimate": self._estimate(p)}
+
+    def _estimate(self, p: AnchoredModel) -> Unfaithfulness | None:
+        """Return the estimate of what is shown: scores that no mask was asked for do not count."""
+        read, near = self.read(p), self.neighborhood
+        config = getattr(self, "_explainer_config", None)
+        if config is None:
+            return read.estimate
+        hidden_x = near.perturbs_features and config.node_mask_type is None
+        hidden_a = near.perturbs_edges and config.edge_mask_type is None
+        if not hidden_x and not hidden_a:
+            return read.estimate
+        x, a = read.scores
+        x = torch.zeros_like(x) if hidden_x else x
+        return estimate_scores(p, near, x, a * p.graph.is_loop if hidden_a else a)

@@ -151,8 +151,9 @@ class Shapley(FaithfulExplainer):
         for number, (p, rows, lost) in enumerate(fitted):
             with stage("gradient"):
                 both = game.changes_of(p, np.concatenate((pairs.present, ~pairs.present))).reshape(2, -1)
-                both[:, rows] = lost.left_out + lost.change  # what p foretells when it has not seen the pair
-                told.append(Foretold(both[1] - both[0], *self._values_of(game, p, number)))
+                fresh = both.copy()
+                fresh[:, rows] = lost.left_out + lost.change  # what p foretells when it has not seen the pair
+                told.append(Foretold(both[1] - both[0], fresh[1] - fresh[0], *self._values_of(game, p, number)))
         return divide(pairs, difference, game.group, lambda fold: told[1 - fold % 2])
 
     def _fit_p(self, game: Game, present: Bools, number: int) -> tuple[AnchoredModel, _Lost]:

@@ -45,6 +45,7 @@ class Faithfulness:
 
     record: Unfaithfulness
     is_estimate: bool
+    fit_samples: int | None = None  # how many samples the fit was made from, if that is known
 
     @property
     def neighborhood(self) -> str:
@@ -70,7 +71,9 @@ class Faithfulness:
     @property
     def is_flattering(self) -> bool:
         """Whether this is an estimate from so few samples that it is too good, by its record."""
-        return self.is_estimate and 0 < self.record.num_samples < FEW
+        # An estimate may be made from a part of the samples, but it is the size of the fit that flatters.
+        count = self.record.num_samples if self.fit_samples is None else self.fit_samples * 11 // 12
+        return self.is_estimate and 0 < count < FEW
 
     @property
     def short(self) -> str:
@@ -105,16 +108,15 @@ class Faithfulness:
         >>> scores = replace(record, relative=0.463, relative_stderr=0.02)
         >>> pairs = replace(record, relative=0.131, relative_stderr=0.008)
         >>> print(Faithfulness(replace(record, scores=scores, pairs=pairs, num_pairs=10, floor=0.448), False).beyond)
-        no scores could leave less than 45 %; with the 10 pairs 13.1 %; the whole explanation 0.71 %
+        no scores could leave less than about 45 %; with the 10 pairs 13.1 %; the whole explanation 0.71 %
         """
         record = self.record
         if record.scores is None or self.relative is None:
             return ""
         parts = []
         if record.floor is not None:
-            parts.append(
-                f"no scores could leave less than {format_share_alone(record.floor, record.scores.relative_stderr)}"
-            )
+            floor = format_share_alone(record.floor, record.scores.relative_stderr)
+            parts.append(f"no scores could leave less than about {floor}")
         if record.pairs is not None and record.num_pairs:
             plural = f"the {record.num_pairs} pairs" if record.num_pairs > 1 else "the pair"
             parts.append(f"with {plural} {format_share_alone(record.pairs.relative, record.pairs.relative_stderr)}")
@@ -129,7 +131,7 @@ def faithfulness_of(explanation: Explanation) -> Faithfulness | None:
     if measured is not None:
         return Faithfulness(measured, is_estimate=False)
     estimate = own_estimate(explanation)
-    return None if estimate is None else Faithfulness(estimate, is_estimate=True)
+    return None if estimate is None else Faithfulness(estimate, is_estimate=True, fit_samples=_fit_samples(explanation))
 
 
 def faithfulness_by_kind(explanation: Explanation) -> dict[Kind, Faithfulness | None]:
@@ -158,9 +160,14 @@ def faithfulness_by_kind(explanation: Explanation) -> dict[Kind, Faithfulness | 
             found |= {kind: Faithfulness(record, is_estimate=False) for kind in record.kinds if kind in found}
     estimate = own_estimate(explanation) if None in found.values() else None
     if estimate is not None:
-        own = Faithfulness(estimate, is_estimate=True)
+        own = Faithfulness(estimate, is_estimate=True, fit_samples=_fit_samples(explanation))
         found |= {kind: own for kind in estimate.kinds if kind in found and found[kind] is None}
     return found
+
+
+def _fit_samples(explanation: Explanation) -> int | None:
+    count = explanation.get("fit_samples")
+    return count if isinstance(count, int) else None
 
 
 def measured_unfaithfulness(explanation: Explanation) -> Unfaithfulness | None:

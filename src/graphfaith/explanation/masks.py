@@ -26,7 +26,7 @@ from .signed import SignedExplanation
 # PyG stores the model's arguments on the explanation, where these names are taken.
 OWN_FIELDS = (
     *("x", "edge_index", "target", "prediction", "index", "node_mask", "edge_mask"),
-    *("self_loop_score", "difference_model", "edge_route", "num_hops", "scores_digest"),
+    *("self_loop_score", "difference_model", "edge_route", "num_hops", "scores_digest", "node_mask_type"),
     *("unfaithfulness", "measurements", "scored_digest", "settings", "made_by", "seconds", "features_scored"),
     *("method", "neighborhood", "in_sample_error", "normalization", "node_names", "feature_names"),
     *("estimate", "fit_samples", "chosen", "reading", "node_stderr", "edge_stderr", "self_loop_stderr"),
@@ -80,6 +80,7 @@ def lay_out_scores(
         scores = torch.ones_like(part.x) if node_score is None else node_score.to(part.x.dtype)
         if node_score is None:
             explanation["features_scored"] = False
+        explanation["node_mask_type"] = node_mask_type.value
         node_rows = _node_rows(part, scores, node_mask_type, as_mask)
         if node_mask_type == MaskType.common_attributes:
             explanation["node_mask"] = node_rows

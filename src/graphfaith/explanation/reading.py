@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple
 
+import torch
 from torch_geometric.explain import Explanation
 from torch_geometric.explain.config import MaskType
 
@@ -39,7 +40,7 @@ def reading_of(explanation: Explanation, name: str) -> SignedExplanation:
     wanted = check_reading(name)
     p, near = fitted_of(explanation, "a reading")
     settings = explanation.get("settings") or {}
-    kind = node_kind_of(explanation, p, near)
+    kind = node_kind_of(explanation)
     read = read_model(p, near, wanted, seed=_seed_of(p, settings), pairs=settings.get("pairs", 10), of=of_mask(kind))
     laid_out = _lay_out(explanation, p, read, kind)
     other = copy.copy(explanation)
@@ -49,6 +50,7 @@ def reading_of(explanation: Explanation, name: str) -> SignedExplanation:
     for field, value in laid_out.to_dict().items():
         other[field] = value
     other.reading = wanted
+    other.settings = {**settings, "reading": wanted}
     if read.estimate is not None:
         other.estimate = read.estimate
     result: SignedExplanation = other
@@ -69,33 +71,16 @@ def _lay_out(explanation: Explanation, p: Any, read: ReadModel, kind: MaskType |
     )
 
 
-def node_kind_of(explanation: Explanation, p: Any, near: Neighborhood) -> MaskType | None:
-    """Return what the node mask has scores of; None if there is no node mask.
-
-    With one feature or one node the shape of the mask does not tell, but the scores that were made do.
-    """
-    nodes, (num_nodes, _), width = explanation.get("node_mask"), p.graph.size, p.graph.x.size(1)
-    if nodes is None:
+def node_kind_of(explanation: Explanation) -> MaskType | None:
+    """Return what the node mask of an explanation has scores of; None if there is no node mask."""
+    if explanation.get("node_mask") is None:
         return None
-    shapes = {
-        MaskType.attributes: (num_nodes, width),
-        MaskType.object: (num_nodes, 1),
-        MaskType.common_attributes: (1, width),
-    }
-    kinds = [kind for kind, shape in shapes.items() if tuple(nodes.shape) == shape]
-    if len(kinds) > 1:
-        settings, made = explanation.get("settings") or {}, explanation.get("scores_digest")
-        name = check_reading(explanation.get("reading") or "slope")
-        seed, pairs = _seed_of(p, settings), settings.get("pairs", 10)
-        for kind in kinds:
-            now = read_model(p, near, name, seed=seed, pairs=pairs, of=of_mask(kind))
-            if _lay_out(explanation, p, now, kind).scores_digest == made:
-                return kind
-    return kinds[0]
+    return MaskType(explanation.get("node_mask_type") or "attributes")
 
 
 def fitted_of(explanation: Explanation, what: str) -> tuple[Any, Neighborhood]:
     """Return the p that an explanation carries and the neighbourhood of its fit; an error if it has no such p."""
+    check_unchanged(explanation)
     p, near = explanation.get("difference_model"), explanation.get("neighborhood")
     if p is None or isinstance(p, SubgraphModel):
         raise UnsupportedError(
@@ -121,9 +106,10 @@ class Interaction(NamedTuple):
     """Two edges, features or nodes whose effect together is not the sum of their effects apart.
 
     ``first`` and ``second`` are (source, sink) of an edge, (node, column) of a feature, (node,) if nodes were asked
-    for, or (column,) if columns were. ``together`` is how much more
-    F changes if both are taken away than the sum of what each alone does, and ``effects`` is what each alone does: F
-    after it is taken away, less F before.
+    for, or (column,) if columns were. ``together`` is how much more F changes if both are taken away than the sum of
+    what each alone does, and ``effects`` is what each alone does: F after it is taken away, less F before. All three
+    are means over the neighbourhood, where others are taken away too. If the neighbourhood takes nothing away, but
+    moves weights or values a little, both are lowered by one standard deviation instead, and ``removed`` is False.
     """
 
     first: tuple[int, ...]
@@ -131,6 +117,7 @@ class Interaction(NamedTuple):
     together: float
     effects: tuple[float, float]
     names: tuple[str, str]
+    removed: bool = True
 
     def __str__(self) -> str:
         """Return the pair in words.
@@ -139,11 +126,20 @@ class Interaction(NamedTuple):
         1–2 and 1–7 stand in for each other: together -0.4 more than apart
         >>> print(Interaction((1, 2), (1, 7), 0.4, (-0.5, -0.5), ("1–2", "1–7")))
         1–2 and 1–7 overlap: together -0.6, and not the -1 of both apart
+        >>> print(Interaction((1, 2), (1, 7), 0.4, (-0.5, 0.3), ("1–2", "1–7")))
+        1–2 and 1–7: together +0.4 more than apart
+        >>> print(Interaction((1, 2), (1, 7), 0.01, (-0.1, -0.1), ("1→2", "1→7"), False))
+        1→2 and 1→7, lowered a little: together +0.01 more than apart
         """
         first, second = self.names
         apart = sum(self.effects)
+        more = f"together {self.together:+.2g} more than apart"
+        if not self.removed:
+            return f"{first} and {second}, lowered a little: {more}"
+        if self.effects[0] * self.effects[1] <= 0:
+            return f"{first} and {second}: {more}"
         if apart * self.together >= 0:
-            return f"{first} and {second} stand in for each other: together {self.together:+.2g} more than apart"
+            return f"{first} and {second} stand in for each other: {more}"
         both = apart + self.together
         return f"{first} and {second} overlap: together {both:+.2g}, and not the {apart:+.2g} of both apart"
 
@@ -154,20 +150,26 @@ def interactions_of(explanation: Explanation, k: int = 10) -> list[Interaction]:
     p, near = fitted_of(explanation, "interactions")
     if isinstance(p, LinearModel):
         return []
-    paired = _readings(explanation, p, near, k).paired
-    sizes, labels = paired.moves.sizes(), Labels(explanation, paired.moves)
+    settings = explanation.get("settings") or {}
+    paired = _readings(explanation, p, near, max(k, settings.get("pairs", 10))).paired
+    labels, moves = Labels(explanation, paired.moves), paired.moves
+    dropped = torch.full((len(moves),), near.drops_features)
+    dropped[: moves.num_edge_units] = near.drops_edges
+    # What is never taken away is moved by one standard deviation instead.
+    sizes = torch.where(dropped, moves.sizes(), moves.spread.sqrt())
     found = []
     for u, w, psi in zip(paired.first.tolist(), paired.second.tolist(), paired.together.tolist(), strict=True):
         effects = (-float(paired.alone[u] * sizes[u]), -float(paired.alone[w] * sizes[w]))
         both = -psi * float(sizes[u] * sizes[w])
-        found.append(Interaction(labels.place(u), labels.place(w), both, effects, (labels.name(u), labels.name(w))))
+        names, removed = (labels.name(u), labels.name(w)), bool(dropped[u] and dropped[w])
+        found.append(Interaction(labels.place(u), labels.place(w), both, effects, names, removed))
     return sorted(found, key=lambda pair: -abs(pair.together))[:k]
 
 
 def _readings(explanation: Explanation, p: DifferenceModel, near: Neighborhood, k: int) -> Readings:
     settings = explanation.get("settings") or {}
-    of = of_mask(node_kind_of(explanation, p, near))
-    return readings_of(p, near, seed=_seed_of(p, settings), pairs=max(k, settings.get("pairs", 10)), of=of)
+    of = of_mask(node_kind_of(explanation))
+    return readings_of(p, near, seed=_seed_of(p, settings), pairs=k, of=of)
 
 
 def scores_and_pairs_of(explanation: Explanation, k: int = 10) -> dict[str, Any]:

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch_geometric.explain import Explainer, Explanation
 
 from .._base.checks import check_node, check_real, is_whole
 from .._base.errors import InputError, show
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import is_undirected
+from ..sampling.neighborhood import Neighborhood
 from ..sampling.perturbations import Perturbations
 from ..surrogate.evidence import Evidence
+from ..surrogate.moves import Moves
 from .masks import target_of
 from .origin import explainer_of
 from .reading import check_unchanged, fitted_of
@@ -85,37 +88,67 @@ def what_if(
         target = target_of(explainer or explainer_of(explanation, "check=True"), explanation)
         actual = -float(target.changes(perturbation)[0])
     evidence, error = getattr(p, "evidence", None), None
-    if isinstance(evidence, Evidence) and _reaches(near.sample(graph, _count_pilot(graph)), perturbation):
-        moved = any(
-            part is not None and bool((part != 0).any()) for part in (perturbation.edges, perturbation.features)
-        )
-        error = _error(evidence, abs(change)) if moved else 0.0  # What is out of reach does not change F.
+    if isinstance(evidence, Evidence) and len(evidence.change):
+        moved = any(part is not None and bool(part.any()) for part in (perturbation.edges, perturbation.features))
+        if not moved:
+            error = 0.0  # What is out of reach does not change F.
+        elif _was_sampled(evidence, near, perturbation):
+            error = _error(evidence, abs(change))
     edges = perturbation.edges
     silenced = explanation.get("edge_route") == "mask" and edges is not None and bool(edges.any())
     return WhatIf(change, error, actual, silenced)
 
 
-def _count_pilot(graph: ComputationGraph) -> int:
-    """Return how many samples show how far a neighbourhood reaches; of a large graph, one or two do."""
-    return min(64, max(2, 2**14 // graph.num_edges))
+def _was_sampled(evidence: Evidence, near: Neighborhood, asked: Perturbations) -> bool:
+    """Return whether the samples of a fit go where a perturbation goes.
 
-
-def _reaches(samples: Perturbations, perturbation: Perturbations) -> bool:
-    """Return whether samples of a neighbourhood move weights and features as far as a perturbation does."""
-    for far, asked in ((samples.edges, perturbation.edges), (samples.features, perturbation.features)):
-        size = 0.0 if asked is None else float(asked.abs().max())
-        if size and (far is None or float(far.abs().max()) < size * (1 - 1e-6)):
+    Each unit that is moved has to be one that the neighbourhood moves, whole if it has two entries, no further and with
+    the same sign, and no more units at once than in some sample.
+    """
+    graph = asked.graph
+    moves = Moves(graph, near)
+    samples = evidence.chunks(graph, near, max(2, 2**14 // graph.num_edges))
+    pilot = next(samples)
+    entries = moves.edge_unit
+    if asked.edges is not None and bool(asked.edges.any()):
+        if entries is None or pilot.edges is None or bool(asked.edges[0, entries < 0].any()):
             return False
+        weight = torch.where(graph.weight != 0, graph.weight, 1.0).double()
+        ratio, seen = asked.edges[0] / weight, pilot.edges / weight
+        if not _is_within(ratio, float(seen.min()), float(seen.max())):
+            return False
+        kept = entries >= 0
+        first = torch.zeros(moves.num_edge_units, dtype=torch.float64).scatter_(0, entries[kept], ratio[kept])
+        if not torch.allclose(first[entries[kept]], ratio[kept]):  # Half of a pair was moved.
+            return False
+        most = int((moves.of(pilot)[:, : moves.num_edge_units] != 0).sum(dim=1).max())
+        if int((first != 0).sum()) > most:
+            return False
+    if asked.features is not None and bool(asked.features.any()):
+        if moves.feature_place is None or pilot.features is None:
+            return False
+        still = torch.ones(graph.x.numel(), dtype=torch.bool)
+        still[moves.feature_place] = False
+        if bool(asked.features.flatten()[still].any()):
+            return False
+        low, high = pilot.features.amin(dim=(0, 1)), pilot.features.amax(dim=(0, 1))  # of each column
+        return _is_within(asked.features[0], low, high)
     return True
 
 
-def _error(evidence: Evidence, size: float) -> float | None:
-    """Return the root mean square of what p leaves at the samples whose change is nearest in size."""
-    if not len(evidence.change):
-        return None
+def _is_within(values: Tensor, low: Tensor | float, high: Tensor | float) -> bool:
+    """Return whether all values that are not 0 are between two bounds, but for rounding."""
+    return bool(((values == 0) | ((values >= low * (1 + 1e-6)) & (values <= high * (1 + 1e-6)))).all())
+
+
+def _error(evidence: Evidence, size: float) -> float:
+    """Return the root mean square of what p leaves at the samples whose change is nearest in size.
+
+    It is at least F's rounding, which p cannot know.
+    """
     sizes, left = (evidence.change + evidence.left_out).abs(), evidence.left_out
     nearest = torch.argsort((sizes - size).abs(), stable=True)[:_NEAREST]
-    return math.sqrt(float(left[nearest].square().mean()))
+    return math.sqrt(max(float(left[nearest].square().mean()), evidence.noise))
 
 
 def _perturb(

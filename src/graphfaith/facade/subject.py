@@ -53,7 +53,7 @@ def expand_neighborhoods(texts: Iterable[str], label: str, *, constant: bool) ->
         return list(known if constant else FEATURE_NEIGHBORHOODS[:1] + known + FEATURE_NEIGHBORHOODS[1:])
     nears = [parse_neighborhood(text) for text in texts]
     for near in nears:
-        if constant and near.perturbs_features:
+        if constant and near.perturbs_features and not near.drops_features:
             raise InputError(
                 f"{near}: the features of {label} are constant; use a neighbourhood of edges, such as U(A,0.5)"
             )

@@ -76,7 +76,7 @@ def general_unfaithfulness(
     Use another ``seed`` than the explainer's: on the samples that p was fitted to, Delta(p) is too small, and a
     :class:`~graphfaith.SameSamplesWarning` says so.
     """
-    target, near = target_of(explainer, explanation), as_neighborhood(neighborhood)
+    target, near = target_of(explainer, explanation), _as_meant(neighborhood, explanation)
     _warn_of_same_samples(explainer, explanation, near, seed)
     if difference_model is not None:
         return unfaithfulness_of(target, [difference_model], near, num_samples=num_samples, seed=seed)[0]
@@ -86,34 +86,54 @@ def general_unfaithfulness(
     return score
 
 
+def _as_meant(neighborhood: Neighborhood | str, explanation: Explanation) -> Neighborhood:
+    """Return the neighbourhood; the text that ``gf.explain`` has read as one of whole edges is read so again."""
+    near, fitted = as_neighborhood(neighborhood), explanation.get("neighborhood")
+    if isinstance(neighborhood, str) and isinstance(fitted, str) and fitted == f"{str(near)[:-1]},paired)":
+        return as_neighborhood(fitted)
+    return near
+
+
 def _measure(
     target: Target, p: DifferenceModel, explanation: Explanation, near: Neighborhood, num_samples: int, seed: int
 ) -> Unfaithfulness:
     """Return Delta(p); if p is more than a sum of scores, with those of its scores and pairs on the same samples."""
     of: OfX = "feature"
     if near.perturbs_features and not isinstance(p, SubgraphModel):
-        of = of_mask(node_kind_of(explanation, p, near))
-    is_shown = isinstance(p, SubgraphModel) or (isinstance(p, LinearModel) and of == "feature")
+        of = of_mask(node_kind_of(explanation))
+    whole = not any(
+        moved and explanation.get(mask) is None
+        for moved, mask in ((near.perturbs_edges, "edge_mask"), (near.perturbs_features, "node_mask"))
+    )
+    is_shown = isinstance(p, SubgraphModel) or (isinstance(p, LinearModel) and of == "feature" and whole)
     shown = None if is_shown else _scores_of(explanation, target, near, of)
     evidence = evidence_of(p)
     if shown is None:
         return unfaithfulness_of(target, [p], near, num_samples=num_samples, seed=seed)[0]
-    if evidence is None or evidence.neighborhood != str(near):
+    if evidence is None or evidence.neighborhood != str(near) or not whole:
         record, scores = unfaithfulness_of(target, [p, shown], near, num_samples=num_samples, seed=seed)
         return replace(record, scores=scores)
     settings = explanation.get("settings") or {}
     readings = readings_of(p, near, seed=evidence.seed, pairs=settings.get("pairs", 10), of=of)
     models: list[Changing] = [p, shown, readings.paired, readings.additive]
     record, scores, paired, share = unfaithfulness_of(target, models, near, num_samples=num_samples, seed=seed)
-    return add_readings(record, readings, scores, paired, share)
+    found = add_readings(record, readings, scores, paired, share)
+    # The pairs stand beside the shares, and beside no other scores.
+    return found if explanation.get("reading") == "share" else replace(found, pairs=None, num_pairs=0)
 
 
 def _scores_of(explanation: Explanation, target: Target, near: Neighborhood, of: OfX) -> DifferenceModel | None:
-    """Return the scores of an explanation as an additive function; None if it has none for what moves."""
+    """Return the scores of an explanation as an additive function; what has no score counts as 0.
+
+    None if the node mask is of a kind that says nothing of single features, without saying which.
+    """
     graph, nodes = target.computation_graph, explanation.get("node_mask")
     edges = _edge_part(explanation, target, implied=0.0)
-    if (near.perturbs_edges and edges is None) or (near.perturbs_features and nodes is None):
-        return None
+    if edges is None:  # Self-loops have their scores beside the mask.
+        edges = torch.zeros(graph.num_edges, dtype=torch.float64)
+        loops = explanation.get("self_loop_score")
+        if loops is not None:
+            edges[graph.is_loop] = loops[graph.nodes].double()
     if nodes is None or not near.perturbs_features:
         return LinearModel(graph, None, edges)
     part = nodes if nodes.size(0) == 1 else nodes[graph.nodes]

@@ -126,7 +126,7 @@ class RemovedEdges(Neighborhood):
         return _lay_out(graph, entries, gone[:, unit])
 
     def lean(self, strength: Tensor) -> Neighborhood:
-        """Return a neighbourhood in which half of the samples remove edges that F depends on."""
+        """Return a neighbourhood in which most samples remove edges that F depends on."""
         return LeaningEdges(self.most, self.paired, strength)
 
     def _columns(self, graph: ComputationGraph, seed: int) -> tuple[Tensor, UInt64, np.ndarray]:

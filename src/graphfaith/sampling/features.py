@@ -70,6 +70,7 @@ class BernoulliFeatures(Neighborhood):
     sigma: float
     notation = "B(X,{sigma})"
     perturbs_features = True
+    drops_features = True
 
     def __post_init__(self) -> None:
         """Check sigma."""

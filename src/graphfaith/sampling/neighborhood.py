@@ -46,6 +46,7 @@ class Neighborhood:
     perturbs_features = False
     perturbs_edges = False
     drops_edges = False  # whether an entry of A is either unchanged or removed
+    drops_features = False  # whether a feature is either unchanged or 0
     by_itself = True  # whether every entry is drawn by itself, so that the draws of a part are those of the whole graph
 
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor | None:  # noqa: ARG002
@@ -235,6 +236,11 @@ class Product(Neighborhood):
     def drops_edges(self) -> bool:  # type: ignore[override]
         """Whether the factor that moves edges drops them."""
         return self.second.drops_edges
+
+    @property
+    def drops_features(self) -> bool:  # type: ignore[override]
+        """Whether the factor that moves features drops them."""
+        return self.first.drops_features
 
     @property
     def by_itself(self) -> bool:  # type: ignore[override]

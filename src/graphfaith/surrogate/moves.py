@@ -143,7 +143,10 @@ class Moves:
         if self.edge_unit is not None:
             edges = torch.zeros(len(moves), self.graph.num_edges, dtype=torch.float64)
             entries = (self.edge_unit >= 0).nonzero().view(-1)
-            edges[:, entries] = moves[:, self.edge_unit[entries]] * self._part_of_unit()[entries]
+            unit, weight = self.edge_unit[entries], self.graph.weight.double()[entries]
+            moved = moves[:, unit]
+            # A removed entry is the entry itself: rounding would leave a weight of 1e-16, and perhaps a negative one.
+            edges[:, entries] = torch.where(moved == self.sizes()[unit], weight, moved * self._part_of_unit()[entries])
         if self.feature_place is not None:
             features = torch.zeros(len(moves), self.graph.x.numel(), dtype=self.graph.x.dtype)
             moved = moves[:, self.num_edge_units :][:, self._owner] * self._full

@@ -86,15 +86,18 @@ def _read_model(p: DifferenceModel, near: Neighborhood, name: Reading, seed: int
     if name == "effect":
         found = effects(p, near, graph_of(p), of)
         x, a = (old if new is None else new for old, new in zip((x, a), found, strict=True))
-    record, evidence = _record_of(p, near)
-    if record is not None and evidence is not None:
-        graph = graph_of(p)
-        scores = LinearModel(graph, _as_shown(graph, x, of), a)
-        chunks = evidence.chunks(graph, near, _chunk_size(near, graph))
-        rest = torch.cat([scores.change(chunk) for chunk in chunks]) - evidence.fitted + evidence.left_out
-        shown = estimate_unfaithfulness(rest, evidence.change, evidence.noise, near, evidence.seed)
-        record = replace(record, scores=shown)
-    return ReadModel((x, a), (None, None), record)
+    return ReadModel((x, a), (None, None), estimate_scores(p, near, _as_shown(graph_of(p), x, of), a))
+
+
+def estimate_scores(p: DifferenceModel, near: Neighborhood, phi_x: Tensor, phi_a: Tensor) -> Unfaithfulness | None:
+    """Return the estimate of Delta(p) with that of scores, added up; None if p has not kept what it is made from."""
+    (record, evidence), graph = _record_of(p, near), graph_of(p)
+    if record is None or evidence is None:
+        return record
+    scores = LinearModel(graph, phi_x, phi_a)
+    chunks = evidence.chunks(graph, near, _chunk_size(near, graph))
+    rest = torch.cat([scores.change(chunk) for chunk in chunks]) - evidence.fitted + evidence.left_out
+    return replace(record, scores=estimate_unfaithfulness(rest, evidence.change, evidence.noise, near, evidence.seed))
 
 
 def _as_shown(graph: ComputationGraph, phi_x: Tensor, of: OfX) -> Tensor:
@@ -163,7 +166,10 @@ def evidence_of(p: DifferenceModel) -> Evidence | None:
 def _fair_evidence(p: DifferenceModel, near: Neighborhood) -> Evidence | None:
     """Return what the fit of p has seen of F at samples that are drawn as in the neighbourhood."""
     evidence = evidence_of(p)
-    return None if evidence is None else evidence.fair(near)
+    if evidence is None:
+        return None
+    fair = evidence.fair(near)
+    return fair if len(fair.change) else evidence
 
 
 def readings_of(
@@ -192,6 +198,8 @@ def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int
     functions = find_pairs(additive, matrix, change, pairs if count else 0)
     if evidence is None:
         others, own = draw_changes(p, moves, count, seed + 1)  # A pair has to pay at samples it was not found in.
+        # How far p is from F is not known, and neither is the error of its shares.
+        additive = replace(additive, stderr=None, excess=math.inf)
         return Readings(additive, functions[_least([function.of(others) - own for function in functions], own)])
     rests = []
     for function in functions:
@@ -221,8 +229,11 @@ def _guess(p: DifferenceModel, moves: Moves) -> Tensor:
     """
     if not moves.near.by_itself and len(moves) * _count_entries(moves.near, moves.graph) <= _MOST_ALONE:
         return _effects(p, moves)
-    slope = p.mean_gradient(*moves.spread_out(moves.mean)) if isinstance(p, AnchoredModel) else p.gradient()
-    return moves.gather(*slope)
+    if not isinstance(p, AnchoredModel):
+        return moves.gather(*p.gradient())
+    mean = moves.perturbations(moves.mean.unsqueeze(0))
+    mean_x, mean_a = (None if part is None else part[0].double() for part in (mean.features, mean.edges))
+    return moves.gather(*p.mean_gradient(mean_x, mean_a))
 
 
 def count_samples(near: Neighborhood, graph: ComputationGraph, units: int) -> int:

@@ -22,9 +22,14 @@ _ROWS = 512  # An additive function of more players than this is fitted to at mo
 
 @dataclass(frozen=True)
 class Foretold:
-    """What a p that has not seen a fold foretells: v(z) - v(1 - z) of each pair, and its own Shapley values."""
+    """What a p that has not seen a fold foretells: v(z) - v(1 - z) of each pair, and its own Shapley values.
+
+    ``fresh`` is the difference at pairs that p was fitted to, each left out of that fit: it says how far p can be
+    trusted, while the control variate itself has to be one function at all pairs, or the result would be biased.
+    """
 
     difference: Reals  # [J]
+    fresh: Reals  # [J]
     values: Reals  # [n] less their mean
     variance: Reals  # [n] of these values, if they were estimated
 
@@ -157,7 +162,7 @@ class _Frame:
         nothing, least = np.zeros_like(difference), float(np.square(target[others]).mean())
         best = _ControlVariate("none", nothing, np.zeros(len(self.group)), 0.0)
         for kind in kinds if int(others.sum()) > 2 else ():
-            columns = self._columns(kind, told)
+            columns = self._columns(kind, told, fresh=True)
             scales = {name: self._scale(name, weight[others, None] * part[others]) for name, part in columns.items()}
             design = np.concatenate([weight[:, None] * part * scales[name] for name, part in columns.items()], axis=1)
             rows = self._choose_rows(others, design.shape[1])
@@ -165,7 +170,7 @@ class _Frame:
             if solved.left_out < least:
                 least = solved.left_out
                 weights = solved.weights.numpy() * np.concatenate(list(scales.values()))
-                best = self._control(kind, columns, weights, told)
+                best = self._control(kind, self._columns(kind, told), weights, told)
         return best
 
     def _choose_rows(self, others: Bools, unknowns: int) -> Ints:
@@ -175,12 +180,12 @@ class _Frame:
             return rows
         return np.asarray(rows[np.linspace(0, len(rows) - 1, _ROWS).astype(int)])
 
-    def _columns(self, kind: Control, told: Foretold | None) -> Mapping[str, Reals]:
-        """Return the columns of a regression."""
+    def _columns(self, kind: Control, told: Foretold | None, *, fresh: bool = False) -> Mapping[str, Reals]:
+        """Return the columns of a regression; with ``fresh``, p as it was when it had not seen the pairs."""
         columns = {"sizes": self._sizes}
         if kind in ("p", "p and additive"):
             assert told is not None
-            columns["p"] = told.difference[:, None]
+            columns["p"] = (told.fresh if fresh else told.difference)[:, None]
             columns["slope"] = 2 * (self.pairs.centred @ told.values)[:, None]
         if kind in ("additive", "p and additive"):
             columns["players"] = self._players
