@@ -46,7 +46,8 @@ class AnchoredKEC(FittedExplainer):
     values at the other samples by ridge regression, whose penalty is chosen by leave-one-out error
     (:func:`~graphfaith.surrogate.solve.ridge`). If the gradient alone, or p = 0, has a smaller leave-one-out error, it
     is used as p instead. Where a few edges are removed, R(A, k), p also has a function of the removed edges
-    (:class:`~graphfaith.surrogate.kriging.Kriging`), and samples lean towards edges that F depends on. :class:`~graphfaith.surrogate.difference.AnchoredModel` has the full equation of p.
+    (:class:`~graphfaith.surrogate.kriging.Kriging`), and samples lean towards edges that F depends on.
+    :class:`~graphfaith.surrogate.difference.AnchoredModel` has the full equation of p.
 
     An explanation has the fields ``estimate``, the leave-one-out estimate of Delta(p) and relative Delta with their
     standard errors, ``fit_samples``, the number of samples that were drawn, and ``chosen``, the chosen p: "anchored",
