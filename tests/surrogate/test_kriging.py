@@ -105,6 +105,7 @@ def test_only_neighbourhoods_of_few_removed_edges_have_it(target):
     assert gf.AnchoredKEC("R(A,3)").fit(target).kriging is not None
     assert gf.AnchoredKEC("B(A,0.5)").fit(target).kriging is None
     assert gf.AnchoredKEC("R(A,3)", blocks=["khop", "saliency"]).fit(target).kriging is None
+    assert gf.AnchoredKEC("B(X,0.5)xR(A,3)").fit(target).kriging is not None
     alone = gf.AnchoredKEC("R(A,3)", blocks=["kriging"]).fit(target)
     assert alone.kriging is not None
     assert alone.estimate.relative < 0.2

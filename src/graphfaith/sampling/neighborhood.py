@@ -71,6 +71,10 @@ class Neighborhood:
         """
         return None
 
+    def leans(self, samples: np.ndarray, seed: int) -> np.ndarray:  # noqa: ARG002
+        """Return which samples are not those of the neighbourhood that this one stands in for, [S]."""
+        return np.zeros(len(samples), dtype=bool)
+
     def edge_moments(self, graph: ComputationGraph) -> Moments | None:  # noqa: ARG002
         """Return the moments of eps_A; None if they have to be estimated from samples."""
         return None
@@ -246,6 +250,15 @@ class Product(Neighborhood):
     def by_itself(self) -> bool:  # type: ignore[override]
         """Whether both factors draw every entry by itself."""
         return self.first.by_itself and self.second.by_itself
+
+    def lean(self, strength: Tensor) -> Neighborhood | None:
+        """Return the product with a factor that leans, if the one that moves edges has to."""
+        leaning = self.second.lean(strength)
+        return None if leaning is None else Product(self.first, leaning)
+
+    def leans(self, samples: np.ndarray, seed: int) -> np.ndarray:
+        """Return the samples in which the edges lean."""
+        return self.second.leans(samples, seed)
 
     def units(self, graph: ComputationGraph) -> Tensor | None:
         """Return the units of the factor that moves edges."""

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from ..graph.computation_graph import ComputationGraph
-from ..sampling.edges import LeaningEdges
 from ..sampling.neighborhood import Neighborhood
 from ..sampling.perturbations import Perturbations
 
@@ -43,7 +42,7 @@ class Evidence:
     def fair(self, near: Neighborhood) -> Evidence:
         """Return the part whose samples are drawn as the neighbourhood draws them."""
         leaning = None if self.strength is None else near.lean(self.strength)
-        if not isinstance(leaning, LeaningEdges):
+        if leaning is None:
             return self
         kept = torch.from_numpy(~leaning.leans(self.samples.numpy(), self.seed))
         names = ("samples", "change", "left_out", "fitted")
