@@ -16,6 +16,7 @@ from graphfaith.explanation.faithfulness import faithfulness_of, measured_unfait
 from graphfaith.explanation.masks import target_of
 from graphfaith.explanation.reading import Interaction
 from graphfaith.metric.unfaithfulness import unfaithfulness_of
+from graphfaith.sampling.perturbations import Perturbations
 from graphfaith.surrogate.difference import LinearModel
 from polynomial import both_ways
 
@@ -222,9 +223,25 @@ def test_pairs_are_listed_strongest_first_and_no_more_than_asked_for():
         explanation.interactions(0)
 
 
-def test_a_pair_is_what_p_says_of_both_edges():
-    """An undirected graph of a product: F = a * b has a pair of weight 1 and no others."""
-    _, explanation = explained(gf.AnchoredKEC("B(A,0.5,paired)"))
+def test_a_pair_is_the_mean_interplay_of_both_edges():
+    """The mean of F's own interplay over what else is dropped: with both, with either, and with neither removed."""
+    call, explanation = explained(gf.AnchoredKEC("B(A,0.5,paired)"))
+    target, near = target_of(call, explanation), gf.parse_neighborhood("B(A,0.5,paired)")
+    part = target.computation_graph
+    ends = [tuple(sorted(pair)) for pair in part.ends.T.tolist()]
+    others = near.sample(part, 2000, 17).edges
+    for pair in explanation.interactions(2):
+        change = {}
+        for gone in ((), (pair.first,), (pair.second,), (pair.first, pair.second)):
+            eps = others.clone()
+            for place in (pair.first, pair.second):
+                eps[:, [end == place for end in ends]] = part.weight.double()[[end == place for end in ends]] * (
+                    place in gone
+                )
+            change[gone] = target.changes(Perturbations(part, None, eps)).mean()
+        both, first = change[pair.first, pair.second], change[pair.first,]
+        interplay = -float(both - first - change[pair.second,] + change[()])
+        assert pair.together == pytest.approx(interplay, rel=0.25)
     table = explanation.scores_and_pairs()
     by_place = {tuple(unit["at"]): i for i, unit in enumerate(table["units"])}
     for pair in explanation.interactions():
