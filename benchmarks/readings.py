@@ -250,36 +250,61 @@ def shown(pair):
 
 def print_tables(rows):
     """Print every table."""
-    scored = [row for row in rows if "share" in row]
-    for model in dict.fromkeys(row["model"] for row in scored):
-        for text in dict.fromkeys(row["near"] for row in scored if row["model"] == model):
-            own = [row for row in scored if row["model"] == model and row["near"] == text]
-            print_one(model, text, own)
+    scored, groups = [row for row in rows if "share" in row], {}
+    for row in scored:
+        groups.setdefault((row["model"], row["near"]), []).append(row)
+    print(
+        "| model | neighbourhood | nodes | best | share | share / best | typical | lowest at | pairs | p |\n|"
+        + "---|" * 10
+    )
+    for (model, text), own in groups.items():
+        print_one(model, text, own)
+    print("\nScores and ten pairs / scores in B(A,0.5), computation graphs of up to", SMALL, "entries:\n")
+    for (model, text), own in groups.items():
+        few = [row for row in own if row["entries"] <= SMALL]
+        if text == "B(A,0.5)" and few:
+            ratio = np.mean([row["pairs"] for row in few]) / np.mean([row["share"] for row in few])
+            print(f"- {model}: {ratio:.2f} ({len(few)} nodes and trainings)")
+    print_rivals(groups)
     for model in dict.fromkeys(row["model"] for row in rows if "single" in row):
         print_what_if(model, [row for row in rows if "single" in row and row["model"] == model])
 
 
 def print_one(model, text, rows):
-    """Print relative Delta (ratio of means over nodes and trainings) of all that was scored in a neighbourhood."""
+    """Print relative Delta (ratio of means over nodes and trainings) of what AnchoredKEC shows and knows."""
     zero = table_of(rows, lambda row: row["zero"])
-    names = [name for name in ("best", "share", "floor", "pairs", "p", "slope", "effect", *RIVALS) if name in rows[0]]
-    print(f"\n**{model}, {text}** ({zero.shape[1]} nodes, {zero.shape[0]} trainings)\n")
-    print("| " + " | ".join(names) + " |\n|" + "---|" * len(names))
-    cells = [pool_ratio(table_of(rows, lambda row, name=name: row[name] * row["zero"]), zero) for name in names]
-    print("| " + " | ".join(map(shown, cells)) + " |\n")
+
+    def cell(name):
+        return shown(pool_ratio(table_of(rows, lambda row: row[name] * row["zero"]), zero))
+
+    best = ratio = typical = "–"
     if "best" in rows[0]:
-        excess = pool_ratio(
-            *(table_of(rows, lambda row, name=name: row[name] * row["zero"]) for name in ("share_there", "best"))
+        best, there = cell("best"), [row["share_there"] / row["best"] for row in rows if row["best"] > 0]
+        ratio = shown(
+            pool_ratio(
+                *(table_of(rows, lambda row, name=name: row[name] * row["zero"]) for name in ("share_there", "best"))
+            )
         )
-        each = np.median([row["share_there"] / row["best"] for row in rows if row["best"] > 0])
-        print(f"- share / best: {shown(excess)} (ratio of means), {each:.3f} (median over nodes)")
+        typical = f"{np.median(there):.3f}"
     rivals = [name for name in RIVALS if name in rows[0]]
-    wins = np.mean([all(row["share"] <= row[name] for name in rivals) for row in rows])
-    print(f"- nodes at which the shares leave no more than every other method's scores: {100 * wins:.0f} %")
-    few = [row for row in rows if row["entries"] <= SMALL]
-    if text == "B(A,0.5)" and few:
-        ratio = np.mean([row["pairs"] for row in few]) / np.mean([row["share"] for row in few])
-        print(f"- scores and ten pairs / scores, up to {SMALL} entries ({len(few)} of them): {ratio:.2f}")
+    lowest = np.mean([all(row["share"] <= row[name] for name in rivals) for row in rows]) if rivals else np.nan
+    cells = (best, cell("share"), ratio, typical, f"{100 * lowest:.0f} %", cell("pairs"), cell("p"))
+    print(f"| {model} | {text} | {zero.shape[1]} x {zero.shape[0]} | " + " | ".join(cells) + " |")
+
+
+def print_rivals(groups):
+    """Print relative Delta of other methods' scores, read as additive functions."""
+    names = ("slope", "effect", *RIVALS)
+    print("\n| model | neighbourhood | share | " + " | ".join(names) + " |\n|" + "---|" * (3 + len(names)))
+    for (model, text), rows in groups.items():
+        zero = table_of(rows, lambda row: row["zero"])
+        cells = [
+            shown(pool_ratio(table_of(rows, lambda row, name=name: row[name] * row["zero"]), zero))
+            if all(name in row for row in rows)
+            else "–"
+            for name in ("share", *names)
+        ]
+        print(f"| {model} | {text} | " + " | ".join(cells) + " |")
 
 
 def print_what_if(model, rows):
