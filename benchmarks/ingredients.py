@@ -20,7 +20,7 @@ from graphfaith.explainers import anchored_kec
 from graphfaith.metric import pool
 from graphfaith.sampling import Perturbations, UniformEdges
 from graphfaith.sampling.neighborhood import as_neighborhood
-from graphfaith.surrogate import terms as own_terms
+from graphfaith.surrogate import terms as anchored_terms
 from graphfaith.surrogate.difference import carry, curvature_of, energy
 from graphfaith.surrogate.propagation import Propagation
 from graphfaith.surrogate.sensitivity import Sensitivity
@@ -36,7 +36,7 @@ FIT, TEST = 200, 500  # samples, of seeds 0 and 1
 KIND = "symmetric"  # N, as AnchoredKEC chooses it for a network of GCNConv
 MOST = 0.05  # the share of entries of A that F is asked about in the last row
 
-BLOCKS = tuple(block for block in own_terms.BLOCKS if block != "kriging")  # which is of removed edges alone
+BLOCKS = tuple(block for block in anchored_terms.BLOCKS if block != "kriging")  # which is of removed edges alone
 OWN = {"all": BLOCKS}
 OWN |= {f"without {name}": tuple(block for block in BLOCKS if block != name) for name in BLOCKS}
 OWN |= {f"{name} alone": (name,) for name in BLOCKS}
@@ -200,7 +200,7 @@ def fitted(names, fit, test, *, forced=False):
         if name in SHARED:
             size[:] = size.sum()
         else:
-            size *= 1 / own_terms.FIRM if name in FIRM else own.size(1)
+            size *= 1 / anchored_terms.FIRM if name in FIRM else own.size(1)
         floor = 0.0 if name in FIRM else ROUNDING**2
         scale = torch.where(size > floor, size, torch.inf).rsqrt()
         parts.append((own * scale, other * scale))
