@@ -71,8 +71,9 @@ def test_terms_and_function_add_up_to_the_fit(target):
 
 def test_a_sample_that_is_left_out_is_foretold_by_the_others(target, monkeypatch):
     monkeypatch.setattr(kriging._Search, "best", lambda _self: LENGTHS)
-    terms, change, graph, eps, strength = case = case_of(target)
-    left_out = fit(case).left_out_residual
+    _, change, graph, eps, strength = case_of(target)
+    terms = torch.rand(len(change), 12, generator=torch.Generator().manual_seed(4)).double()  # each with some leverage
+    left_out = fit((terms, change, graph, eps, strength)).left_out_residual
     for place in (0, 7, 31):
         kept = torch.arange(len(change)) != place
         found = fit((terms[kept], change[kept], graph, eps[kept], strength))

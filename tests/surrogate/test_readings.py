@@ -152,6 +152,22 @@ def test_what_was_read_is_kept_and_the_same_again(target, monkeypatch):
     assert not torch.equal(read_model(again, near, "share", seed=1).scores[1], second.scores[1])
 
 
+def test_where_few_edges_are_removed_the_effects_are_the_first_guess(target, monkeypatch):
+    p, near = fitted(target, "R(A,3,paired)"), parsed("R(A,3,paired)")
+    monkeypatch.setattr(readings, "count_samples", lambda *_: 0)
+    share, effect = (read_model(p, near, name).scores[1] for name in ("share", "effect"))
+    moved = near.edge_moments(p.graph).spread > 0
+    assert torch.equal(share[moved], effect[moved])
+    assert not torch.allclose(share[moved], p.gradient()[1][moved], rtol=0.01)
+
+
+def test_pairs_that_explain_a_trifle_are_not_shown():
+    torch.manual_seed(3)
+    nearly = GCN(4, 8, 2, out_channels=3, act=lambda value: value + 1e-4 * value.square()).double().eval()
+    p = fitted(Target(nearly, X, EDGES, 0, label=1), "B(X,0.5)")
+    assert len(readings_of(p, parsed("B(X,0.5)")).paired) == 0
+
+
 def test_f_is_not_asked(target, monkeypatch):
     p = fitted(target, "B(A,0.5)")
     monkeypatch.setattr(Target, "changes", None)
