@@ -447,6 +447,7 @@ def test_scores_that_are_not_shown_do_not_count():
     record = gf.general_unfaithfulness(call, edges, near, num_samples=400, seed=5)
     assert record.scores.relative == pytest.approx(alone, rel=0.4)
     assert record.scores.relative > record.relative
+    assert (record.pairs, record.floor) == (None, None)  # These are of all scores.
     call, loops = explained(gf.AnchoredKEC("B(A,0.5)"), edge=None)
     record = gf.general_unfaithfulness(call, loops, "B(A,0.5)", num_samples=400, seed=5)
     assert record.scores.relative > 0.3  # The self-loops alone say little.
