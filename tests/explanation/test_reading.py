@@ -451,7 +451,10 @@ def test_scores_that_are_not_shown_do_not_count():
     call, loops = explained(gf.AnchoredKEC("B(A,0.5)"), edge=None)
     record = gf.general_unfaithfulness(call, loops, "B(A,0.5)", num_samples=400, seed=5)
     assert record.scores.relative > 0.3  # The self-loops alone say little.
-    assert own_estimate(loops).scores.relative == pytest.approx(record.scores.relative, rel=0.4)
+    own, all_of_them = own_estimate(loops), own_estimate(explained(gf.AnchoredKEC("B(A,0.5)"))[1])
+    assert own.scores.relative == pytest.approx(record.scores.relative, rel=0.4)
+    assert own.scores.relative > 1.05 * all_of_them.scores.relative
+    assert (own.pairs, own.floor) == (None, None)
 
 
 def test_pairs_stand_beside_shares_alone():
@@ -489,8 +492,13 @@ def test_a_table_has_no_more_pairs_than_asked_for():
 
 def test_what_only_moves_is_not_said_to_be_removed():
     _, moved = explained(gf.AnchoredKEC("U(A,0.5)"))
+    table = moved.scores_and_pairs()
+    by_place = {tuple(unit["at"]): i for i, unit in enumerate(table["units"])}
     for pair in moved.interactions(5):
         assert not pair.removed
+        ends = {by_place[pair.first], by_place[pair.second]}
+        psi = next(psi for one, two, psi in table["pairs"] if {one, two} == ends)
+        assert pair.together == pytest.approx(-psi / 12)  # Both are lowered by 0.5 / sqrt(3).
         assert "lowered a little" in str(pair)
     _, dropped = explained(gf.AnchoredKEC("B(A,0.5,paired)"))
     assert all(pair.removed for pair in dropped.interactions(5))
