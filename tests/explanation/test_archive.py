@@ -807,3 +807,15 @@ def test_the_function_of_removed_edges_is_kept_and_has_to_fit(name, tmp_path):
         p.kriging = dataclasses.replace(found, **{name: wrong})
         with pytest.raises(gf.GraphfaithError, match="do not fit"):
             again(explanation, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["change", "left_out", "fitted", "strength"])
+def test_what_a_fit_has_seen_has_to_fit(name, tmp_path):
+    _, explanation = explain(make_case(seed=31, nodes=14, edges=60), gf.AnchoredKEC("R(A,3)"))
+    p = explanation.difference_model
+    seen = p.evidence
+    assert same(seen, again(explanation, tmp_path).difference_model.evidence)
+    for wrong in (getattr(seen, name)[1:], getattr(seen, name).long()):
+        p.evidence = dataclasses.replace(seen, **{name: wrong})
+        with pytest.raises(gf.GraphfaithError, match="do not fit"):
+            again(explanation, tmp_path)

@@ -14,7 +14,7 @@ import graphfaith as gf
 from explaining import explainer_of
 from graphfaith.explanation.faithfulness import faithfulness_of, measured_unfaithfulness, own_estimate
 from graphfaith.explanation.masks import target_of
-from graphfaith.explanation.reading import Interaction
+from graphfaith.explanation.reading import Interaction, node_kind_of
 from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith.sampling.perturbations import Perturbations
 from graphfaith.surrogate.difference import LinearModel
@@ -510,3 +510,10 @@ def test_few_removed_edges_are_not_few_samples():
     assert not faithfulness_of(explanation).is_flattering
     _, small = explained(gf.AnchoredKEC("R(A,3,paired)", num_samples=60))
     assert faithfulness_of(small).is_flattering
+
+
+@pytest.mark.parametrize("kind", ["attributes", "object", "common_attributes"])
+def test_masks_without_a_type_are_told_by_their_shape(kind):
+    _, explanation = explained(gf.AnchoredKEC("B(X,0.5)"), node=kind)
+    del explanation["node_mask_type"]
+    assert node_kind_of(explanation).value == kind

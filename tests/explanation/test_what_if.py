@@ -232,3 +232,8 @@ def test_the_error_is_at_least_the_rounding_of_f():
     assert p.evidence.noise > 0
     p.evidence = replace(p.evidence, left_out=0 * p.evidence.left_out)  # as if p were exact
     assert explanation.what_if(remove=[(0, 1)]).stderr == p.evidence.noise**0.5
+
+
+def test_what_is_always_dropped_was_sampled():
+    _, _, explanation = made(near="B(A,1.0)")
+    assert explanation.what_if(remove=[(0, 1)], directed=True).stderr is not None

@@ -123,3 +123,19 @@ def test_removing_a_strong_edge_alone_is_foretold_exactly(target):
     assert (p.change(p.evidence.perturbations(part, near)) - p.evidence.fitted).abs().max() < 1e-7
     everything = Perturbations(part, None, torch.zeros(1, part.num_edges, dtype=torch.float64))
     assert float(p.change(everything)) == pytest.approx(0, abs=1e-9)
+
+
+def test_strong_entries_that_are_never_removed_tell_no_samples_apart(target):
+    terms, change, graph, eps, strength = case_of(target)
+    loops = torch.where(graph.is_loop, 1.0, 1e-14 * strength)  # F depends on self-loops, which stay
+    found = fit((terms, change, graph, eps, loops))
+    assert torch.isfinite(found.left_out_residual).all()
+    assert not found.kriging.alpha.any()
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e140])
+def test_the_size_of_f_does_not_matter(target, scale):
+    terms, change, graph, eps, strength = case = case_of(target)
+    plain, scaled = fit(case), fit((terms, scale * change, graph, eps, strength))
+    torch.testing.assert_close(scaled.left_out_residual / scale, plain.left_out_residual)
+    torch.testing.assert_close(scaled.kriging.change(eps) / scale, plain.kriging.change(eps))

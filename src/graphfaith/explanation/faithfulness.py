@@ -23,7 +23,7 @@ NOT_MEASURED = "not measured"
 
 # Leave-one-out errors of fewer samples than these are too good, and their error bars too small (docs/anchored.md). They
 # are those of a fit on 100 samples, of which one in twelve is asked for a gradient and not left out.
-FEW = 91
+FEW, _FEWEST = 91, 100
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Faithfulness:
     def is_flattering(self) -> bool:
         """Whether this is an estimate from so few samples that it is too good, by its record."""
         # An estimate may be made from a part of the samples, but it is the size of the fit that flatters.
-        count = self.record.num_samples if self.fit_samples is None else self.fit_samples * 11 // 12
-        return self.is_estimate and 0 < count < FEW
+        few = 0 < self.record.num_samples < FEW if self.fit_samples is None else self.fit_samples < _FEWEST
+        return self.is_estimate and self.record.num_samples > 0 and few
 
     @property
     def short(self) -> str:

@@ -19,6 +19,7 @@ from ..surrogate.readings import Readings, ReadModel, check_reading, evidence_of
 from .digest import are_fitted
 from .masks import lay_out_scores, of_mask
 from .removals import Labels
+from .scores import num_nodes_of
 from .signed import SignedExplanation
 
 # What belongs to the scores of one reading, and is not taken over to another one.
@@ -73,9 +74,16 @@ def _lay_out(explanation: Explanation, p: Any, read: ReadModel, kind: MaskType |
 
 def node_kind_of(explanation: Explanation) -> MaskType | None:
     """Return what the node mask of an explanation has scores of; None if there is no node mask."""
-    if explanation.get("node_mask") is None:
+    nodes, kind = explanation.get("node_mask"), explanation.get("node_mask_type")
+    if nodes is None:
         return None
-    return MaskType(explanation.get("node_mask_type") or "attributes")
+    if kind is not None:
+        return MaskType(kind)
+    # It was made by another method. One row is of columns and one column is of nodes, unless there is only one of them.
+    if nodes.size(0) == 1 < num_nodes_of(explanation):
+        return MaskType.common_attributes
+    x = explanation.get("x")
+    return MaskType.object if nodes.size(1) == 1 and (x is None or x.size(1) > 1) else MaskType.attributes
 
 
 def fitted_of(explanation: Explanation, what: str) -> tuple[Any, Neighborhood]:

@@ -76,8 +76,12 @@ def _has_sound_evidence(model: AnchoredModel) -> bool:
         return True
     if not isinstance(seen, Evidence) or seen.samples.dtype != torch.int64 or seen.samples.dim() != 1:
         return False
-    numbers = seen.change, seen.left_out
+    numbers = seen.change, seen.left_out, seen.fitted
     sound = all(part.shape == seen.samples.shape and part.dtype == torch.float64 for part in numbers)
+    strength = seen.strength
+    sound = sound and (
+        strength is None or (strength.shape == model.graph.weight.shape and strength.is_floating_point())
+    )
     return sound and not bool((seen.samples < 0).any())
 
 

@@ -24,6 +24,7 @@ from .origin import explainer_of
 from .reading import check_unchanged, fitted_of
 from .scores import edge_index_of, names_of
 
+_PILOT, _HELD = 64, 2**23  # samples of the fit that show how far it went, and the most numbers in them
 _NEAREST = 30  # The error of a prophecy is that at so many samples of the fit with changes of about its size.
 
 
@@ -107,8 +108,8 @@ def _was_sampled(evidence: Evidence, near: Neighborhood, asked: Perturbations) -
     """
     graph = asked.graph
     moves = Moves(graph, near)
-    samples = evidence.chunks(graph, near, max(2, 2**14 // graph.num_edges))
-    pilot = next(samples)
+    held = graph.num_edges + (graph.x.numel() if near.perturbs_features else 0)
+    pilot = evidence.first(min(_PILOT, max(4, _HELD // held))).perturbations(graph, near)
     entries = moves.edge_unit
     if asked.edges is not None and bool(asked.edges.any()):
         if entries is None or pilot.edges is None or bool(asked.edges[0, entries < 0].any()):
@@ -138,7 +139,8 @@ def _was_sampled(evidence: Evidence, near: Neighborhood, asked: Perturbations) -
 
 def _is_within(values: Tensor, low: Tensor | float, high: Tensor | float) -> bool:
     """Return whether all values that are not 0 are between two bounds, but for rounding."""
-    return bool(((values == 0) | ((values >= low * (1 + 1e-6)) & (values <= high * (1 + 1e-6)))).all())
+    slack = 1e-6 * values.abs()
+    return bool(((values == 0) | ((values >= low - slack) & (values <= high + slack))).all())
 
 
 def _error(evidence: Evidence, size: float) -> float:

@@ -44,7 +44,14 @@ class Evidence:
         leaning = None if self.strength is None else near.lean(self.strength)
         if leaning is None:
             return self
-        kept = torch.from_numpy(~leaning.leans(self.samples.numpy(), self.seed))
+        return replace(self._part(torch.from_numpy(~leaning.leans(self.samples.numpy(), self.seed))), strength=None)
+
+    def first(self, count: int) -> Evidence:
+        """Return the part with the first ``count`` samples."""
+        return self._part(torch.arange(len(self.samples)) < count)
+
+    def _part(self, kept: Tensor) -> Evidence:
+        """Return the part with the samples for which ``kept``, [S], is true."""
         names = ("samples", "change", "left_out", "fitted")
         parts: dict[str, Any] = {name: getattr(self, name)[kept] for name in names}
-        return replace(self, **parts, strength=None)
+        return replace(self, **parts)

@@ -15,6 +15,7 @@ _MOST_ENTRIES = 128  # entries of A by which samples are told apart: the stronge
 _LENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0)
 _OF_TERMS = (1e0, 1e2, 1e4, 1e6, 1e8)
 _OF_KERNEL = (0.0, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
+_ALIKE = 1e-8  # the mean variance of a kernel below which all samples are alike
 _ROUNDS = 2  # how often each of the three is chosen again, the others being as they are
 
 
@@ -97,19 +98,20 @@ def krige(terms: Tensor, change: Tensor, graph: ComputationGraph, seen: Tensor, 
     ``seen`` has eps of the :func:`strongest` entries, [S, l]. The result is None if there is nothing to be told apart:
     F does not change, or depends on no edge.
     """
-    typical, entries = float(change.square().mean()), strongest(strength)
+    typical, entries = math.sqrt(float(change.square().mean())), strongest(strength)
     if not (typical > 0 and len(entries)):
         return None
     weight, share = graph.weight.double()[entries], strength.double().abs()[entries]
     seen, share = seen / weight, share / share[0]
-    search = _Search(terms.double(), change.double(), seen, share)
+    search = _Search(terms.double(), change.double() / typical, seen, share)  # so that no square is too small or large
     length, of_terms, of_kernel = search.best()
     solved = search.solve(length, of_terms, of_kernel)
+    alpha = typical * solved.alpha
     return Kriged(
-        Kriging(entries, weight, length * share, seen, search.scale(length, of_kernel) * solved.alpha, graph.num_edges),
-        solved.weights,
-        -solved.alpha,
-        -solved.alpha / solved.precision(),
+        Kriging(entries, weight, length * share, seen, search.scale(length, of_kernel) * alpha, graph.num_edges),
+        typical * solved.weights,
+        -alpha,
+        -alpha / solved.precision(),
     )
 
 
@@ -146,8 +148,13 @@ class _Search:
         return self._kernels[length]
 
     def scale(self, length: float, of_kernel: float) -> float:
-        """Return s, the factor with which the mean variance of the kernel at the samples is ``of_kernel``."""
-        return of_kernel / (float(self._kernel(length).diagonal().mean()) or 1.0)
+        """Return s, the factor with which the mean variance of the kernel at the samples is ``of_kernel``.
+
+        It is 0 if the kernel cannot tell samples apart, because strong entries are never removed: what is left of it is
+        rounding.
+        """
+        variance = float(self._kernel(length).diagonal().mean())
+        return of_kernel / variance if variance > _ALIKE else 0.0
 
     def _whiten(self, length: float, of_kernel: float) -> tuple[Tensor, Tensor]:
         """Return C and C^-1 [T, delta]."""

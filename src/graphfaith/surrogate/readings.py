@@ -27,7 +27,7 @@ _MOST_EFFECTS = 4 * 10**9  # entries that p would be asked about, one unit after
 _MOST_ALONE = 2**25  # entries that p is asked about, one unit after the other, for a guess at the shares
 _TRIFLE = 1e-5  # of F's change, in mean squares: pairs that explain less are not shown
 _STREAM = 0x5EED0FA11  # Samples of p come from the stream of another seed than those of the fit and of the score.
-_FEWEST, _MOST = 1024, 1024  # samples of p
+_SAMPLES = 1024  # of p
 _RARE = 4  # times as many, where few of many edges are removed, so that few samples show the same edge
 _FEWEST_OF_ALL = 64  # of features, which are many and where p is a polynomial, and of very large graphs
 _ENTRIES, _MOST_ENTRIES = 2**17, 2**22  # perturbed entries in all samples: how many are enough, and how many too many
@@ -127,9 +127,11 @@ def _read_share(p: DifferenceModel, near: Neighborhood, readings: Readings) -> R
 
 def _record_of(p: DifferenceModel, near: Neighborhood) -> tuple[Unfaithfulness | None, Evidence | None]:
     """Return the estimate of Delta(p) and the samples it was made from, as far as p has them."""
-    record, evidence = getattr(p, "estimate", None), _fair_evidence(p, near)
-    if evidence is not None and (evidence.neighborhood != str(near) or not evidence.change.numel()):
-        evidence = None
+    record, evidence = getattr(p, "estimate", None), evidence_of(p)
+    if evidence is not None:
+        fair = evidence.fair(near)
+        evidence = fair if len(fair.change) else evidence
+        evidence = evidence if evidence.neighborhood == str(near) and len(evidence.change) else None
     return record if isinstance(record, Unfaithfulness) else None, evidence
 
 
@@ -161,15 +163,6 @@ def evidence_of(p: DifferenceModel) -> Evidence | None:
     """Return what the fit of p has seen of F, if it has kept that."""
     evidence = getattr(p, "evidence", None)
     return evidence if isinstance(evidence, Evidence) else None
-
-
-def _fair_evidence(p: DifferenceModel, near: Neighborhood) -> Evidence | None:
-    """Return what the fit of p has seen of F at samples that are drawn as in the neighbourhood."""
-    evidence = evidence_of(p)
-    if evidence is None:
-        return None
-    fair = evidence.fair(near)
-    return fair if len(fair.change) else evidence
 
 
 def readings_of(
@@ -243,9 +236,9 @@ def count_samples(near: Neighborhood, graph: ComputationGraph, units: int) -> in
     there are too many units to hold a table of their moves, the slope of p is the best guess.
     """
     entries = _count_entries(near, graph)
-    fewest = _FEWEST_OF_ALL if near.perturbs_features else _FEWEST
+    fewest = _FEWEST_OF_ALL if near.perturbs_features else _SAMPLES
     rare = 1 if near.by_itself else _RARE
-    count = min(max(rare * _ENTRIES // entries, fewest), rare * _MOST, max(_MOST_ENTRIES // entries, _FEWEST_OF_ALL))
+    count = min(max(rare * _ENTRIES // entries, fewest), rare * _SAMPLES, max(_MOST_ENTRIES // entries, _FEWEST_OF_ALL))
     count = min(count, _HELD // max(units, 1))
     return count if count >= _FEWEST_OF_ALL else 0
 
