@@ -122,9 +122,9 @@ class Spy:
             init(own, algorithm, joint, nodes)
             self.blocks.append(list(nodes))
 
-        def batch(own, parts):
+        def batch(own, parts, *rest):
             self.batches.append(len(parts))
-            return fit(own, parts)
+            return fit(own, parts, *rest)
 
         monkeypatch.setattr(sweep.Sweep, "explanations", spied)
         monkeypatch.setattr(sweep.Block, "__init__", block)
@@ -333,16 +333,36 @@ def test_blocks_do_not_change_answers(monkeypatch, spy, room):
     assert len(spy.blocks) == NODES if room == 1 else 1 < len(spy.blocks) < NODES
 
 
-@pytest.mark.parametrize("count", [1, 60, 10**6])
-def test_batches_do_not_change_answers(monkeypatch, spy, count):
+@pytest.mark.parametrize("limit", ["_ENTRIES", "_NUMBERS"])
+@pytest.mark.parametrize("count", [1, 400, 10**6])
+def test_batches_do_not_change_answers(monkeypatch, spy, limit, count):
     x, edges = graph(12)
     explainer = explainer_of(gcn())
-    monkeypatch.setattr(sweep, "_TOGETHER", count)
+    monkeypatch.setattr(sweep, "_FIRST", 2)
+    monkeypatch.setattr(sweep, limit, count)
     assert_together_is_alone(explainer, x, edges)
     assert sum(spy.batches) == NODES
-    sizes = {1: {1}, 10**6: {NODES}}
-    assert set(spy.batches) == sizes.get(count, set(spy.batches))
-    assert (1 < len(spy.batches) < NODES) == (count == 60)
+    assert spy.batches[0] == 2
+    if count == 1:
+        assert set(spy.batches[1:]) == {1}
+    else:
+        assert (len(spy.batches) == 2) == (count == 10**6)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 64])
+def test_threads_do_not_change_answers(threads):
+    x, edges = graph(13)
+    explainer = explainer_of(gcn())
+    one = explain(explainer, x, edges, together=True)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        several = explain(explainer, x, edges, together=True)
+    finally:
+        torch.set_num_threads(before)
+    for mine, other in zip(several, one, strict=True):
+        assert torch.equal(mine.edge_mask, other.edge_mask)
+        assert torch.equal(mine.node_mask, other.node_mask)
 
 
 def test_little_memory_makes_blocks_smaller(spy):

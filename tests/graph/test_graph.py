@@ -350,7 +350,8 @@ def test_edges_are_sorted_alike_when_a_key_is_too_long(made):
         patch.setattr(graph_module, "_KEY_BITS", 0)
         other = Graph(torch.ones(n, 1), tensor_of(edges))
         assert other.in_edges(nodes).tolist() == graph.in_edges(nodes).tolist()
-        assert other.out_edges(nodes).tolist() == graph.out_edges(nodes).tolist()
+        one, two = (some.find_part(np.unique(nodes), 1, 1, out_degrees=True) for some in (other, graph))
+        assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
 
 
 def test_the_index_is_small_and_its_answers_are_not():

@@ -339,15 +339,6 @@ def test_a_draw_is_no_sum_of_its_row_and_column():
 # A draw depends only on its keys
 
 
-@pytest.mark.parametrize("block", [1, 7, 64, 1000, 1 << 30])
-@pytest.mark.parametrize("function", [bits, uniform, uniform32])
-def test_block_size_changes_nothing(monkeypatch, block, function):
-    rows, columns = sample_keys(37), edge_keys(23)
-    expected = function(rows, columns)
-    monkeypatch.setattr(draw, "_BLOCK", block)
-    assert np.array_equal(function(rows, columns), expected)
-
-
 def test_a_draw_depends_only_on_its_keys():
     rows, columns = sample_keys(40), edge_keys(30)
     whole = uniform(rows, columns)
@@ -366,26 +357,14 @@ def test_a_feature_depends_only_on_its_keys():
     assert np.array_equal(symmetric32(rows[::-1], columns[::-1], 0.3), whole[::-1, ::-1])
 
 
-@pytest.mark.parametrize("block", [1, 100, 1 << 30])
-def test_the_size_of_blocks_does_not_change_features(monkeypatch, block):
-    rows, columns = feature_keys(37), column_keys(23)
-    expected = symmetric32(rows, columns, 0.3)
-    monkeypatch.setattr(draw, "_BLOCK", block)
-    assert np.array_equal(symmetric32(rows, columns, 0.3), expected)
-
-
-@pytest.mark.parametrize("block", [1, 100, 1 << 30])
-def test_column_after_column_is_the_same(monkeypatch, block):
+def test_column_after_column_is_the_same():
     rows, columns = sample_keys(37), edge_keys(23)
-    expected, drawn = bits(rows, columns), uniform(rows, columns)
-    monkeypatch.setattr(draw, "_BLOCK", block)
-    by_column = bits(rows, columns, by_column=True)
-    assert np.array_equal(by_column, expected)
-    assert expected.flags.c_contiguous
+    drawn = uniform(rows, columns)
+    assert drawn.flags.c_contiguous
     moved, dropped = symmetric(rows, columns, 0.3), below(rows, columns, 0.3)
     assert np.array_equal(moved, 0.3 * (2 * drawn - 1))
     assert np.array_equal(dropped, drawn < 0.3)
-    for laid in (by_column, moved, dropped):
+    for laid in (moved, dropped):
         assert laid.shape == (37, 23)
         assert laid.flags.f_contiguous
 

@@ -10,7 +10,7 @@ from torch_geometric.nn import GCN
 
 import graphfaith as gf
 from graphfaith.model.target import Target
-from graphfaith.surrogate.additive import project
+from graphfaith.surrogate.additive import Draws, project
 from graphfaith.surrogate.moves import Moves
 from graphfaith.surrogate.readings import read_model, readings_of
 from polynomial import HOUSE, Polynomial, both_ways, closest, every_removal, part_of
@@ -111,7 +111,7 @@ class Toy:
 def test_an_additive_change_is_found_exactly():
     toy = Toy(12, 600)
     truth = toy.random(len(toy.moves))
-    found = project(toy.moves, toy.matrix, toy.matrix @ truth, truth + 0.3 * toy.random(len(truth)))
+    found = project(toy.moves, Draws(toy.matrix, toy.matrix @ truth), truth + 0.3 * toy.random(len(truth)))
     assert toy.error(found.scores, truth) < 1e-3 * toy.error(0 * truth, truth)
 
 
@@ -121,7 +121,7 @@ def test_there_is_no_intercept(near):
     toy = Toy(8, 1000, near)
     p = Polynomial(toy.part, torch.zeros(toy.part.num_edges).double(), offset=1.0)
     change = p.change(toy.near.sample(toy.part, 1000, 0))
-    found = project(toy.moves, toy.matrix, change, toy.moves.gather(*p.gradient()))
+    found = project(toy.moves, Draws(toy.matrix, change), toy.moves.gather(*p.gradient()))
     many = toy.near.sample(toy.part, 30_000, 5)
     best = closest(toy.moves.of(many), p.change(many))
     assert toy.error(found.scores, best) < 0.02 * toy.error(0 * best, best)
@@ -135,7 +135,7 @@ def test_noise_is_not_fitted():
     truth[:4] = 5.0
     noise = toy.random(600) * 4
     guess = truth + 0.01 * toy.random(len(truth))
-    found = project(toy.moves, toy.matrix, toy.matrix @ truth + noise, guess)
+    found = project(toy.moves, Draws(toy.matrix, toy.matrix @ truth + noise), guess)
     unshrunk = closest(toy.matrix, toy.matrix @ truth + noise)
     assert toy.error(unshrunk, truth) > 0.4 * 16
     assert toy.error(found.scores, truth) < 0.08 * 16
@@ -152,8 +152,8 @@ def test_a_bad_p_cannot_hurt(wrong):
     truth = toy.random(len(toy.moves))
     bad = {"opposite": -truth, "nothing": 0 * truth, "noise": toy.random(len(truth))}[wrong]
     there = toy.moves.of(toy.near.sample(toy.part, 180, 77))
-    alone = project(toy.moves, toy.matrix, toy.matrix @ bad, bad)
-    mended = project(toy.moves, toy.matrix, toy.matrix @ bad, bad, there, there @ (truth - bad))
+    alone = project(toy.moves, Draws(toy.matrix, toy.matrix @ bad), bad)
+    mended = project(toy.moves, Draws(toy.matrix, toy.matrix @ bad), bad, there, there @ (truth - bad))
     size = toy.error(0 * truth, truth)
     assert toy.error(alone.scores, truth) > 0.9 * size
     assert toy.error(mended.scores, truth) < 0.3 * size
@@ -167,7 +167,7 @@ def test_what_is_left_at_few_samples_does_not_spoil_a_good_p():
     truth = toy.random(len(toy.moves))
     there = toy.moves.of(toy.near.sample(toy.part, 180, 77))
     left = toy.random(180)
-    found = project(toy.moves, toy.matrix, toy.matrix @ truth, truth, there, left)
+    found = project(toy.moves, Draws(toy.matrix, toy.matrix @ truth), truth, there, left)
     assert toy.error(found.scores, truth) < 0.1  # of a variance of 1, where least squares would add all of it
     assert found.excess > toy.error(found.scores, truth) / 3
 
@@ -175,7 +175,7 @@ def test_what_is_left_at_few_samples_does_not_spoil_a_good_p():
 def test_a_few_samples_of_very_many_units_leave_the_guess():
     toy = Toy(600, 100)
     guess, change = toy.random(len(toy.moves)), toy.random(100)
-    found = project(toy.moves, toy.matrix, change, guess)
+    found = project(toy.moves, Draws(toy.matrix, change), guess)
     ratio = found.scores / guess
     torch.testing.assert_close(ratio, ratio[0].expand_as(ratio))
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import graphfaith as gf
-from graphfaith.surrogate.additive import project
+from graphfaith.surrogate.additive import Draws, project
 from graphfaith.surrogate.evidence import Evidence
 from graphfaith.surrogate.moves import Moves
 from graphfaith.surrogate.pairs import find_pairs
@@ -72,8 +72,8 @@ def test_pairs_are_added_one_after_the_other_and_never_hurt_on_the_samples(part)
     drawn = near.sample(part, 800, 1)
     moves = Moves(part, near)
     matrix, change = moves.of(drawn), p.change(drawn)
-    additive = project(moves, matrix, change, moves.gather(*p.gradient()))
-    functions = find_pairs(additive, matrix, change, 6)
+    additive = project(moves, Draws(matrix, change), moves.gather(*p.gradient()))
+    functions = find_pairs(additive, Draws(matrix, change), 6)
     assert [len(one) for one in functions] == list(range(7))
     assert torch.equal(functions[0].alone, additive.scores)
     other = near.sample(part, 4000, 2)

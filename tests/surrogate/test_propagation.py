@@ -57,7 +57,8 @@ def test_gradient_is_that_of_dense_powers(kind, case, seeds, hops, whole):
     rows, moments = dense_rows(part, weight, hops, kind)
     p = (rows[1:] * torch.from_numpy(y.T)).sum() + (moments * torch.from_numpy(v)).sum()
     (expected,) = torch.autograd.grad(p, weight)
-    found = Propagation(part, hops).gradient(weight.detach().numpy(), y, v, kind)
+    y, v = torch.from_numpy(y), torch.from_numpy(v)
+    found = Propagation(part, hops).gradient(weight.detach().unsqueeze(1), y, v, kind)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * max(1.0, float(expected.abs().max())))
 
 
@@ -69,8 +70,26 @@ def test_a_node_without_weight_has_no_gradient_and_no_row(kind):
     propagation = Propagation(part, 2)
     found = propagation.of(weight, kind)
     assert not found.rows.any()  # nothing comes to the node that F is read from
-    slope = propagation.gradient(weight[:, 0].numpy(), np.ones((part.num_nodes, 2)), np.ones((2, 2)), kind)
-    assert np.isfinite(slope).all()
+    slope = propagation.gradient(weight, torch.ones(part.num_nodes, 2), torch.ones(2, 2), kind)
+    assert torch.isfinite(slope).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("count", [1, 300])
+@given(case=cases, seeds=several, hops=HOPS, zeros=st.booleans(), whole=st.booleans())
+def test_values_are_weighted_rows_and_moments(kind, count, case, seeds, hops, zeros, whole):
+    part = part_of(case, seeds, hops, whole)
+    values, generator = some_values(part, count, zeros), torch.Generator().manual_seed(4)
+    y, v = (torch.randn(*shape, generator=generator).double() for shape in ((part.num_nodes, hops), (hops, 2)))
+    propagation = Propagation(part, hops)
+    rows, moments = propagation.of(values, kind)
+    expected = torch.einsum("kns,nk->s", rows, y) + torch.einsum("kjs,kj->s", moments, v)
+    found = propagation.value(values, y, v, kind)
+    torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11 * max(1.0, float(expected.abs().max())))
+    mean = propagation.gradient(values, y, v, kind)
+    single = [propagation.gradient(values[:, s : s + 1], y, v, kind) for s in range(min(count, 3))]
+    if count < 4:
+        torch.testing.assert_close(mean, sum(single) / count)
 
 
 def test_change_is_what_the_first_lost():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from graphfaith.graph.computation_graph import ComputationGraph
 from graphfaith.graph.graph import Graph
-from graphfaith.surrogate.walks import Walks, khop_rows
+from graphfaith.surrogate.walks import khop_gradient, khop_rows
 from reference import cases, make_case
 from walking import HOPS, KINDS, e_of, part_of, several, some_values
 
@@ -39,12 +39,11 @@ def test_rows_are_those_of_dense_powers(kind, case, seeds, hops, zeros, whole):
     part = part_of(case, seeds, hops, whole)
     values = some_values(part, 3, zeros)
     before = values.clone()
-    found = Walks.on(part).rows(values, hops, kind)
-    assert found.shape == (hops, part.num_nodes, 3)
+    found = khop_rows(part, values.T, hops, kind)
+    assert found.shape == (hops, 3, part.num_nodes)
     for s in range(3):
-        np.testing.assert_allclose(found[:, :, s], dense_rows(part, values[:, s], hops, kind), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(found[:, s], dense_rows(part, values[:, s], hops, kind), rtol=1e-12, atol=1e-14)
     assert torch.equal(values, before)
-    assert torch.equal(khop_rows(part, values.T, hops, kind), found.transpose(1, 2))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -53,36 +52,15 @@ def test_a_node_named_twice_counts_twice(kind, zeros):
     case = make_case(seed=2, nodes=9, edges=40)
     once, twice, both = (part_of(case, seeds, 3, whole=True) for seeds in ([4], [4, 4], [4, 7, 4]))
     values = some_values(once, 2, zeros)
-    rows = [Walks.on(part).rows(values, 3, kind) for part in (once, twice, both)]
+    rows = [khop_rows(part, values.T, 3, kind) for part in (once, twice, both)]
     torch.testing.assert_close(rows[1], 2 * rows[0])
-    other = Walks.on(part_of(case, [7], 3, whole=True)).rows(values, 3, kind)
+    other = khop_rows(part_of(case, [7], 3, whole=True), values.T, 3, kind)
     torch.testing.assert_close(rows[2], 2 * rows[0] + other)
     assert not torch.allclose(rows[2], rows[0] + other)
-    y = np.random.default_rng(1).normal(size=(once.num_nodes, 3))
-    weight = values[:, 0].numpy()
-    gradients = [Walks.on(part).gradient(weight, y, kind) for part in (once, twice)]
+    y = torch.from_numpy(np.random.default_rng(1).normal(size=(once.num_nodes, 3)))
+    gradients = [khop_gradient(part, values[:, 0], y, kind).numpy() for part in (once, twice)]
     np.testing.assert_allclose(gradients[1], 2 * gradients[0], rtol=1e-12, atol=1e-14)
     assert np.abs(gradients[0]).max() > 0
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@given(data=st.data(), case=cases, hops=HOPS, zeros=st.booleans(), count=st.integers(1, 4))
-def test_graphs_side_by_side_are_as_each_alone(kind, data, case, hops, zeros, count):
-    nodes = st.integers(0, len(case.x) - 1)
-    named = data.draw(st.lists(nodes.map(lambda v: [v]) | nodes.map(lambda v: [v, v]), min_size=count, max_size=count))
-    parts = [part_of(case, seeds, hops) for seeds in named]
-    values = [some_values(part, 3, zeros, seed) for seed, part in enumerate(parts)]
-    together = Walks.beside(parts)
-    rows = together.rows(torch.cat(values), hops, kind)
-    ys = [np.random.default_rng(seed).normal(size=(part.num_nodes, hops)) for seed, part in enumerate(parts)]
-    gradient = together.gradient(torch.cat(values)[:, 0].numpy(), np.concatenate(ys), kind)
-    rows_of = torch.split(rows, [part.num_nodes for part in parts], dim=1)
-    gradient_of = np.split(gradient, np.cumsum([part.num_edges for part in parts])[:-1])
-    for part, own, y, some, derivative in zip(parts, values, ys, rows_of, gradient_of, strict=True):
-        alone = Walks.on(part)
-        torch.testing.assert_close(some, alone.rows(own, hops, kind), rtol=1e-13, atol=1e-14)
-        expected = alone.gradient(own[:, 0].numpy(), y, kind)
-        np.testing.assert_allclose(derivative, expected, rtol=1e-12, atol=1e-13)
 
 
 def by_autograd(part, weight, y, kind):
@@ -111,7 +89,7 @@ def test_gradient_is_that_of_dense_powers(kind, case, seeds, hops, whole):
     weight = some_values(part, 1, zeros=False)[:, 0].numpy()
     y = np.random.default_rng(3).normal(size=(part.num_nodes, hops))
     expected = by_autograd(part, weight, y, kind)
-    found = Walks.on(part).gradient(weight, y, kind)
+    found = khop_gradient(part, torch.from_numpy(weight), torch.from_numpy(y), kind)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * max(1.0, np.abs(expected).max()))
 
 
@@ -120,7 +98,7 @@ def test_gradient_by_small_steps(kind):
     part = part_of(make_case(seed=3, nodes=9, edges=30), [1, 1, 5], 3)
     weight = some_values(part, 1, zeros=False)[:, 0]
     y = np.random.default_rng(4).normal(size=(part.num_nodes, 3))
-    found = Walks.on(part).gradient(weight.numpy(), y, kind)
+    found = khop_gradient(part, weight, torch.from_numpy(y), kind).numpy()
     step = 1e-6 * torch.eye(part.num_edges, dtype=torch.float64)
     moved = [khop_rows(part, weight + sign * step, 3, kind) for sign in (1, -1)]  # [M, e, n]
     p = [np.einsum("ken,nk->e", rows.numpy(), y) for rows in moved]
@@ -131,7 +109,7 @@ def test_gradient_by_small_steps(kind):
 def test_without_edges_there_are_loops(kind):
     x, none = torch.ones(2, 1).double(), torch.empty(2, 0, dtype=torch.int64)
     part = ComputationGraph.around(Graph.of(x, none), 1, 2)
-    found = Walks.on(part).rows(torch.full((part.num_edges, 1), 3.0, dtype=torch.float64), 2, kind)
+    found = khop_rows(part, torch.full((1, part.num_edges), 3.0, dtype=torch.float64), 2, kind)
     assert found[:, 0, 0].tolist() == ([3.0, 9.0] if kind == "none" else pytest.approx([1.0, 1.0]))
-    nothing = Walks.on(part).rows(torch.zeros(part.num_edges, 1, dtype=torch.float64), 2, kind)
+    nothing = khop_rows(part, torch.zeros(1, part.num_edges, dtype=torch.float64), 2, kind)
     assert nothing.abs().max() == 0

@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .._base.checks import check_real
 from .._base.errors import InputError
 from .._base.stages import stage, time_items
+from ..graph.computation_graph import ComputationGraph
 from ..model.call import Edges
 from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood
 from ..surrogate.coordinates import Coordinates
 from ..surrogate.difference import DifferenceModel, KHopModel
+from ..surrogate.frame import Frame
 from ..surrogate.solve import Ridge, Solution, ridge, truncated_svd
 from ..surrogate.walks import Normalization, khop_rows, walk_bytes
 from .base import FittedExplainer
@@ -73,6 +76,34 @@ class KEC(FittedExplainer):
 
     def fit(self, target: Target) -> KHopModel:
         """Return Proposition 3's optimum on ``num_samples`` samples."""
+        frame = None
+        if self.is_compiled:
+            with stage("features"):
+                frame = Frame.of(target.computation_graph, target.num_hops)
+        p = None if frame is None else self._fit_in(frame, target)
+        return self._fit(target) if p is None else p
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the compiled core has this fit: only edges move, and N and the solver are single."""
+        return self.solver == "tsvd" and len(self.kinds) == 1 and not self.neighborhood.perturbs_features
+
+    def _fit_in(self, frame: Frame, target: Target) -> KHopModel | None:
+        """Return the optimum by the compiled core; None if that is not exact enough."""
+        graph, kind = frame.graph, self.kinds[0]
+        phi, changes = [], []
+        fixed = 8 * 3 * (self.count_samples() * frame.size + graph.x.numel()) + walk_bytes(graph, 1)
+        for chunk in time_items(self.chunks(target, fixed), "sampling"):
+            with stage("features"):
+                rows, features = frame.features(chunk.weight_with_own, kind)
+                phi.append(features)
+            with stage("F"):
+                changes.append(target.changes(chunk))
+        with stage("solve"):
+            return frame.solve(np.concatenate(phi), torch.cat(changes), rows, kind, self.threshold, self.relative)
+
+    def _fit(self, target: Target) -> KHopModel:
+        """Return the optimum of any neighbourhood, normalisation and solver."""
         graph, hops, count = target.computation_graph, target.num_hops, self.count_samples()
         with stage("features"):
             coordinates = Coordinates(graph, hops, moved=self.neighborhood.perturbs_features)
@@ -96,6 +127,13 @@ class KEC(FittedExplainer):
         with stage("solve"):
             stacked = {kind: torch.cat(parts) for kind, parts in features.items()}
             return self.solve(coordinates, rows, stacked, torch.cat(changes))
+
+    def fit_given(self, graph: ComputationGraph, num_hops: int, weight: Tensor, change: Tensor) -> KHopModel:
+        """Return the optimum for entries of A, [1 + S, e], first those of the graph as it is, and F's changes, [S]."""
+        coordinates = Coordinates(graph, num_hops, moved=False)
+        both = {kind: khop_rows(graph, weight, num_hops, kind) for kind in self.kinds}
+        features = {kind: coordinates.of_rows((row[:, :1] - row[:, 1:]).transpose(1, 2)) for kind, row in both.items()}
+        return self.solve(coordinates, {kind: row[:, :1].clone() for kind, row in both.items()}, features, change)
 
     @property
     def kinds(self) -> tuple[Normalization, ...]:

@@ -1,47 +1,68 @@
 """KEC explains many nodes together, from one set of perturbed graphs.
 
 A perturbation is a function of (seed, sample, edge), so an edge is perturbed in the same way for all nodes. One forward
-pass of the model on a perturbed graph therefore gives F for *every* node, and the walks of several nodes are summed at
-once. Each node still has its own small system of equations and its own scores. The results are equal to those of one
-node at a time, up to the rounding of the model's arithmetic.
+pass of the model on a perturbed graph therefore gives F for *every* node. What each node has of its own, its
+computation graph, its walks, its small system of equations and its scores, is found by the compiled core, several nodes
+at a time on several threads. The results are equal to those of one node at a time, up to the rounding of the model's
+arithmetic.
 
 The nodes are divided into blocks, so that the joint computation graph of a block, perturbed ``num_samples`` times, fits
-in memory. On a graph as small as Cora there is one block, and its joint computation graph is the whole graph.
+in memory. On a graph as small as Cora there is one block, and its joint computation graph is the whole graph. The
+results of a block come in batches of arrays, from which an explanation is made when it is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.explain import Explanation
 
+from .._base import core
 from .._base.errors import MemoryLimitError
 from .._base.memory import CHUNK_BYTES
 from .._base.stages import stage, time_items
 from .._base.threads import one_thread
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Int64
+from ..graph.parts import Parts
 from ..model.call import Call
 from ..model.readout import Readout
 from ..model.record import Route, evaluating
 from ..model.target import Target
-from ..surrogate.coordinates import Coordinates
 from ..surrogate.difference import KHopModel
-from ..surrogate.walks import Normalization, Walks
+from ..surrogate.frame import as_array, is_small, model_of
+from ..surrogate.walks import CODES, Float64, Normalization
 from . import KEC
 
 AT_LEAST = 16  # nodes; with fewer nodes, the time saved does not justify the wait for the first explanation
-_TOGETHER = 2000  # entries of A whose walks are summed at once; with 200 samples they fit in a processor's cache
+_FIRST = 16  # nodes in the first batch, so that the first explanation does not wait for the others
+_ENTRIES = 2**20  # entries of A in a batch
+_NUMBERS = 2**20  # features in a batch
 
 
 def reason_against(algorithm: Any, level: str) -> str | None:
     """Return why ``algorithm`` has to explain nodes one at a time; None if it can explain them together."""
-    used = ("fit", "solve", "scores", "chunks", "target", "kinds", "explanation", "details", "forward")
+    used = (
+        "fit",
+        "solve",
+        "scores",
+        "chunks",
+        "target",
+        "kinds",
+        "fit_given",
+        "is_compiled",
+        "explanation",
+        "details",
+        "forward",
+    )
     if not isinstance(algorithm, KEC) or any(getattr(type(algorithm), name) is not getattr(KEC, name) for name in used):
         return f"{type(algorithm).__name__} is fitted to one node at a time"
     if algorithm.neighborhood.perturbs_features:
@@ -61,12 +82,36 @@ class NodeTarget(NamedTuple):
     num_hops: int
 
 
-class NodeFit(NamedTuple):
-    """A node's optimum, and its scores if they were computed together with those of other nodes."""
+@dataclass(frozen=True)
+class Batch:
+    """The fits of some nodes: their computation graphs, and what the core has found on each, one after the other."""
 
-    part: ComputationGraph
-    p: KHopModel
-    scores: tuple[Tensor | None, Tensor] | None
+    parts: Parts
+    kind: Normalization
+    proven: NDArray[np.bool_]  # [b] whether the model's output on the part is that on the whole graph
+    rows: Float64  # [n, M] e^T N(A^k)
+    beta: Float64  # [n, M] with w_k = X^T beta_k
+    products: Float64  # [n, M] X w_k
+    scores: Float64  # [e] the gradient of p with respect to A
+    errors: Float64  # [b] Delta(p) on the samples of the fit
+    others: dict[int, KHopModel]  # the optimum of parts that the core does not solve
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return len(self.parts)
+
+    def fit(self, i: int) -> tuple[ComputationGraph, KHopModel, tuple[Tensor, Tensor] | None] | None:
+        """Return the computation graph, p and its scores, if they are known, of node number i; None if not proven."""
+        if not self.proven[i]:
+            return None
+        if i in self.others:
+            return self.others[i].graph, self.others[i], None
+        part = self.parts.graph(i)
+        nodes, entries = self.parts.slices(i)
+        p = model_of(part, self.rows[nodes], self.beta[nodes], float(self.errors[i]), self.kind)
+        edges = torch.from_numpy(self.scores[entries].copy())
+        edges[~part.felt] = 0
+        return part, p, (p.gradient_x(), edges)
 
 
 class Sweep:
@@ -87,6 +132,7 @@ class Sweep:
     ) -> None:
         self.algorithm, self.first = algorithm, first
         self._arguments = x, edge_index, labels, kwargs
+        self.num_threads = torch.get_num_threads()  # as many nodes are fitted at a time
 
     def explanations(self, nodes: Sequence[int]) -> Iterator[Explanation | None]:
         """Yield the explanation of each of ``nodes``, without the fields that PyG adds.
@@ -94,9 +140,16 @@ class Sweep:
         It is None if the model's output at the node on the node's computation graph differs from that on the whole
         graph. The caller must explain such a node alone.
         """
+        for batch in self.batches(nodes):
+            for i in range(len(batch)):
+                fit = batch.fit(i)
+                yield None if fit is None else self._explanation(*fit)
+
+    def batches(self, nodes: Sequence[int]) -> Iterator[Batch]:
+        """Yield the fits of ``nodes``, a batch at a time, in their order."""
         size = self._block_size(nodes)
         for start in range(0, len(nodes), size):
-            yield from self._explain_block(nodes[start : start + size])
+            yield from self._fit_block(nodes[start : start + size])
 
     def _block_size(self, nodes: Sequence[int]) -> int:
         """Return how many nodes a block may have, so that the entries of A in all samples fit in memory."""
@@ -107,22 +160,23 @@ class Sweep:
         if graph.num_nodes + graph.num_edges <= entries:
             return len(nodes)
         chosen = nodes[:: max(1, len(nodes) // 16)]
-        return max(1, entries * len(chosen) // sum(self._around(node).num_edges for node in chosen))
+        return max(1, entries * len(chosen) // int(self._parts(chosen).entry_start[-1]))
 
-    def _around(self, node: int) -> ComputationGraph:
-        """Return the computation graph of a node."""
+    def _parts(self, nodes: Sequence[int], block: Block | None = None) -> Parts:
+        """Return the computation graphs of nodes; with a block, also where the values of their entries are in it."""
         call, graph = self.first.call, self.first.graph
-        return ComputationGraph.around(
+        return Parts.around(
             graph,
-            node,
+            nodes,
             self.first.num_hops,
             degrees=call.degrees == "in",
             out_degrees=call.degrees == "out",
             loop_weight=call.loop_weight,
+            rows=None if block is None else block.places,
         )
 
-    def _explain_block(self, nodes: Sequence[int]) -> Iterator[Explanation | None]:
-        """Yield the explanations of a block of nodes; if memory does not suffice, the block is halved."""
+    def _fit_block(self, nodes: Sequence[int]) -> Iterator[Batch]:
+        """Yield the batches of a block of nodes; if memory does not suffice, the block is halved."""
         try:
             with torch.inference_mode(False), evaluating(self.first.model), one_thread():
                 block = Block(self.algorithm, self._target(nodes), nodes)
@@ -130,41 +184,31 @@ class Sweep:
             if len(nodes) == 1:
                 raise
             half = len(nodes) // 2
-            yield from self._explain_block(nodes[:half])
-            yield from self._explain_block(nodes[half:])
+            yield from self._fit_block(nodes[:half])
+            yield from self._fit_block(nodes[half:])
             return
-        if block.joint.call.degrees not in (None, self.first.call.degrees):
-            # The joint graph was cut out for other degrees than the graphs of single nodes, so it may not contain them.
-            yield from (None for _ in nodes)
-            return
-        batch: list[ComputationGraph] = []
-        for place, node in enumerate(nodes):
-            with stage("subgraph"):
-                batch.append(self._around(node))
-            if sum(part.num_edges for part in batch) >= _TOGETHER or place == len(nodes) - 1:
-                first = place + 1 - len(batch)
-                with torch.inference_mode(False), evaluating(self.first.model) as record, one_thread():
-                    is_current = record is block.joint.record
-                    if is_current:
-                        explanations = self._explain_batch(block, dict(enumerate(batch, first)), nodes)
-                if not is_current:
-                    # The model has changed since the block was evaluated: the rest is explained node by node.
-                    yield from (None for _ in nodes[first:])
-                    return
-                yield from explanations
-                batch = []
+        start, size = 0, _FIRST
+        while start < len(nodes):
+            batch = self._fit_batch(block, nodes, slice(start, start + size))
+            yield batch
+            start += len(batch)
+            entries, numbers = batch.parts.entry_start[-1], batch.parts.node_start[-1] * self.first.graph.num_features
+            size = max(1, int(len(batch) * min(_ENTRIES / entries, _NUMBERS / numbers)))
 
-    def _explain_batch(
-        self, block: Block, parts: dict[int, ComputationGraph], nodes: Sequence[int]
-    ) -> list[Explanation | None]:
-        """Return the explanations of some nodes of a block; ``parts`` maps their places in it to computation graphs."""
-        with stage("subgraph"), torch.no_grad():
-            rows = self._run_on_parts(parts, nodes)
-            proven = {place: parts[place] for place, row in rows.items() if block.joint.is_right_at(place, row)}
-        fits = dict(zip(proven, block.fit(proven) if proven else [], strict=True))
-        return [self._explanation(fits[place]) if place in fits else None for place in parts]
+    def _fit_batch(self, block: Block, nodes: Sequence[int], chosen: slice) -> Batch:
+        """Return the fits of some nodes of a block."""
+        with torch.inference_mode(False), evaluating(self.first.model) as record, one_thread():
+            with stage("subgraph"), torch.no_grad():
+                parts = self._parts(nodes[chosen], block)
+                proven = np.zeros(len(parts), dtype=bool)
+                # If the joint graph was cut out for other degrees than the graphs of single nodes, it may not contain
+                # them. If the model has changed since the block was evaluated, nothing is known of it.
+                if block.joint.call.degrees in (None, self.first.call.degrees) and record is block.joint.record:
+                    for i, row in self._run_on_parts(parts, nodes[chosen], block).items():
+                        proven[i] = block.joint.is_right_at(chosen.start + i, row)
+            return block.fit(parts, chosen.start, proven, self.num_threads)
 
-    def _run_on_parts(self, parts: dict[int, ComputationGraph], nodes: Sequence[int]) -> dict[int, Tensor]:
+    def _run_on_parts(self, parts: Parts, nodes: Sequence[int], block: Block) -> dict[int, Tensor]:
         """Return the model's output at each node on the node's computation graph, without nodes where it raises."""
         like, rows = self.first, {}
         kwargs = like.readout.kwargs
@@ -174,20 +218,21 @@ class Sweep:
             and not any(map(torch.is_tensor, kwargs.values()))
         ):
             # Unconnected parts form one graph, so that one call of the model is enough.
-            walks = Walks.beside(list(parts.values()))
-            ends = torch.from_numpy(np.stack([walks.source, walks.sink]))
-            x, weight = (torch.cat([getattr(part, name) for part in parts.values()]) for name in ("x", "weight"))
+            ends = torch.from_numpy(parts.ends + np.repeat(parts.node_start[:-1], np.diff(parts.entry_start)))
+            x = like.graph.x.detach().index_select(0, torch.from_numpy(parts.nodes))
+            weight = block.values[torch.from_numpy(parts.row), 0].to(block.joint.computation_graph.weight.dtype)
             edges = ends if like.graph.flow == "source_to_target" else ends.flip(0)
             # The user's forward may raise any exception. In that case the parts are tried one by one.
             with suppress(Exception):
-                out = like.model(x, edges, edge_weight=weight, **kwargs)[torch.from_numpy(walks.seeds)]
-                return {place: out[at : at + 1] for at, place in enumerate(parts)}
-        for place, part in parts.items():
-            row = torch.tensor([nodes[place]])
-            readout = Readout(like.task, like.graph, kwargs, like.graph.num_nodes, nodes[place], row)
+                out = like.model(x, edges, edge_weight=weight, **kwargs)[torch.from_numpy(parts.node_start[:-1])]
+                return {i: out[i : i + 1] for i in range(len(parts))}
+        for i, node in enumerate(nodes):
+            row = torch.tensor([node])
+            readout = Readout(like.task, like.graph, kwargs, like.graph.num_nodes, node, row)
             with suppress(Exception):
-                call = Call(like.model, like.record, like.task, readout, part, like.call.loop_weight, like.route)
-                rows[place] = call.output[call.rows]
+                part, loop_weight = parts.graph(i), like.call.loop_weight
+                call = Call(like.model, like.record, like.task, readout, part, loop_weight, like.route)
+                rows[i] = call.output[call.rows]
         return rows
 
     def _target(self, nodes: Sequence[int]) -> Target:
@@ -195,9 +240,9 @@ class Sweep:
         with stage("subgraph"):
             return self.algorithm.target(self.first.model, x, edge_index, torch.tensor(nodes), labels, kwargs)
 
-    def _explanation(self, fit: NodeFit) -> Explanation:
-        target = NodeTarget(fit.part, self.first.route, self.first.num_hops)
-        return self.algorithm.explanation(target, fit.p, fit.scores)
+    def _explanation(self, part: ComputationGraph, p: KHopModel, scores: tuple[Tensor, Tensor] | None) -> Explanation:
+        target = NodeTarget(part, self.first.route, self.first.num_hops)
+        return self.algorithm.explanation(target, p, scores)
 
 
 class Block:
@@ -225,56 +270,47 @@ class Block:
             with stage("F"):
                 changes.append(joint.changes_by_row(chunk))
         self.changes = torch.cat(changes).T.contiguous()  # [nodes, S]
-        self._plain = part.edge_id[: part.num_plain].numpy()
-        self._order = np.argsort(part.nodes.numpy())
-        self._nodes = part.nodes.numpy()[self._order]
+        graph, blank = joint.graph, part.num_edges
+        edges, loops = np.full(graph.num_edges, blank), np.full(graph.num_nodes, blank)
+        edges[part.edge_id[: part.num_plain].numpy()] = np.arange(part.num_plain)
+        loops[part.nodes.numpy()] = part.num_plain + np.arange(part.num_nodes)
+        self.places = edges, loops, blank  # the rows of the values of edges, of self-loops, and of those that F ignores
 
-    def fit(self, graphs: Mapping[int, ComputationGraph]) -> list[NodeFit]:
-        """Return the optimum for some nodes; ``graphs`` maps their places in the block to computation graphs."""
-        parts = list(graphs.values())
+    def fit(self, parts: Parts, first: int, proven: NDArray[np.bool_], num_threads: int = 1) -> Batch:
+        """Return the optimum for some nodes, from the one number ``first`` in the block on, if they are ``proven``."""
+        algorithm, hops, kind = self.algorithm, self.num_hops, self.algorithm.kinds[0]
+        values, changes = self.values.numpy(), self.changes.numpy()[first : first + len(parts)]
+        wanted = np.flatnonzero(proven & is_small(parts.num_visible, parts.whole.num_features))
+        wanted = wanted if algorithm.is_compiled else wanted[:0]
+        nodes, entries, count = int(parts.node_start[-1]), int(parts.entry_start[-1]), len(parts)
+        rows, beta, products = (np.zeros((nodes, hops)) for _ in range(3))
+        scores, errors, exact = np.zeros(entries), np.zeros(count), np.zeros(count, dtype=bool)
+        found = rows, beta, products, scores, errors, exact
         with stage("features"):
-            walks = Walks.beside(parts)
-            places = np.concatenate([self._places_of_entries(part) for part in parts])
-            values = self.values.index_select(0, torch.from_numpy(places))
-            rows = {kind: walks.rows(values, self.num_hops, kind) for kind in self.algorithm.kinds}  # [M, nodes, S + 1]
-            moved = {kind: row[..., :1] - row[..., 1:] for kind, row in rows.items()}
-        models, start = [], 0
-        for place, part in graphs.items():
-            nodes = slice(start, start + part.num_nodes)
-            with stage("features"):
-                frame = Coordinates(part, self.num_hops, moved=False)
-                features = {kind: frame.of_rows(row[:, nodes]) for kind, row in moved.items()}
-            with stage("solve"):
-                before = {kind: row[:, nodes, :1].transpose(1, 2).clone() for kind, row in rows.items()}
-                models.append(self.algorithm.solve(frame, before, features, self.changes[place]))
-            start += part.num_nodes
-        if len(self.algorithm.kinds) > 1:
-            return [NodeFit(part, p, None) for part, p in zip(parts, models, strict=True)]
-        with stage("gradient"):
-            scores = list(_compute_scores(walks, parts, models, self.algorithm.kinds[0]))
-        return [NodeFit(*fit) for fit in zip(parts, models, scores, strict=True)]
-
-    def _places_of_nodes(self, part: ComputationGraph) -> Int64:
-        """Return places of a part's nodes in the joint graph; a node that is not in it gets an arbitrary place."""
-        places: Int64 = self._order[np.searchsorted(self._nodes, part.nodes.numpy()).clip(max=len(self._order) - 1)]
-        return places
-
-    def _places_of_entries(self, part: ComputationGraph) -> Int64:
-        """Return the rows of the joint graph's values that hold the entries of A of a part."""
-        edges = np.searchsorted(self._plain, part.edge_id.numpy()[: part.num_plain])
-        nodes = self._places_of_nodes(part)
-        felt = part.felt.numpy()[part.num_plain :]
-        loops = np.where(felt, len(self._plain) + nodes, len(self.values) - 1)
-        return np.concatenate([edges, loops])
+            distinct, row = np.unique(parts.nodes, return_inverse=True)
+            x = core.sparse_of(as_array(parts.whole.x.detach()[torch.from_numpy(distinct)]))
+        given = parts.node_start, parts.entry_start, parts.num_visible, row, parts.hop, parts.ends, parts.row
+        options = hops, CODES[kind], float(algorithm.threshold), bool(algorithm.relative)
+        with stage("solve"):
+            _share_out(
+                lambda some: core.fit_parts(some, given, values, x, changes, *options, found),
+                wanted,
+                np.diff(parts.entry_start)[wanted],
+                num_threads,
+            )
+            others = {}
+            for i in np.flatnonzero(proven & ~exact).tolist():
+                weight = self.values[torch.from_numpy(parts.row[parts.slices(i)[1]])].T
+                others[i] = algorithm.fit_given(parts.graph(i), hops, weight, self.changes[first + i])
+        return Batch(parts, kind, proven, rows, beta, products, scores, errors, others)
 
 
-def _compute_scores(
-    walks: Walks, parts: Sequence[ComputationGraph], models: Sequence[KHopModel], kind: Normalization
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the gradient of each model; the gradients with respect to A are computed for all models at once."""
-    weight = torch.cat([part.weight.double() for part in parts]).numpy()
-    products = torch.cat([p.products for p in models])
-    da = torch.from_numpy(walks.gradient(weight, products.numpy(), kind))
-    da[~torch.cat([part.felt for part in parts])] = 0
-    for p, edges in zip(models, torch.split(da, [part.num_edges for part in parts]), strict=True):
-        yield p.rows[:, 0].T @ p.weights, edges
+def _share_out(work: Callable[[Int64], None], items: Int64, sizes: Int64, num_threads: int) -> None:
+    """Do work on items with several threads, each of which has items of about the same total size."""
+    if min(num_threads, len(items)) <= 1:
+        work(items)
+        return
+    total = np.cumsum(sizes)
+    cuts = np.searchsorted(total, total[-1] * np.arange(1, num_threads) / num_threads)
+    with ThreadPoolExecutor(num_threads) as pool:
+        list(pool.map(work, np.split(items, cuts)))

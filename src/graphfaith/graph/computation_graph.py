@@ -107,17 +107,31 @@ class ComputationGraph:
         start, e = _check_seeds(seeds, graph.num_nodes)
         num_hops = check_count(num_hops, "num_hops")
         depth = num_hops if degrees or out_degrees else num_hops - 1
-        rings, edges = _walk(graph, start, depth, num_hops)
-        visible = np.concatenate(rings)
-        inner = sum(map(len, rings[: depth + 1]))
-        if out_degrees:
-            edges = np.concatenate((edges, _select_new(graph.out_edges(visible[:inner]), edges)))
-            edges.sort()
-        ends, beyond = _find_positions(visible, graph.ends(edges))
-        nodes = np.concatenate((visible, beyond))
-        hop = np.repeat([*range(len(rings)), num_hops + 1], [*map(len, rings), len(beyond)])
+        nodes, hop, inner, edges, ends, beyond = graph.find_part(start, num_hops, depth, out_degrees=out_degrees)
+        visible = len(nodes)
+        if beyond >= 0:
+            nodes, hop = np.append(nodes, beyond), np.append(hop, num_hops + 1)
         # F reads the self-loops of the nodes up to hop ``depth``. The messages of nodes further away reach no seed.
-        return cls._of(graph, nodes, hop, len(visible), edges, ends, inner, num_hops, loop_weight, len(start), e)
+        return cls._of(graph, nodes, hop, visible, edges, ends, inner, num_hops, loop_weight, len(start), e)
+
+    @classmethod
+    def of_part(
+        cls,
+        graph: Graph,
+        nodes: Int64,
+        hop: Int64,
+        num_visible: int,
+        edges: Int64,
+        ends: Int64,
+        num_inner: int,
+        num_hops: int,
+        loop_weight: float | None,
+    ) -> ComputationGraph:
+        """Return the computation graph of the first of ``nodes``, given what a walk from there has found.
+
+        The arguments are those of :class:`~graphfaith.graph.parts.Parts`, of one part.
+        """
+        return cls._of(graph, nodes, hop, num_visible, edges, ends, num_inner, num_hops, loop_weight, 1, np.ones(1))
 
     @classmethod
     def whole(
@@ -126,10 +140,9 @@ class ComputationGraph:
         """Return the whole graph with its nodes in their order, for a model whose output depends on all of it."""
         start, e = _check_seeds(seeds, graph.num_nodes)
         n = graph.num_nodes
-        rings, _ = _walk(graph, start, num_hops - 1, num_hops)
+        found, hops, *_ = graph.find_part(start, num_hops, num_hops - 1)
         hop = np.full(n, num_hops + 1)
-        for k, ring in enumerate(rings):
-            hop[ring] = k
+        hop[found] = hops
         edges = np.flatnonzero(graph.source != graph.sink)
         ends = graph.ends(edges)
         return cls._of(graph, np.arange(n), hop, n, edges, ends, n, num_hops, loop_weight, start, e)
@@ -195,57 +208,6 @@ def _check_seeds(seeds: int | Sequence[int] | Int64, num_nodes: int) -> tuple[In
         start = np.array([check_node(node, num_nodes) for node in named], dtype=np.int64)
     nodes, counts = np.unique(start, return_counts=True)
     return nodes, counts.astype(np.float64)
-
-
-def _walk(graph: Graph, start: Int64, depth: int, reach: int) -> tuple[list[Int64], Int64]:
-    """Return the nodes of each hop up to ``reach``, and the edges into the nodes up to hop ``depth``.
-
-    The edges are ids of the whole graph in ascending order.
-    """
-    rings, edges_by_hop, known = [start], [], start
-    for hop in range(1, depth + 2):
-        edges_by_hop.append(graph.in_edges(rings[-1]))
-        if hop > reach:
-            break
-        ring = _select_new(graph.source[edges_by_hop[-1]], known)
-        if not len(ring):
-            break
-        rings.append(ring)
-        known = np.concatenate((known, ring))
-        known.sort()
-    edges = np.concatenate(edges_by_hop) if edges_by_hop else np.empty(0, dtype=np.int64)
-    edges.sort()
-    return rings, edges
-
-
-def _select_new(ids: Int64, known: Int64) -> Int64:
-    """Return the distinct ``ids`` that the sorted array ``known`` does not contain, sorted; ``ids`` is sorted in place.
-
-    ``np.setdiff1d`` returns the same, but on a small graph its overhead exceeds the time of everything else.
-    """
-    ids.sort()
-    is_new = known.take(known.searchsorted(ids), mode="clip") != ids if len(known) else np.ones(len(ids), dtype=bool)
-    is_new[1:] &= ids[1:] != ids[:-1]
-    new_ids: Int64 = ids[is_new]
-    return new_ids
-
-
-def _find_positions(nodes: Int64, ids: Int64) -> tuple[Int64, Int64]:
-    """Return the positions of ``ids`` in ``nodes``, and the node that represents all ids missing there.
-
-    Missing ids are outermost nodes. The smallest of them represents them all, at the position after the last node. It
-    is returned as an array of length 1, or of length 0 if no id is missing.
-    """
-    order = nodes.argsort()
-    ordered = nodes.take(order)
-    ranks = ordered.searchsorted(ids)
-    positions: Int64 = order.take(ranks, mode="clip")
-    missing = ordered.take(ranks, mode="clip") != ids
-    outside = ids[missing]
-    if len(outside):
-        positions[missing] = len(nodes)
-        outside = outside.min(keepdims=True)
-    return positions, outside
 
 
 def _collect_weights(

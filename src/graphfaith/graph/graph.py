@@ -6,17 +6,29 @@ import math
 import threading
 import weakref
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from .._base import core
 from .._base.errors import InputError
 
 Int64 = npt.NDArray[np.int64]
 Ids = npt.NDArray[Any]  # int32 or int64
+
+
+class Part(NamedTuple):
+    """The part of a graph that a walk against the edges has found, from some nodes on."""
+
+    nodes: Int64  # [n] by hop, and then by id
+    hop: Int64  # [n]
+    num_inner: int  # how many of the nodes, the first ones, have all their edges here
+    edges: Int64  # [e] ids in ascending order, without self-loops
+    ends: Int64  # [2, e] positions among the nodes, or n for all nodes that are further away
+    beyond: int  # the smallest id of these; -1 if there are none
 
 
 class Graph:
@@ -45,7 +57,8 @@ class Graph:
         self.num_edges = int(edge_index.size(1))
         self.flow = flow
         ends: Int64 = edge_index.detach().cpu().numpy()
-        self.source, self.sink = (ends[0], ends[1]) if flow == "source_to_target" else (ends[1], ends[0])
+        source, sink = (0, 1) if flow == "source_to_target" else (1, 0)
+        self.source, self.sink = np.ascontiguousarray(ends[source]), np.ascontiguousarray(ends[sink])
         self._index_edges()
 
     def _index_edges(self) -> None:
@@ -115,9 +128,28 @@ class Graph:
         """Return the ids of the edges into ``nodes`` without self-loops, in the order of the nodes."""
         return _edges_at(nodes, *self._in)
 
-    def out_edges(self, nodes: Int64) -> Int64:
-        """Return the ids of the edges out of ``nodes`` without self-loops, in the order of the nodes."""
-        return _edges_at(nodes, *self._out)
+    def find_part(self, seeds: Int64, reach: int, depth: int, *, out_degrees: bool = False) -> Part:
+        """Return the nodes up to ``reach`` hops before ``seeds`` and the edges into those up to hop ``depth``.
+
+        The seeds are distinct. With ``out_degrees`` the edges out of these nodes are found too.
+
+        >>> graph = Graph.of(torch.ones(4, 2), torch.tensor([[3, 2, 1], [2, 1, 0]]))      # 3 -> 2 -> 1 -> 0
+        >>> part = graph.find_part(np.array([0]), 1, 1)
+        >>> part.nodes.tolist(), part.edges.tolist(), part.ends.tolist(), part.beyond
+        ([0, 1], [1, 2], [[2, 1], [1, 0]], 2)
+        """
+        into, out_of, source, sink, _ = self.index(out_degrees)
+        place = np.zeros(self.num_nodes, dtype=np.int64)  # Memory of 0 is only touched where the walk goes.
+        return Part(*core.find_part(seeds, into, out_of, source, sink, reach, depth, place))
+
+    def index(self, out_degrees: bool = False) -> tuple[tuple[Ids, Ids], tuple[Ids, Ids], Int64, Int64, Int64]:
+        """Return what the compiled core reads of the graph.
+
+        These are the edges by their sink, and where those of each node begin; the same by their source, if
+        ``out_degrees``; sources, sinks, and self-loops.
+        """
+        none = np.empty(0, dtype=self._in[0].dtype)
+        return self._in, self._out if out_degrees else (none, none), self.source, self.sink, self.loop_edge
 
     @classmethod
     def of(

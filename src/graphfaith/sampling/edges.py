@@ -40,6 +40,10 @@ class UniformEdges(Neighborhood):
         moved = torch.minimum(moved, graph.weight.double())
         return moved if bool(graph.felt.all()) else moved.mul_(graph.felt)
 
+    def is_symmetric(self, graph: ComputationGraph) -> bool:
+        """Return whether nothing is clipped."""
+        return bool((graph.weight[graph.felt] >= self.sigma).all())
+
     def edge_moments(self, graph: ComputationGraph) -> Moments:
         """Return the moments of min(U[-sigma, sigma], A), by integration."""
         width, weight = float(self.sigma), graph.weight.double()
@@ -81,6 +85,10 @@ class BernoulliEdges(Neighborhood):
     def units(self, graph: ComputationGraph) -> Tensor | None:
         """Return the undirected edge of each entry, if they are ``paired``."""
         return number_pairs(graph) if self.paired else None
+
+    def is_symmetric(self, graph: ComputationGraph) -> bool:  # noqa: ARG002
+        """Return whether an edge is as often dropped as not."""
+        return self.sigma == 0.5
 
     def edge_moments(self, graph: ComputationGraph) -> Moments:
         """Return the moments of A times a truth value, v = sigma (1 - sigma) A^2."""

@@ -55,6 +55,10 @@ class UniformFeatures(Neighborhood):
         drawn[:, graph.num_visible :] = 0
         return drawn
 
+    def is_symmetric(self, graph: ComputationGraph) -> bool:  # noqa: ARG002
+        """Return True, because nothing is clipped."""
+        return True
+
     def feature_moments(self, graph: ComputationGraph) -> Moments:
         """Return the moments of U[-sigma r, sigma r]: no mean, and v = (sigma r)^2 / 3."""
         spread = torch.zeros(graph.x.shape, dtype=torch.float64)
@@ -86,6 +90,10 @@ class BernoulliFeatures(Neighborhood):
         eps = torch.zeros(len(samples), *graph.x.shape, dtype=graph.x.dtype)
         eps[:, : graph.num_visible, used] = dropped * seen[:, used]
         return eps
+
+    def is_symmetric(self, graph: ComputationGraph) -> bool:  # noqa: ARG002
+        """Return whether a feature is as often dropped as not."""
+        return self.sigma == 0.5
 
     def feature_moments(self, graph: ComputationGraph) -> Moments:
         """Return the moments of X times a truth value, v = sigma (1 - sigma) X^2."""

@@ -75,6 +75,10 @@ class Neighborhood:
         """Return which samples are not those of the neighbourhood that this one stands in for, [S]."""
         return np.zeros(len(samples), dtype=bool)
 
+    def is_symmetric(self, graph: ComputationGraph) -> bool:  # noqa: ARG002
+        """Return whether 2 E eps - eps, the mirror image of a sample, is as likely as eps. Moments have to be known."""
+        return False
+
     def edge_moments(self, graph: ComputationGraph) -> Moments | None:  # noqa: ARG002
         """Return the moments of eps_A; None if they have to be estimated from samples."""
         return None
@@ -263,6 +267,10 @@ class Product(Neighborhood):
     def units(self, graph: ComputationGraph) -> Tensor | None:
         """Return the units of the factor that moves edges."""
         return self.second.units(graph)
+
+    def is_symmetric(self, graph: ComputationGraph) -> bool:
+        """Return whether both factors are symmetric."""
+        return self.first.is_symmetric(graph) and self.second.is_symmetric(graph)
 
     def edge_moments(self, graph: ComputationGraph) -> Moments | None:
         """Return those of the factor that moves edges."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -35,42 +36,69 @@ class Additive:
         return self.moves.of(perturbations) @ self.scores
 
 
+class Draws(NamedTuple):
+    """Changes in samples of a neighbourhood and, if it is symmetric, in their mirror images 2 E eps - eps."""
+
+    matrix: Tensor  # [S, u] the moves of the units
+    change: Tensor  # [S]
+    mirrored: Tensor | None = None  # [S] the changes at the mirror images
+
+    def left_by(self, scores: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what scores leave, [S]: the part that single moves can explain, and the part that they cannot.
+
+        ``mean`` has the mean moves of the units. The change at a sample less that at its mirror image knows nothing of
+        pairs of moves, whose product is the same in both, and their sum knows nothing of single moves. Without mirror
+        images all that is left is in both parts, but for its mean.
+        """
+        foreseen = self.matrix @ scores
+        rest = self.change - foreseen
+        if self.mirrored is None:
+            return rest - rest.mean(), rest
+        other = self.mirrored - (2 * (mean @ scores) - foreseen)
+        return (rest - other) / 2, (rest + other) / 2
+
+
 def project(
-    moves: Moves, matrix: Tensor, change: Tensor, guess: Tensor, seen: Tensor | None = None, left: Tensor | None = None
+    moves: Moves, draws: Draws, guess: Tensor, seen: Tensor | None = None, left: Tensor | None = None
 ) -> Additive:
     r"""Return the additive function closest to F's change in a neighbourhood.
 
     .. math:: \phi = \arg\min E\,[\phi \cdot \epsilon - (F(X, A) - F(X - \epsilon_X, A - \epsilon_A))]^2
 
-    p stands for F, because it may be asked thousands of times: ``matrix`` has the moves of the units in samples,
-    [S, u], and ``change`` the changes of p there, [S]. The gradient of p is the first ``guess``, [u]. What it leaves is
+    p stands for F, because it may be asked thousands of times: ``draws`` has the moves of the units in samples and the
+    changes of p there. The gradient of p is the first ``guess``, [u]. What it leaves is
     projected onto each unit, :math:`E\,\epsilon_u r / v_u`, and shrunk to 0 where samples say too little: units are
     sorted by the size of the guess, and in each block the factor is that of James and Stein,
     :math:`1 - \sum \sigma_u^2 / \sum \delta_u^2`, or 0. Then the same is done with what p leaves of F at the samples of
     the fit, whose moves are ``seen``, [S', u], and where the change of F less that of p is ``left``, [S'], each of them
     left out of the fit, so that a bad p cannot hurt.
     """
-    foreseen = matrix @ guess
+    foreseen = draws.matrix @ guess
     square = float(foreseen @ foreseen)
-    scores = guess * (float(foreseen @ change) / square if square > 0 else 0.0)
+    scores = guess * (float(foreseen @ draws.change) / square if square > 0 else 0.0)
     order = torch.argsort(-(guess.abs() * moves.spread.sqrt()), stable=True)
     alike = moves.alike(guess)
-    whitened = _Whitened(moves, matrix, alike)
-    noise = doubt = torch.zeros_like(scores)
-    for _ in range(_STEPS if len(moves) <= len(matrix) else 1):
-        step, noise, found = whitened.project(change - matrix @ scores, order)
+    whitened, count = _Whitened(moves, draws.matrix, alike), len(draws.change)
+    noise, doubt, of_mean = torch.zeros_like(scores), torch.zeros_like(scores), 0.0
+    for _ in range(_STEPS if len(moves) <= count else 1):
+        odd, even = draws.left_by(scores, moves.mean)
+        step, noise, found = whitened.project(odd, float(even.mean()), order)
+        of_mean = float(even.var()) / count
         # A later step sees what an earlier one left of these samples, and that is less than what it left of others.
         doubt = torch.maximum(doubt, found)
         # A few samples of very many units say nothing of single ones: the guess is then the better one.
-        if len(moves) <= _MANY * len(matrix):
+        if len(moves) <= _MANY * count:
             scores = scores + step
     variance = doubt * noise
     if seen is not None and left is not None and len(left) > 1:
-        step, more, found = _Whitened(moves, seen, alike).project(left, order)
-        variance = variance + found * more
+        step, more, found = _Whitened(moves, seen, alike).project(left - left.mean(), float(left.mean()), order)
+        variance, of_mean = variance + found * more, of_mean + float(left.var()) / len(left)
         if len(moves) <= _MANY * len(left):
             scores = scores + step
-    return Additive(moves, scores, variance.sqrt(), float(moves.spread @ variance))
+    # The mean of what is left has an error too, which all scores have a part in, along one direction.
+    along = moves.solve(moves.mean)
+    excess = float(moves.spread @ variance) + of_mean * float(moves.mean @ along)
+    return Additive(moves, scores, (variance + of_mean * along.square()).sqrt(), excess)
 
 
 class _Whitened:
@@ -81,21 +109,19 @@ class _Whitened:
         self._white = (matrix - moves.mean) / self.deviation  # [S, u]
         self._squares = self._white.square()
 
-    def project(self, rest: Tensor, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the shrunk projection of what is left, ``rest`` [S], on the units, and the variance of each score.
+    def project(self, centred: Tensor, mean: float, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the shrunk projection of what is left on the units, and the variance of each score.
 
-        The variance is given as that of a score that is not shrunk, and as the share of it that remains.
+        What is left is given less its mean, [S], and the mean. The variance is given as that of a score that is not
+        shrunk, and as the share of it that remains.
         """
-        moves, count, mean = self.moves, len(rest), rest.mean()
-        centred = rest - mean
+        moves, count = self.moves, len(centred)
         along = centred @ self._white / count
         noise = (centred.square() @ self._squares / count - along.square()).clamp_(min=0) / max(count - 1, 1)
         along, noise = _average_alike(self.alike, along, noise)
         factor, doubt = _shrink(along.numpy(), noise.numpy(), order.numpy())
-        # The normal equations (diag(v) + m m^T) step = E[eps rest] are solved by the formula of Sherman and Morrison.
-        right = self.deviation * torch.from_numpy(factor) * along + moves.mean * mean
-        plain, common = right / moves.spread, moves.common / moves.spread
-        step = plain - common * (moves.common @ plain) / (1 + moves.common @ common)
+        # These are the normal equations (diag(v) + m m^T) step = E[eps rest].
+        step = moves.solve(self.deviation * torch.from_numpy(factor) * along + moves.mean * mean)
         return step, noise / moves.spread, torch.from_numpy(doubt)
 
 

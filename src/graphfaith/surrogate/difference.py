@@ -22,7 +22,7 @@ from .evidence import Evidence
 from .kriging import Kriging
 from .propagation import Propagation
 from .sensitivity import products_along
-from .walks import Normalization, Walks, khop_rows
+from .walks import Normalization, khop_gradient, khop_rows
 
 
 @runtime_checkable
@@ -165,10 +165,13 @@ class KHopModel:
 
         For X it is sum_k N(A^k)^T e w_k^T. For A it is the chain rule through A^k and D_k.
         """
-        weight = self.graph.weight.double().numpy()
-        da = torch.from_numpy(Walks.on(self.graph).gradient(weight, self.products.numpy(), self.normalization))
+        da = khop_gradient(self.graph, self.graph.weight, self.products, self.normalization)
         da[~self.graph.felt] = 0
-        return self.rows[:, 0].T @ self.weights, da
+        return self.gradient_x(), da
+
+    def gradient_x(self) -> Tensor:
+        """Return the derivative of p with respect to X, [n, d]."""
+        return self.rows[:, 0].T @ self.weights
 
 
 class AnchoredModel:
@@ -249,6 +252,11 @@ class AnchoredModel:
         """The rows e^T N(A)^k of the unperturbed graph for k = 1 .. M, [M, n]."""
         return self.propagation.of(self.graph.weight.double().unsqueeze(1), self.normalization).rows[..., 0]
 
+    @cached_property
+    def products(self) -> Tensor:
+        """The products X w_k for k = 1 .. M, [n, M]."""
+        return self.graph.x.double() @ self.weights[1:].T
+
     def remember(self, propagation: Propagation, rows: Tensor) -> None:
         """Store the propagation and the rows, if the fit has computed them already."""
         self.propagation, self.rows = propagation, rows
@@ -256,23 +264,26 @@ class AnchoredModel:
     def change(self, perturbations: Perturbations) -> Tensor:
         """Return the change of p for each sample, [S]."""
         eps, moved = perturbations.features, perturbations.weight
-        unperturbed = self.graph.weight.double().unsqueeze(0)
-        values = unperturbed if moved is None else torch.cat([unperturbed, moved])
-        propagated = self.propagation.of(values.T.contiguous(), self.normalization)
         change = LinearModel(self.graph, self.phi_x, self.phi_a).change(perturbations) + self._curvature(perturbations)
-        lost = propagated.change()
         if moved is not None:
-            y = self.graph.x.double() @ self.weights[1:].T  # [n, M]
-            change += torch.einsum("kns,nk->s", lost.rows, y)
-            change += torch.einsum("kjs,kj->s", lost.moments, self.degree_weights)
+            change += self._own_value - self._value(moved)
         if eps is not None:
-            after = propagated.rows[..., :1] if moved is None else propagated.rows[..., 1:]
-            change += torch.einsum(
-                "sku,ku->s", carry(self.propagation, after, eps), self.weights.to(eps.dtype)
-            ).double()
+            rows = self.rows.unsqueeze(2)
+            if moved is not None:
+                rows = self.propagation.of(moved.T.contiguous(), self.normalization).rows
+            change += torch.einsum("sku,ku->s", carry(self.propagation, rows, eps), self.weights.to(eps.dtype)).double()
         if self.kriging is not None and perturbations.edges is not None:
             change += self.kriging.change(perturbations.edges)
         return change
+
+    def _value(self, weight: Tensor) -> Tensor:
+        """Return sum_k e^T N(A)^k X w_k + sum_kj v_kj e^T N(A)^k c^j for S sets of entries of A, [S, e] -> [S]."""
+        return self.propagation.value(weight.T, self.products, self.degree_weights, self.normalization)
+
+    @cached_property
+    def _own_value(self) -> Tensor:
+        """The value of these terms on the unperturbed graph, [1]."""
+        return self._value(self.graph.weight.double().unsqueeze(0))
 
     def _curvature(self, perturbations: Perturbations) -> Tensor:
         """Return q(eps) = kappa_X |eps_X|^2 + kappa_A |eps_A|^2 + z^T B z / 2 for each sample, [S]."""
@@ -293,14 +304,16 @@ class AnchoredModel:
         """
         return self.gradient_x(), self.gradient_a()
 
-    def mean_gradient(self, mean_x: Tensor | None, mean_a: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the derivatives of p where the curvature is that of the mean perturbations, [n, d] and [e].
+    def mean_gradient(
+        self, mean_x: Tensor | None, mean_a: Tensor | None, weight: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the derivatives of p in a neighbourhood on average, [n, d] and [e].
 
-        With E eps = 0 this is the gradient. Given A, p is a polynomial of degree 2 in X, whose best additive function
-        in a symmetric neighbourhood has these coefficients.
+        The curvature is that of the mean perturbations. The derivative of the other terms with respect to A is the mean
+        of those at samples with entries ``weight``, [S, e]; without any, it is that at A. Given A, p is a polynomial of
+        degree 2 in X, whose best additive function in a symmetric neighbourhood has these coefficients.
         """
-        dx, da = self.gradient()
-        dx, da = dx.double(), da.double()
+        dx, da = self.gradient_x().double(), self.gradient_a(weight).double()
         z = torch.zeros(len(self.bend), dtype=torch.float64)
         for mean, along in ((mean_x, self.along_x), (mean_a, self.along_a)):
             if mean is not None and along is not None:
@@ -322,14 +335,13 @@ class AnchoredModel:
         dx[self.graph.num_visible :] = 0
         return dx.add_(self.phi_x)
 
-    def gradient_a(self) -> Tensor:
-        """Return the derivative of p with respect to A, [e]."""
-        y = self.graph.x.double() @ self.weights[1:].T
-        da = torch.from_numpy(
-            self.propagation.gradient(
-                self.graph.weight.double().numpy(), y.numpy(), self.degree_weights.numpy(), self.normalization
-            )
-        )
+    def gradient_a(self, weight: Tensor | None = None) -> Tensor:
+        """Return the derivative of p with respect to A, [e], or its mean at samples with entries ``weight``, [S, e].
+
+        That of g and of the curvature is always the one at the unperturbed graph.
+        """
+        values = (self.graph.weight.double().unsqueeze(0) if weight is None else weight).T
+        da = self.propagation.gradient(values, self.products, self.degree_weights, self.normalization)
         da[~self.graph.felt] = 0
         da.add_(self.phi_a)
         return da if self.kriging is None else da + self.kriging.gradient()

@@ -36,15 +36,18 @@ class Moves:
     def __init__(self, graph: ComputationGraph, near: Neighborhood, of: OfX = "feature") -> None:
         self.graph, self.near, self.of_x = graph, near, of
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._centre: dict[str, Tensor] = {}  # twice the mean of eps_A and of eps_X
         self.edge_unit: Tensor | None = None  # [e] the unit of each entry of A, or -1
         self.num_edge_units = 0
         self.feature_place: Tensor | None = None  # [q] the features that belong to units, as places in X
         if near.perturbs_edges:
             moments = near.edge_moments(graph) or _estimate_moments(near, graph, "edges")
             parts.append(self._number_edges(near.units(graph), moments))
+            self._centre["edges"] = 2 * moments.mean
         if near.perturbs_features:
             moments = near.feature_moments(graph) or _estimate_moments(near, graph, "features")
             parts.append(self._number_features(moments))
+            self._centre["features"] = 2 * moments.mean.view_as(graph.x).to(graph.x.dtype)
         self.mean, spread, self.common = (torch.cat(kind) for kind in zip(*parts, strict=True))
         self.spread = torch.maximum(spread, _LEAST * (spread + self.common.square()))
 
@@ -153,6 +156,21 @@ class Moves:
             features[:, self.feature_place] = moved.to(features.dtype)
             features = features.view(len(moves), *self.graph.x.shape)
         return Perturbations(self.graph, features, edges)
+
+    def solve(self, right: Tensor) -> Tensor:
+        """Return (diag(v) + m m^T)^-1 times a vector, [u], by the formula of Sherman and Morrison."""
+        plain, common = right / self.spread, self.common / self.spread
+        return plain - common * (self.common @ plain) / (1 + self.common @ common)
+
+    def mirror(self, samples: Perturbations) -> Perturbations:
+        """Return samples, and then their mirror images 2 E eps - eps, as likely if the neighbourhood is symmetric."""
+        edges, features = samples.edges, samples.features
+        return Perturbations(
+            self.graph,
+            None if features is None else torch.cat([features, self._centre["features"] - features]),
+            # By entries, because p reads the values of an entry in all samples.
+            None if edges is None else torch.cat([edges.T, (self._centre["edges"] - edges).T], dim=1).T,
+        )
 
     def _part_of_unit(self) -> Tensor:
         """Return the share of its unit that each entry of A has, [e]."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..sampling.perturbations import Perturbations
-from .additive import Additive
+from .additive import Additive, Draws
 from .moves import Moves
 
 _LEADING = 32  # pairs are looked for among this many units of the largest effects
@@ -43,11 +43,11 @@ class Paired:
         return moves @ self.alone + (moves[:, self.first] * moves[:, self.second]) @ self.together
 
 
-def find_pairs(additive: Additive, matrix: Tensor, change: Tensor, k: int) -> list[Paired]:
+def find_pairs(additive: Additive, draws: Draws, k: int) -> list[Paired]:
     r"""Return the functions with 0, 1, ... up to ``k`` pairs which, beside the scores, explain most of p's change.
 
-    ``matrix`` has samples of the units' moves, [S, u], and ``change`` the changes of p there, [S]. The product of two
-    centred moves is uncorrelated with every single move, so that the best weight of a pair is nearly
+    ``draws`` has samples of the units' moves and the changes of p there. The product of two centred moves is
+    uncorrelated with every single move, so that the best weight of a pair is nearly
     :math:`E\,[\tilde\epsilon_u \tilde\epsilon_w\, r] / (v_u v_w)`, where r is what the additive function leaves. Among
     the units of the largest effects, pairs are taken greedily: each time the one that explains most of what is left.
     """
@@ -56,7 +56,7 @@ def find_pairs(additive: Additive, matrix: Tensor, change: Tensor, k: int) -> li
     functions = [Paired(moves, additive.scores, none, none, deviation[:0])]
     if not k:
         return functions
-    rest = change - matrix @ additive.scores
+    matrix, (_, rest) = draws.matrix, draws.left_by(additive.scores, moves.mean)
     leading = torch.argsort(-(additive.scores.abs() * deviation), stable=True)[:_LEADING]
     # By rows, because rows are gathered several times faster than columns.
     white = ((matrix[:, leading] - moves.mean[leading]) / deviation[leading]).T.contiguous()  # [leading, S]
@@ -70,8 +70,7 @@ def find_pairs(additive: Additive, matrix: Tensor, change: Tensor, k: int) -> li
     scale = 1 / (deviation[first] * deviation[second])
     constant = moves.mean[first] * moves.mean[second]
     # A pair also takes part in the change of the mean, which the single units make up for along one direction.
-    plain, common = moves.mean / moves.spread, moves.common / moves.spread
-    makeup = plain - common * (moves.common @ plain) / (1 + moves.common @ common)
+    makeup = moves.solve(moves.mean)
     lift = float((matrix @ makeup).mean())
     for chosen, weights in _select(products, rest, k):
         one, other, psi = first[chosen], second[chosen], weights * scale[chosen]

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._base import core
 from ..graph.computation_graph import ComputationGraph
-from .walks import Float64, Normalization
+from .walks import CODES, Normalization
 
 # The powers j of c. Power 1 is left out, because e^T N(A)^k c = e^T N(A)^(k + 1) 1. Powers above 3 overfit.
 MOMENTS = (2, 3)
@@ -98,49 +99,23 @@ class Propagation:
         scale = degree.rsqrt_()
         return inner.mul_(scale.index_select(0, sink)).mul_(scale.index_select(0, source))
 
-    def gradient(self, weight: Float64, y: Float64, v: Float64, normalization: Normalization) -> Float64:
-        r"""Return the derivative of a weighted sum of rows and moments with respect to the entries of A, [e].
+    def value(self, values: Tensor, y: Tensor, v: Tensor, normalization: Normalization) -> Tensor:
+        r"""Return a weighted sum of rows and moments for S sets of values of the entries of A, [e, S] -> [S].
 
         The sum is :math:`\sum_{k=1}^M e^\top N^k y_k + \sum_{k<M} \sum_j v_{kj} e^\top N^k c^j`, where ``y`` is [n, M]
-        and ``v`` is [M, 2]. Let :math:`l_k = (N^\top)^k e` and :math:`y'_k = y_k + \sum_j v_{kj} c^j`. The derivative
-        with respect to N is :math:`\sum_k l_k R_k^\top + q 1^\top`, with :math:`R_k = y'_{k+1} + N R_{k+1}` and
-        :math:`q = \sum_k l_k \sum_j j v_{kj} c^{j-1}`. The chain rule through D gives the derivative with respect to A.
-        The vectors are short, and numpy is faster than torch for short vectors.
+        and ``v`` is [M, 2].
         """
-        source, sink, size, hops = self.source.numpy(), self.sink.numpy(), self.num_nodes, self.num_hops
+        return torch.from_numpy(core.value_of_propagation(*self._arguments(values, y, v, normalization)))
 
-        def add_up(at: np.ndarray, entries: Float64) -> Float64:
-            return np.bincount(at, weights=entries, minlength=size).astype(np.float64, copy=False)
+    def gradient(self, values: Tensor, y: Tensor, v: Tensor, normalization: Normalization) -> Tensor:
+        """Return the derivative of :meth:`value` with respect to the entries of A, [e], its mean over S sets of values.
 
-        total = add_up(sink, weight)
-        inverse = np.divide(1.0, total, out=np.zeros(size), where=total > 0)
-        left, right = np.ones(size), np.ones(size)
-        if normalization == "symmetric":
-            left = right = np.sqrt(inverse)
-        elif normalization == "row":
-            left = inverse
-        both = left[sink] * right[source]
-        inner = self._depth < hops
-        both *= inner
-        entries = weight * both
-        c = add_up(sink, entries)
-        walks = [self.e[:, 0].numpy()]
-        for _ in range(hops - 1):
-            walks.append(add_up(source, entries * walks[-1][sink]))
-        q, ends = np.zeros(size), np.zeros(size)
-        slope = np.zeros(len(weight))
-        for k in range(hops - 1, -1, -1):
-            # This is R_k = y'_{k+1} + N R_{k+1}.
-            ends = add_up(sink, entries * ends[source]) + y[:, k]
-            if k + 1 < hops:
-                ends += sum(v[k + 1, i] * c**j for i, j in enumerate(MOMENTS))
-            q += walks[k] * sum(v[k, i] * j * c ** (j - 1) for i, j in enumerate(MOMENTS))
-            slope += walks[k][sink] * ends[source]
-        slope += q[sink]
-        gradient: Float64 = slope * both
-        parts = slope * entries
-        if normalization == "symmetric":
-            gradient -= (0.5 * inverse * (add_up(sink, parts) + add_up(source, parts)))[sink]
-        elif normalization == "row":
-            gradient -= (inverse * add_up(sink, parts))[sink]
-        return gradient
+        The chain rule goes through N and through the degrees D that it is normalised with.
+        """
+        return torch.from_numpy(core.gradient_of_propagation(*self._arguments(values, y, v, normalization)))
+
+    def _arguments(self, values: Tensor, y: Tensor, v: Tensor, normalization: Normalization) -> tuple[object, ...]:
+        """Return the arguments of the compiled core."""
+        numbers = [part.double().contiguous().numpy() for part in (values, y, v)]
+        graph = self.source.numpy(), self.sink.numpy(), self.graph.hop.numpy(), self.e[:, 0].contiguous().numpy()
+        return numbers[0], *graph, *numbers[1:], CODES[normalization]

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._base.errors import InputError, UnsupportedError, show
 from ..graph.computation_graph import ComputationGraph
 from ..sampling.neighborhood import Neighborhood
-from .additive import Additive, project
+from .additive import Additive, Draws, project
 from .difference import AnchoredModel, DifferenceModel, LinearModel
 from .estimate import Unfaithfulness, estimate_unfaithfulness
 from .evidence import Evidence
@@ -27,7 +27,8 @@ _MOST_EFFECTS = 4 * 10**9  # entries that p would be asked about, one unit after
 _MOST_ALONE = 2**25  # entries that p is asked about, one unit after the other, for a guess at the shares
 _TRIFLE = 1e-5  # of F's change, in mean squares: pairs that explain less are not shown
 _STREAM = 0x5EED0FA11  # Samples of p come from the stream of another seed than those of the fit and of the score.
-_SAMPLES = 1024  # of p
+_SAMPLES = 1024  # of p, each of them with its mirror image if the neighbourhood is symmetric
+_SLOPES, _MOST_SLOPES = 64, 2**18  # samples at which the slope of p is taken, and entries in them at most
 _RARE = 4  # times as many, where few of many edges are removed, so that few samples show the same edge
 _FEWEST_OF_ALL = 64  # of features, which are many and where p is a polynomial, and of very large graphs
 _ENTRIES, _MOST_ENTRIES = 2**17, 2**22  # perturbed entries in all samples: how many are enough, and how many too many
@@ -182,15 +183,15 @@ def readings_of(
 def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int, of: OfX) -> Readings:
     graph, (_, evidence) = graph_of(p), _record_of(p, near)
     moves = Moves(graph, near, of)
-    guess, count = _guess(p, moves), count_samples(near, graph, len(moves))
-    matrix, change = draw_changes(p, moves, count, seed)
+    guess, count = _guess(p, moves, seed), count_samples(near, graph, len(moves))
+    draws = draw_changes(p, moves, count, seed)
     seen = left = None
     if evidence is not None and len(evidence.change) * len(moves) <= _HELD:
         seen, left = torch.cat(list(_moves_at(evidence, moves))), -evidence.left_out
-    additive = project(moves, matrix, change, guess, seen, left) if count else Additive(moves, guess)
-    functions = find_pairs(additive, matrix, change, pairs if count else 0)
+    additive = project(moves, draws, guess, seen, left) if count else Additive(moves, guess)
+    functions = find_pairs(additive, draws, pairs if count else 0)
     if evidence is None:
-        others, own = draw_changes(p, moves, count, seed + 1)  # A pair has to pay at samples it was not found in.
+        others, own, _ = draw_changes(p, moves, count, seed + 1)  # A pair has to pay at samples it was not found in.
         # How far p is from F is not known, and neither is the error of its shares.
         additive = replace(additive, stderr=None, excess=math.inf)
         return Readings(additive, functions[_least([function.of(others) - own for function in functions], own)])
@@ -215,22 +216,28 @@ def _least(rests: Sequence[Tensor], change: Tensor) -> int:
     return next(i for i, one in enumerate(left) if one <= min(left) + _TRIFLE * float(change @ change))
 
 
-def _guess(p: DifferenceModel, moves: Moves) -> Tensor:
-    """Return a first guess at the scores, [u]: the slope of p, for an :class:`AnchoredModel` at the mean perturbation.
+def _guess(p: DifferenceModel, moves: Moves, seed: int) -> Tensor:
+    """Return a first guess at the scores, [u]: the slope of p, for an :class:`AnchoredModel` on average.
 
     Where few of many edges are removed, it is the effect of each edge alone.
     """
-    if not moves.near.by_itself and len(moves) * _count_entries(moves.near, moves.graph) <= _MOST_ALONE:
+    near, graph = moves.near, moves.graph
+    if not near.by_itself and len(moves) * _count_entries(near, graph) <= _MOST_ALONE:
         return _effects(p, moves)
     if not isinstance(p, AnchoredModel):
         return moves.gather(*p.gradient())
     mean = moves.perturbations(moves.mean.unsqueeze(0))
     mean_x, mean_a = (None if part is None else part[0].double() for part in (mean.features, mean.edges))
-    return moves.gather(*p.mean_gradient(mean_x, mean_a))
+    weight, count = None, min(_SLOPES, _MOST_SLOPES // _count_entries(near, graph))
+    if near.perturbs_edges and count > 1:
+        # These samples are not those that the shares are found in, and not those of the fit.
+        samples = near.sample(graph, count // 2, (seed + _STREAM - 1) % (1 << 64))
+        weight = (moves.mirror(samples) if near.is_symmetric(graph) else samples).weight
+    return moves.gather(*p.mean_gradient(mean_x, mean_a, weight))
 
 
 def count_samples(near: Neighborhood, graph: ComputationGraph, units: int) -> int:
-    """Return how many samples to ask p about: a thousand of a small graph, fewer of a large one, and 0 of a huge one.
+    """Return how many samples to draw for p: a thousand of a small graph, fewer of a large one, and 0 of a huge one.
 
     The error that sampling adds is about units / samples of what an additive function leaves, before it is shrunk. If
     there are too many units to hold a table of their moves, the slope of p is the best guess.
@@ -250,15 +257,22 @@ def reading_bytes(near: Neighborhood, graph: ComputationGraph) -> int:
     return 8 * (5 * samples * entries + 16 * min(samples, _chunk_size(near, graph)) * entries + 4 * entries)
 
 
-def draw_changes(p: DifferenceModel, moves: Moves, count: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Return the moves of the units in so many samples of a neighbourhood, [S, u], and the changes of p there, [S]."""
+def draw_changes(p: DifferenceModel, moves: Moves, count: int, seed: int) -> Draws:
+    """Return the moves of the units in so many samples of a neighbourhood, and the changes of p there.
+
+    In a symmetric neighbourhood p is also asked about their mirror images.
+    """
     graph, near, own = moves.graph, moves.near, (seed + _STREAM) % (1 << 64)
-    matrix, change = torch.empty(count, len(moves), dtype=torch.float64), torch.empty(count, dtype=torch.float64)
-    size = _chunk_size(near, graph)
+    mirrors = near.is_symmetric(graph)
+    matrix = torch.empty(len(moves), count, dtype=torch.float64).T  # by units, of which pairs read a few
+    changes = torch.empty(1 + mirrors, count, dtype=torch.float64)
+    size = max(1, _chunk_size(near, graph) // len(changes))
     for start in range(0, count, size):
         chunk = near.sample(graph, min(size, count - start), own, start)
-        matrix[start : start + size], change[start : start + size] = moves.of(chunk), p.change(chunk)
-    return matrix, change
+        matrix[start : start + size] = moves.of(chunk)
+        samples = moves.mirror(chunk) if mirrors else chunk
+        changes[:, start : start + size] = p.change(samples).view(len(changes), -1)
+    return Draws(matrix, *changes)
 
 
 def _count_entries(near: Neighborhood, graph: ComputationGraph) -> int:

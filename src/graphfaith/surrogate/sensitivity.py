@@ -57,7 +57,7 @@ class Sensitivity:
             g.unsqueeze(0) if eps is None else _combine(mixed, g) for g, eps in zip(slopes, moves, strict=True)
         )
         columns = _main_columns(along_x[1 if len(along_x) > 1 else 0, : chunk.graph.num_visible])
-        return cls(along_x, along_a, torch.from_numpy(bend), columns)
+        return cls(along_x, along_a, torch.from_numpy(bend + bend.T) / 2, columns)
 
     def foreseen(self, chunk: Perturbations) -> Tensor:
         """Return the changes that the gradient and the mean gradient predict, and z, for each sample: [S, 2 + r]."""

@@ -1,0 +1,99 @@
+"""The computation graphs of many nodes, one after the other in a few arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .._base import core
+from .computation_graph import ComputationGraph
+from .graph import Graph, Int64
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The computation graphs of single nodes: what :meth:`ComputationGraph.around` finds for each of them.
+
+    The nodes of part i are at ``node_start[i]`` to ``node_start[i + 1]``, and its entries of A, edges first and then a
+    self-loop for every node, at ``entry_start[i]`` to ``entry_start[i + 1]``.
+
+    >>> import torch
+    >>> x, path = torch.eye(4), torch.tensor([[3, 2, 1], [2, 1, 0]])     # 3 -> 2 -> 1 -> 0
+    >>> parts = Parts.around(Graph.of(x, path), [0, 3], num_hops=1)
+    >>> parts.nodes.tolist(), parts.node_start.tolist(), parts.edge_id.tolist()
+    ([0, 1, 2, 3], [0, 3, 4], [1, 2, -1, -1, -1, -1])
+    >>> parts.graph(0).nodes.tolist()
+    [0, 1, 2]
+    """
+
+    whole: Graph
+    num_hops: int
+    loop_weight: float | None
+    node_start: Int64  # [b + 1]
+    entry_start: Int64  # [b + 1]
+    num_visible: Int64  # [b] how many of a part's nodes have features that F sees: the first ones
+    num_inner: Int64  # [b] how many of them have a self-loop that F may read
+    nodes: Int64  # [n] ids in the whole graph
+    hop: Int64  # [n]
+    edge_id: Int64  # [e] columns of the whole graph's edge_index; -1 for a self-loop that is not in it
+    ends: Int64  # [2, e] sources and sinks, as positions among the part's nodes
+    row: Int64  # [e] where the values of an entry are in a table of values
+
+    def __len__(self) -> int:
+        """Return how many parts there are."""
+        return len(self.num_visible)
+
+    @classmethod
+    def around(
+        cls,
+        graph: Graph,
+        nodes: npt.ArrayLike,
+        num_hops: int,
+        *,
+        degrees: bool = True,
+        out_degrees: bool = False,
+        loop_weight: float | None = 1.0,
+        rows: tuple[Int64, Int64, int] | None = None,
+    ) -> Parts:
+        """Return the computation graphs of ``nodes``; the arguments are those of :meth:`ComputationGraph.around`.
+
+        ``rows`` says in which row of a table the values of each edge of the graph and of each node's self-loop are, and
+        which row is that of self-loops that F does not read. Without it, a table has the edges, the nodes and this row.
+        """
+        if rows is None:
+            loops = graph.num_edges + np.arange(graph.num_nodes)
+            rows = np.arange(graph.num_edges), loops, graph.num_edges + graph.num_nodes
+        depth = num_hops if degrees or out_degrees else num_hops - 1
+        found = core.find_parts(
+            np.asarray(nodes, dtype=np.int64),
+            graph.index(out_degrees),
+            num_hops,
+            depth,
+            loop_weight is not None,
+            *rows,
+            np.zeros(graph.num_nodes, dtype=np.int64),
+        )
+        return cls(graph, num_hops, loop_weight, *found)
+
+    def slices(self, i: int) -> tuple[slice, slice]:
+        """Return where the nodes and the entries of part number i are."""
+        nodes, entries = self.node_start[i : i + 2], self.entry_start[i : i + 2]
+        return slice(*nodes.tolist()), slice(*entries.tolist())
+
+    def graph(self, i: int) -> ComputationGraph:
+        """Return part number i as a computation graph."""
+        nodes, entries = self.slices(i)
+        plain = slice(entries.start, entries.stop - (nodes.stop - nodes.start))
+        return ComputationGraph.of_part(
+            self.whole,
+            self.nodes[nodes],
+            self.hop[nodes],
+            int(self.num_visible[i]),
+            self.edge_id[plain],
+            self.ends[:, plain],
+            int(self.num_inner[i]),
+            self.num_hops,
+            self.loop_weight,
+        )
