@@ -32,6 +32,7 @@ from .explainers import (
     Saliency,
     Shapley,
     SubgraphX,
+    explain_all,
     explain_nodes,
     register_method,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "__version__",
     "compare",
     "explain",
+    "explain_all",
     "explain_nodes",
     "explainer_for",
     "figure",

@@ -218,11 +218,11 @@ def test_integrated_gradients_are_complete(baseline):
     if baseline == "full":
         # At A = 0 N(A) is not continuous, so the line is followed from just above it.
         start = target(1e-9 * graph.x, 1e-9 * graph.weight)
-        assert by_x + by_a == pytest.approx(target.value - float(start), abs=0.005)
+        assert by_x + by_a == pytest.approx(target.value - float(start.detach()), abs=0.005)
     else:
-        assert by_x == pytest.approx(target.value - float(target(x=x0)), abs=0.005)
+        assert by_x == pytest.approx(target.value - float(target(x=x0).detach()), abs=0.005)
         start = a0 if baseline == "random" else 1e-9 * graph.weight
-        assert by_a == pytest.approx(target.value - float(target(weight=start)), abs=0.005)
+        assert by_a == pytest.approx(target.value - float(target(weight=start).detach()), abs=0.005)
 
 
 def test_integrated_gradients_follow_the_midpoints():

@@ -221,7 +221,8 @@ def test_links_and_all_nodes_are_looked_at_on_the_whole_graph(monkeypatch):
 
 
 def test_nodes_of_a_large_graph_together(monkeypatch):
-    monkeypatch.setattr(sweep, "_TOGETHER", 1)  # nodes are proven side by side: here one by one, to count them
+    monkeypatch.setattr(sweep, "_FIRST", 1)  # nodes are proven side by side: here one by one, to count them
+    monkeypatch.setattr(sweep, "_ENTRIES", 1)
     x, edges = ring()
     found = []
     for large in (1 << 40, 1):

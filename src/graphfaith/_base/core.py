@@ -21,8 +21,8 @@ SYMMETRIC, ROW, NONE = 0, 1, 2  # the normalisations N(A^k) = D^-1/2 A^k D^-1/2,
 _FAR = 1e-5  # the least ratio of the smallest to the largest singular value for which Cholesky is used
 _BLOCK = 128  # samples that are propagated at once
 _EPS = float(np.finfo(np.float64).eps)
-_DEPENDENT = 1e-14  # the share of the square of a row of X that is left of it, if it depends on rows before it
-_FINE = 1e-6  # the least ratio of a singular value to the largest one that can be told with these coordinates
+_DEPENDENT = 1e-12  # the share of the square of a row of X that is left of it, if it depends on rows before it
+_FINE = 3e-6  # the least ratio of a singular value to the largest one that can be told with these coordinates
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -100,6 +100,15 @@ def grow(array, size):
 
 
 @compiled
+def count_up_to(numbers, most):
+    """Return how many of some sorted numbers are at most ``most``."""
+    count = 0
+    while count < len(numbers) and numbers[count] <= most:
+        count += 1
+    return count
+
+
+@compiled
 def find_part(seeds, into, out_of, source, sink, reach, depth, place):
     """Return the nodes up to ``reach`` hops before ``seeds``, and the edges into those up to hop ``depth``.
 
@@ -146,7 +155,7 @@ def find_part(seeds, into, out_of, source, sink, reach, depth, place):
         for i in range(last, count):
             place[nodes[i]] = i + 1
     nodes, hops = nodes[:count].copy(), hops[:count].copy()
-    inner = np.searchsorted(hops, depth, side="right")
+    inner = count_up_to(hops, depth)
     if len(out_start):
         for i in range(inner):
             node = nodes[i]
@@ -460,9 +469,10 @@ def coordinates_of(x, nodes):
     """
     start, columns, numbers, width = x
     count = len(nodes)
-    upper, dense = np.zeros((count, count)), np.zeros(width)  # upper[r, i] is entry r of row i, so that loops are long
-    independent, rank = np.empty(count, np.int64), 0
-    packed, own = np.zeros((count, count)), np.empty(count)  # packed[r] has the entries r of the independent rows
+    most, dense = min(count, width), np.zeros(width)
+    upper = np.zeros((most, count))  # upper[r, i] is entry r of row i, so that loops are long
+    independent, rank = np.empty(most, np.int64), 0
+    packed, own = np.zeros((most, most)), np.empty(most)  # packed[r] has the entries r of the independent rows
     for i in range(count):
         a, b, left = start[nodes[i]], start[nodes[i] + 1], 0.0
         for c in range(a, b):
@@ -482,7 +492,7 @@ def coordinates_of(x, nodes):
                 own[c] -= share * row[c]
             left -= share * share
             upper[r, i] = share
-        if left > bound:
+        if rank < most and left > bound:
             for r in range(rank):
                 packed[r, rank] = own[r]
             packed[rank, rank] = upper[rank, i] = np.sqrt(left)
@@ -561,18 +571,21 @@ def solve_truncated(phi, change, threshold, relative):
     if not phi.shape[1]:  # All features are 0.
         return np.zeros(0), 0, True, 1.0
     gram = np.dot(phi.T, phi) if tall else np.dot(phi, phi.T)
-    shifted = gram.copy()
-    largest = np.sqrt(np.trace(gram))
-    smallest = max(threshold * largest if relative else threshold, _FAR * largest)
+    shifted, largest = gram.copy(), 0.0
+    for i in range(len(gram)):
+        largest += gram[i, i]
+    largest = np.sqrt(largest)
+    bound = max(threshold * largest if relative else threshold, _EPS * largest)
+    smallest = max(bound, _FAR * largest)
     for i in range(len(gram)):
         shifted[i, i] -= smallest * smallest
     if factorise(shifted) and factorise(gram):
         weights, left = np.zeros(phi.shape[1]), change
         for _ in range(2):  # The second time for what the first has lost to rounding.
             solved = solve_factorised(gram, np.dot(phi.T, left) if tall else left)
-            weights = weights + (solved if tall else np.dot(phi.T, solved))
+            add_to(weights, solved if tall else np.dot(phi.T, solved))
             left = change - np.dot(phi, weights)
-        return weights, len(gram), True, smallest / largest
+        return weights, len(gram), True, bound / largest
     vectors, sigma, others = np.linalg.svd(phi, full_matrices=False)
     top = sigma[0]
     bound = max(threshold * top if relative else threshold, len(sigma) * _EPS * top)
@@ -609,18 +622,19 @@ def gradient_of_walks(weight, source, sink, seeds, e, y, kind):
             left = scales(totals[k].copy(), kind)
         if kind == SYMMETRIC:
             right = left
-        walks[0], ends[0] = start * left, right * y[:, k - 1]
+        for i in range(count):
+            walks[0, i], ends[0, i] = start[i] * left[i], right[i] * y[i, k - 1]
         for step in range(k):
             walks[step + 1], ends[step + 1] = 0, 0
             for j in range(entries):
                 walks[step + 1, source[j]] += weight[j] * walks[step, sink[j]]
                 ends[step + 1, sink[j]] += weight[j] * ends[step, source[j]]
-        if kind == SYMMETRIC:
-            slope = -0.5 * left**3 * (start * ends[k] + walks[k] * y[:, k - 1])
-        elif kind == ROW:
-            slope = -(left**2) * start * ends[k]
-        else:
-            slope[:] = 0
+        for i in range(count):
+            slope[i] = 0
+            if kind == SYMMETRIC:
+                slope[i] = -0.5 * left[i] ** 3 * (start[i] * ends[k, i] + walks[k, i] * y[i, k - 1])
+            elif kind == ROW:
+                slope[i] = -(left[i] ** 2) * start[i] * ends[k, i]
         for step in range(k, 0, -1):
             for j in range(entries):
                 gradient[j] += walks[step - 1, sink[j]] * ends[k - step, source[j]]
@@ -629,7 +643,7 @@ def gradient_of_walks(weight, source, sink, seeds, e, y, kind):
                 before[:] = 0
                 for j in range(entries):
                     before[source[j]] += weight[j] * slope[sink[j]]
-                slope[:] = before
+                slope, before = before, slope
     return gradient
 
 
@@ -654,7 +668,7 @@ def spans_of(hop, independent, num_hops):
         for i in range(len(hop)):  # Nodes need not be sorted by their hop.
             if hop[i] <= k + 1:
                 near[k] = i + 1
-        widths[k] = np.searchsorted(independent, near[k])
+        widths[k] = count_up_to(independent, near[k] - 1)
     return near, widths
 
 
@@ -671,7 +685,9 @@ def solve_part(phi, change, weight, source, sink, hop, seeds, e, x, num_hops, ki
     count, (_, widths) = len(hop), spans_of(hop, independent, num_hops)
     solution, _, quickly, bound = solve_truncated(phi, change, threshold, relative)
     exact = bound >= _FINE or (quickly and len(independent) == len(factor))
-    error = np.square(np.dot(phi, solution) - change).mean()
+    left, error = np.dot(phi, solution), 0.0
+    for i in range(len(change)):
+        error += (left[i] - change[i]) ** 2 / len(change)
     beta, y = np.zeros((count, num_hops)), np.zeros((count, num_hops))
     first = 0
     for k in range(num_hops):

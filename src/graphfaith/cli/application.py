@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from .._base.compilation import announce_compilation
 from .._base.errors import GraphfaithError, InputError, describe_error, one_line
 from .._base.interruption import STOPPED, allow_interrupts
 from .._base.threads import use_one_thread
@@ -78,6 +79,7 @@ def main() -> None:
     _prepare_streams()
     try:
         allow_interrupts()
+        announce_compilation(say)
         if "OMP_NUM_THREADS" not in os.environ:
             # Computation graphs are small: a second thread gains little, and on a busy machine waiting for it costs
             # dear.

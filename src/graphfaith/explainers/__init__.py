@@ -6,7 +6,7 @@ from .gnnexplainer import GNNExplainer
 from .integrated_gradients import IntegratedGradients
 from .kec import KEC
 from .linear import Linear
-from .many import explain_nodes
+from .many import explain_all, explain_nodes
 from .methods import register_method
 from .pgexplainer import PGExplainer
 from .saliency import Saliency
@@ -28,6 +28,7 @@ __all__ = [
     "Shapley",
     "SubgraphExplainer",
     "SubgraphX",
+    "explain_all",
     "explain_nodes",
     "register_method",
 ]

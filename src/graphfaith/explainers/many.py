@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,9 +14,11 @@ from torch_geometric.explain.config import ExplanationType
 
 from .._base.errors import InputError, UnsupportedError
 from .._base.progress import track
+from .._base.version import __version__
 from ..graph.graph import check_features
 from ..model.task import Task
 from . import FaithfulExplainer
+from .records import Records, RecordsOf
 from .sweep import AT_LEAST, Sweep, reason_against
 
 
@@ -50,98 +53,191 @@ def explain_nodes(
     >>> [int(explanation.index) for explanation in gf.explain_nodes(explainer, torch.rand(3, 2), ring, [2, 0])]
     [2, 0]
     """
-    if not isinstance(explainer, Explainer):
-        raise InputError(f"a torch_geometric.explain.Explainer is needed first (got {type(explainer).__name__})")
-    config = explainer.model_config
-    task = Task(config.mode.value, config.return_type.value, config.task_level.value)
-    if not isinstance(x, Tensor):
-        raise InputError(f"x must be a tensor of shape [nodes, features] (got {type(x).__name__})")
-    named = list(nodes) if isinstance(nodes, Iterable) and not isinstance(nodes, Tensor) else nodes
-    if task.level == "node":
-        rows = task.rows(named, len(x)).tolist()  # This raises an error now, and not when the iterator is first used.
-    once = copy.copy(explainer)
-    if explainer.explanation_type == ExplanationType.model:
-        if target is not None:
-            raise InputError('target is for explanation_type="phenomenon": leave it out for explanation_type="model"')
-        if isinstance(explainer.algorithm, FaithfulExplainer):
-            check_features(x)  # before the model runs, which would raise an error that does not say what is right
-        prediction = explainer.get_prediction(x, edge_index, **kwargs)
-        predicted = explainer.get_target(prediction)
-        once.get_prediction = lambda *_, **__: prediction
-        once.get_target = lambda _: predicted
-        target_rows = len(prediction) if prediction.dim() else 1
+    asked = _Asked.of(explainer, x, edge_index, nodes, target, kwargs)
+    if together and asked.reason is not None:
+        raise UnsupportedError(f"these {asked.level}s cannot be explained together: {asked.reason}")
+    if together or (together is None and asked.reason is None and len(asked.rows) >= AT_LEAST):
+        explanations = _explain_together(asked, forced=bool(together))
     else:
-        if target is None:
-            raise InputError('explanation_type="phenomenon" needs target=, the class of every row of the output')
-        target_rows = len(target) if target.dim() else 1
-    if task.level != "node":
-        rows = task.rows(named, target_rows).tolist()
-    reason = reason_against(explainer.algorithm, task.level)
-    if together and reason is not None:
-        raise UnsupportedError(f"these {task.level}s cannot be explained together: {reason}")
-    if together or (together is None and reason is None and len(rows) >= AT_LEAST):
-        explanations = _explain_together(once, x, edge_index, rows, target, kwargs, forced=bool(together))
-    else:
-        explanations = _explain_one_by_one(once, x, edge_index, rows, target, kwargs)
-    return track(explanations, "explaining", f"{task.level}s", show=progress, total=len(rows))
+        explanations = _explain_one_by_one(asked)
+    return track(explanations, "explaining", f"{asked.level}s", show=progress, total=len(asked.rows))
 
 
-def _explain_one_by_one(
-    explainer: Explainer, x: Tensor, edge_index: Tensor, rows: list[int], target: Tensor | None, kwargs: dict[str, Any]
-) -> Iterator[Explanation]:
+def explain_all(
+    explainer: Explainer,
+    x: Tensor,
+    edge_index: Tensor,
+    nodes: int | Iterable[int] | Tensor | None = None,
+    *,
+    target: Tensor | None = None,
+    progress: bool | None = None,
+    **kwargs: Any,
+) -> Records:
+    """Explain many nodes, all of them if ``nodes`` is None, and return their scores as a few arrays.
+
+    The arguments and the scores are those of :func:`explain_nodes`. There is no mask of the size of the graph for every
+    node, so that this is the fastest way, and all nodes of a graph fit in memory; see
+    :class:`~graphfaith.explainers.records.Records`.
+
+    >>> import torch, graphfaith as gf
+    >>> from torch_geometric.nn import GCN
+    >>> explainer = Explainer(GCN(2, 4, 2, out_channels=3), gf.KEC("U(A,0.5)"), explanation_type="model",
+    ...                       node_mask_type="attributes", edge_mask_type="object",
+    ...                       model_config=dict(mode="multiclass_classification", task_level="node", return_type="raw"))
+    >>> ring = torch.tensor([[0, 1, 2], [1, 2, 0]])
+    >>> records = gf.explain_all(explainer, torch.rand(3, 2), ring)
+    >>> records.columns()["index"].tolist()[:7], records.source[:6].tolist(), records.sink[:6].tolist()
+    ([0, 0, 0, 0, 0, 0, 1], [0, 1, 2, 0, 2, 1], [1, 2, 0, 0, 2, 1])
+    """
+    asked = _Asked.of(explainer, x, edge_index, nodes, target, kwargs)
+    found = RecordsOf()
+    if asked.reason is None and len(asked.rows) >= AT_LEAST:
+        pieces = _record_together(asked, found)
+    else:
+        pieces = _record_one_by_one(asked, found)
+    for _ in track(pieces, "explaining", f"{asked.level}s", show=progress, total=len(asked.rows)):
+        pass
+    algorithm = explainer.algorithm
+    settings = algorithm.settings if isinstance(algorithm, FaithfulExplainer) else {}
+    method = getattr(algorithm, "method", type(algorithm).__name__)
+    return found.finish({"method": method, "settings": settings, "made_by": f"graphfaith {__version__}"})
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of an explainer: rows of the model's output, which predicts only once for all of them."""
+
+    explainer: Explainer
+    x: Tensor
+    edge_index: Tensor
+    rows: list[int]
+    target: Tensor | None
+    kwargs: dict[str, Any]
+    level: str
+    reason: str | None  # why the rows cannot be explained together
+
+    @classmethod
+    def of(
+        cls,
+        explainer: Explainer,
+        x: Tensor,
+        edge_index: Tensor,
+        nodes: int | Iterable[int] | Tensor | None,
+        target: Tensor | None,
+        kwargs: dict[str, Any],
+    ) -> _Asked:
+        """Check the arguments, and let the model predict."""
+        if not isinstance(explainer, Explainer):
+            raise InputError(f"a torch_geometric.explain.Explainer is needed first (got {type(explainer).__name__})")
+        config = explainer.model_config
+        task = Task(config.mode.value, config.return_type.value, config.task_level.value)
+        if not isinstance(x, Tensor):
+            raise InputError(f"x must be a tensor of shape [nodes, features] (got {type(x).__name__})")
+        named = list(nodes) if isinstance(nodes, Iterable) and not isinstance(nodes, Tensor) else nodes
+        if task.level == "node":
+            rows = task.rows(
+                named, len(x)
+            ).tolist()  # This raises an error now, and not when the iterator is first used.
+        once = copy.copy(explainer)
+        if explainer.explanation_type == ExplanationType.model:
+            if target is not None:
+                raise InputError(
+                    'target is for explanation_type="phenomenon": leave it out for explanation_type="model"'
+                )
+            if isinstance(explainer.algorithm, FaithfulExplainer):
+                check_features(x)  # before the model runs, which would raise an error that does not say what is right
+            prediction = explainer.get_prediction(x, edge_index, **kwargs)
+            predicted = explainer.get_target(prediction)
+            once.get_prediction = lambda *_, **__: prediction
+            once.get_target = lambda _: predicted
+            target_rows = len(prediction) if prediction.dim() else 1
+        else:
+            if target is None:
+                raise InputError('explanation_type="phenomenon" needs target=, the class of every row of the output')
+            target_rows = len(target) if target.dim() else 1
+        if task.level != "node":
+            rows = task.rows(named, target_rows).tolist()
+        reason = reason_against(explainer.algorithm, task.level)
+        return cls(once, x, edge_index, rows, target, kwargs, task.level, reason)
+
+    def alone(self, row: int) -> Explanation:
+        """Return the explanation of one row, by PyG's Explainer."""
+        return self.explainer(self.x, self.edge_index, target=self.target, index=row, **self.kwargs)
+
+
+def _explain_one_by_one(asked: _Asked) -> Iterator[Explanation]:
     """Yield the explanations of rows, each computed by itself."""
-    algorithm, first = explainer.algorithm, None
+    explainer, algorithm, first = asked.explainer, asked.explainer.algorithm, None
     # The shortcut below repeats what PyG's Explainer does, so it is not used if a subclass does something else.
     usual = isinstance(algorithm, FaithfulExplainer) and type(explainer).__call__ is Explainer.__call__
-    for row in rows:
+    for row in asked.rows:
         if first is None or not usual:
-            first = explainer(x, edge_index, target=target, index=row, **kwargs)
+            first = asked.alone(row)
             yield first
         else:
-            index = torch.tensor([row])
-            explanation = algorithm(explainer.model, x, edge_index, target=first.target, index=index, **kwargs)
-            yield _complete(explanation, row, explainer, first, kwargs)
+            given = {"target": first.target, "index": torch.tensor([row]), **asked.kwargs}
+            explanation = algorithm(explainer.model, asked.x, asked.edge_index, **given)
+            yield _complete(explanation, row, asked, first)
 
 
-def _complete(
-    explanation: Explanation, row: int, explainer: Explainer, like: Explanation, kwargs: dict[str, Any]
-) -> Explanation:
+def _complete(explanation: Explanation, row: int, asked: _Asked, like: Explanation) -> Explanation:
     """Add the fields that PyG adds to an explanation, with the values of ``like``, the explanation of another row."""
-    explanation._model_config, explanation._model_args = like._model_config, list(kwargs)
-    for name in ("prediction", "target", "x", "edge_index", *kwargs):
+    explanation._model_config, explanation._model_args = like._model_config, list(asked.kwargs)
+    for name in ("prediction", "target", "x", "edge_index", *asked.kwargs):
         value = like.get(name)
         if value is not None:
             explanation[name] = value
     explanation["index"] = torch.tensor([row])
-    return explanation.threshold(explainer.threshold_config)
+    return explanation.threshold(asked.explainer.threshold_config)
 
 
-def _explain_together(
-    explainer: Explainer,
-    x: Tensor,
-    edge_index: Tensor,
-    rows: list[int],
-    target: Tensor | None,
-    kwargs: dict[str, Any],
-    *,
-    forced: bool,
-) -> Iterator[Explanation]:
-    """Yield the explanations of rows, computed together from one set of perturbed graphs where that is possible."""
-    algorithm = explainer.algorithm
+def _sweep(asked: _Asked) -> tuple[Explanation, Sweep | None]:
+    """Return the explanation of the first row, and the sweep over all; None if every row needs the whole graph."""
     # The first row is also explained alone. This checks all arguments, and gives the fields that PyG adds.
-    alone = explainer(x, edge_index, target=target, index=rows[0], **kwargs)
-    first = algorithm.target(explainer.model, x, edge_index, rows[0], alone.target, kwargs)
+    alone = asked.alone(asked.rows[0])
+    given = asked.explainer.model, asked.x, asked.edge_index, asked.rows[0], alone.target, asked.kwargs
+    first = asked.explainer.algorithm.target(*given)
     if first.call.degrees is None:
+        return alone, None
+    return alone, Sweep(asked.explainer.algorithm, first, asked.x, asked.edge_index, alone.target, asked.kwargs)
+
+
+def _explain_together(asked: _Asked, *, forced: bool) -> Iterator[Explanation]:
+    """Yield the explanations of rows, computed together from one set of perturbed graphs where that is possible."""
+    alone, sweep = _sweep(asked)
+    if sweep is None:
         if forced:
             raise UnsupportedError(
-                f"{type(explainer.model).__name__} looks at the whole graph for every node: together=True "
+                f"{type(asked.explainer.model).__name__} looks at the whole graph for every node: together=True "
                 "cannot be used"
             )
-        yield from _explain_one_by_one(explainer, x, edge_index, rows, target, kwargs)
+        yield from _explain_one_by_one(asked)
         return
-    explanations = Sweep(algorithm, first, x, edge_index, alone.target, kwargs).explanations(rows)
-    for row, explanation in zip(rows, explanations, strict=True):
-        if explanation is None:
-            yield explainer(x, edge_index, target=target, index=row, **kwargs)
-        else:
-            yield _complete(explanation, row, explainer, alone, kwargs)
+    for row, explanation in zip(asked.rows, sweep.explanations(asked.rows), strict=True):
+        yield asked.alone(row) if explanation is None else _complete(explanation, row, asked, alone)
+
+
+def _record_one_by_one(asked: _Asked, found: RecordsOf) -> Iterator[None]:
+    """Record the explanations of rows, each computed by itself."""
+    for row, explanation in zip(asked.rows, _explain_one_by_one(asked), strict=True):
+        found.add_explanation(row, explanation)
+        yield
+
+
+def _record_together(asked: _Asked, found: RecordsOf) -> Iterator[None]:
+    """Record the explanations of rows, computed together where that is possible."""
+    _, sweep = _sweep(asked)
+    if sweep is None:
+        yield from _record_one_by_one(asked, found)
+        return
+    with_nodes, done = asked.explainer.node_mask_type is not None, 0
+    for batch in sweep.batches(asked.rows):
+        rows = asked.rows[done : done + len(batch)]
+        for part in batch.runs():
+            if batch.proven[part.start]:
+                found.add(**batch.records(part, with_nodes), index=rows[part])
+            else:
+                for row in rows[part]:
+                    found.add_explanation(row, asked.alone(row))
+        done += len(batch)
+        yield from (None for _ in rows)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,6 +100,47 @@ class Batch:
     def __len__(self) -> int:
         """Return the number of nodes."""
         return len(self.parts)
+
+    def runs(self) -> Iterator[slice]:
+        """Yield the longest runs of nodes that are all proven or all not."""
+        edges = (0, *(np.flatnonzero(np.diff(self.proven)) + 1).tolist(), len(self))
+        yield from (slice(a, b) for a, b in pairwise(edges))
+
+    def records(self, chosen: slice, with_nodes: bool) -> dict[str, NDArray[Any]]:
+        """Return pieces of the arrays of :class:`~graphfaith.explainers.records.Records` for a run of proven nodes."""
+        parts, whole = self.parts, self.parts.whole
+        node_start, entry_start = (
+            start[chosen.start : chosen.stop + 1] for start in (parts.node_start, parts.entry_start)
+        )
+        nodes, entries = slice(node_start[0], node_start[-1]), slice(entry_start[0], entry_start[-1])
+        scores = self.scores.copy()
+        for i, p in self.others.items():
+            scores[parts.slices(i)[1]] = p.gradient()[1].numpy()
+        of_nodes = np.repeat(np.arange(len(parts)), np.diff(parts.node_start))[nodes]  # the part of each node
+        place = np.arange(nodes.start, nodes.stop) - parts.node_start[of_nodes]
+        visible = (place < parts.num_visible[of_nodes]) & with_nodes
+        # The self-loops of a part follow its edges.
+        of_entries = np.repeat(np.arange(len(parts)), np.diff(parts.entry_start))[entries]
+        last = parts.entry_start[of_entries + 1] - np.diff(parts.node_start)[of_entries]
+        own = np.arange(entries.start, entries.stop) - last  # the node of a self-loop; less than 0 for an edge
+        edge_id = parts.edge_id[entries]
+        felt = (own < 0) | (own < parts.num_inner[of_entries]) & ((edge_id >= 0) | (parts.loop_weight is not None))
+        loop = parts.nodes[parts.node_start[of_entries] + np.maximum(own, 0)]
+        source, sink = (np.where(own < 0, ends[edge_id], loop) for ends in (whole.source, whole.sink))
+        unknown = np.full(chosen.stop - chosen.start, np.nan)
+        return {
+            "edge_start": np.bincount(of_entries[felt] - chosen.start, minlength=len(unknown)),
+            "source": source[felt],
+            "sink": sink[felt],
+            "edge_id": edge_id[felt],
+            "score": scores[entries][felt],
+            "node_start": np.bincount(of_nodes[visible] - chosen.start, minlength=len(unknown)),
+            "node": parts.nodes[nodes][visible],
+            "node_score": (self.rows[nodes] * self.products[nodes]).sum(axis=1)[visible],
+            "in_sample_error": self.errors[chosen],
+            "unexplained": unknown,
+            "unexplained_stderr": unknown,
+        }
 
     def fit(self, i: int) -> tuple[ComputationGraph, KHopModel, tuple[Tensor, Tensor] | None] | None:
         """Return the computation graph, p and its scores, if they are known, of node number i; None if not proven."""
@@ -301,7 +343,9 @@ class Block:
             others = {}
             for i in np.flatnonzero(proven & ~exact).tolist():
                 weight = self.values[torch.from_numpy(parts.row[parts.slices(i)[1]])].T
-                others[i] = algorithm.fit_given(parts.graph(i), hops, weight, self.changes[first + i])
+                others[i] = p = algorithm.fit_given(parts.graph(i), hops, weight, self.changes[first + i])
+                own, errors[i] = parts.slices(i)[0], p.in_sample_error
+                rows[own], products[own] = p.rows[:, 0].T.numpy(), p.products.numpy()
         return Batch(parts, kind, proven, rows, beta, products, scores, errors, others)
 
 

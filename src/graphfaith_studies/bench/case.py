@@ -11,7 +11,8 @@ from torch import Tensor
 from torch_geometric.explain import Explanation
 
 from graphfaith.data.models import CitationGCN, load_trained, train
-from graphfaith.explainers import explain_nodes
+from graphfaith.explainers import explain_all, explain_nodes
+from graphfaith.explainers.records import Records
 from graphfaith.facade import Subject
 
 from .lattice import CLASSES, lattice
@@ -40,6 +41,11 @@ class Case(Subject):
         return explain_nodes(
             explainer, data.x, data.edge_index, nodes, target=self.labels, progress=False, together=together
         )
+
+    def records(self, algorithm: Any, nodes: Sequence[int] | None = None) -> Records:
+        """Explain nodes of the whole graph (None is all) and return their scores as arrays."""
+        data, explainer = self.data, self.explainer_with(algorithm)
+        return explain_all(explainer, data.x, data.edge_index, nodes, target=self.labels, progress=False)
 
     def part(self, node: int) -> tuple[Tensor, Tensor]:
         """Return features and edges of a node's computation graph, in which it is node 0; they are found once."""

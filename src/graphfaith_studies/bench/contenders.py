@@ -127,14 +127,23 @@ def kec_contender(case: Case, plan: Plan, name: str, nodes: Sequence[int] | None
     )
 
 
-def all_nodes_contender(case: Case, plan: Plan, name: str) -> Contender:
-    """Return KEC of every node of the graph as a single piece of work, whose time is recorded for node 0."""
+def all_nodes_contender(case: Case, plan: Plan, name: str, *, masks: bool = False, threads: int = 1) -> Contender:
+    """Return KEC of every node of the graph as a single piece of work, whose time is recorded for node 0.
+
+    The result is a table of scores, or an explanation with ``masks`` of the size of the graph for every node.
+    """
 
     def explanations(_: Sequence[int]) -> Iterator[int]:
-        count = 0
-        for _explanation in case.explanations(KEC(EDGES, num_samples=plan.samples), None, together=None):
-            count += 1
-        yield count
+        algorithm, before = KEC(EDGES, num_samples=plan.samples), torch.get_num_threads()
+        torch.set_num_threads(threads)
+        try:
+            yield (
+                sum(1 for _ in case.explanations(algorithm, None, together=None))
+                if masks
+                else len(case.records(algorithm))
+            )
+        finally:
+            torch.set_num_threads(before)
 
     return Contender(name, [0], explanations, slow=True, warm_up=False)
 

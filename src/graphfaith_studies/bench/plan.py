@@ -29,6 +29,7 @@ class Plan:
     pg_epochs: int = 30
     ig_steps: int = 50
     large: int = 10**6  # nodes of the large graph, where memory is measured
+    large_sweep: int = 10**5  # nodes of the graph that is explained whole
 
 
 FULL = Plan()
@@ -43,4 +44,5 @@ QUICK = Plan(
     all_nodes_repetitions=1,
     scored_nodes=10,
     sample_of_all=51,
+    large_sweep=20_000,
 )

@@ -19,7 +19,7 @@ from graphfaith.surrogate.difference import DifferenceModel
 from . import contenders
 from .case import TEN_THOUSAND, Case, generate_case, load_case, spread, train_lattice_model
 from .machine import machine
-from .peak import measure_peak_of_one_node, process_peak
+from .peak import measure_peak, measure_peak_of_one_node, process_peak
 from .plan import Plan
 from .ratios import order_figures
 from .straightforward import fit_straightforward_kec
@@ -62,12 +62,15 @@ def run(cases: Mapping[str, Case], plan: Plan, *, show: bool | None = False) -> 
             cora = cases["cora"]
             result["computation_graph"], figures["kec_over_captum_saliency"] = _compare_on_parts(cora, plan, show)
             result["faithfulness"] = _measure_faithfulness(cora, plan, show)
-            result["whole_graph"], figures["whole_graph_over_one_node"] = _time_whole_graph(cora, plan, show)
+            result["whole_graph"], whole = _time_whole_graph(cora, plan, show)
+            figures |= whole
         if "cora" in cases and "citeseer" in cases:
             figures["citeseer_over_cora"] = _compare_cases(cases["citeseer"], cases["cora"], plan, show)
         if "million" in cases:
             figures["million_over_ten_thousand"] = _compare_cases(cases["million"], cases["ten-thousand"], plan, show)
             figures["million_peak_mb"] = measure_peak_of_one_node(plan.large)
+        if "cora" in cases and "million" in cases:
+            figures["large_sweep_over_cora"] = _compare_sweeps(cora, plan, show)
     result["ratios"] = order_figures(figures)
     result["ratios_of_means"] = {key: figure.of_means for key, figure in figures.items() if isinstance(figure, Ratio)}
     result["bench_peak_mb"] = process_peak()
@@ -135,33 +138,49 @@ def _compare_on_parts(case: Case, plan: Plan, show: bool | None) -> tuple[dict[s
     return values, ratio
 
 
-def _time_whole_graph(case: Case, plan: Plan, show: bool | None) -> tuple[dict[str, Any], Ratio]:
+def _time_whole_graph(
+    case: Case, plan: Plan, show: bool | None
+) -> tuple[dict[str, Any], dict[str, Ratio | float | None]]:
     """Return the time per node when all nodes are explained, over the time of one node that is explained alone.
 
-    The nodes that are explained alone are spread over the graph.
+    The nodes that are explained alone are spread over the graph. All are also explained with two threads, and with
+    masks of the size of the graph for every node.
     """
     count = int(case.data.num_nodes)
     # The nodes are evenly spaced: 0, 10, 20, ... for the 2708 nodes of Cora.
     sample = list(range(0, count, max(1, count // (plan.sample_of_all - 1)))) if plan.sample_of_all > 1 else [0]
     timings = time_interleaved(
-        [contenders.kec_contender(case, plan, "alone", sample), contenders.all_nodes_contender(case, plan, "all")],
+        [
+            contenders.kec_contender(case, plan, "alone", sample),
+            contenders.all_nodes_contender(case, plan, "all"),
+            contenders.all_nodes_contender(case, plan, "masks", masks=True),
+            contenders.all_nodes_contender(case, plan, "threads", threads=2),
+        ],
         plan.repetitions,
         plan.all_nodes_repetitions,
         track=_tracker(f"all of {case.name}", show),
     )
     alone, per_node = timings["alone"], timings["all"].median / count
+    over_mean = per_node / alone.mean
     values = {
         "nodes": count,
         "seconds": timings["all"].median,
         "ms_a_node": 1e3 * per_node,
         "alone_mean_ms": 1e3 * alone.mean,
         "alone_median_ms": 1e3 * alone.median,
-        "over_mean": per_node / alone.mean,
+        "over_mean": over_mean,
         "over_median": per_node / alone.median,
+        "masks_ms_a_node": 1e3 * timings["masks"].median / count,
+        "two_threads_ms_a_node": 1e3 * timings["threads"].median / count,
+        "peak_mb": measure_peak(lambda: case.records(KEC(contenders.EDGES, num_samples=plan.samples))),
     }
     # The total time divided by the number of nodes is a mean, so it is compared with a mean. The median would be
     # smaller, because computation graphs differ in size and most of them are small.
-    return values, Ratio(values["over_mean"], values["over_mean"])
+    return values, {
+        "whole_graph_over_one_node": Ratio(over_mean, over_mean),
+        "two_threads_over_one": timings["threads"].median / timings["all"].median,
+        "whole_graph_peak_mb": values["peak_mb"],
+    }
 
 
 def _compare_cases(above: Case, below: Case, plan: Plan, show: bool | None) -> Ratio:
@@ -169,6 +188,14 @@ def _compare_cases(above: Case, below: Case, plan: Plan, show: bool | None) -> R
     timed = [contenders.kec_contender(above, plan, "above"), contenders.kec_contender(below, plan, "below")]
     timings = time_interleaved(timed, plan.repetitions, track=_tracker(f"{above.name} and {below.name}", show))
     return ratio_of(timings["above"], timings["below"], paired=False)
+
+
+def _compare_sweeps(cora: Case, plan: Plan, show: bool | None) -> float:
+    """Return the time a node when all nodes of a large graph are explained, over that of Cora's nodes."""
+    large = generate_case(plan.large_sweep, [], train_lattice_model())
+    timed = [contenders.all_nodes_contender(large, plan, "large"), contenders.all_nodes_contender(cora, plan, "cora")]
+    timings = time_interleaved(timed, 1, 1, track=_tracker(f"all of {large.name}", show))
+    return timings["large"].median / plan.large_sweep / (timings["cora"].median / int(cora.data.num_nodes))
 
 
 def _measure_faithfulness(case: Case, plan: Plan, show: bool | None) -> dict[str, float]:

@@ -31,7 +31,8 @@ def print_run(console: Console, result: Mapping[str, Any]) -> None:
         console.print(
             f"All {whole['nodes']} nodes of Cora: {whole['seconds']:.2f} s, {whole['ms_a_node']:.2f} ms a node; alone "
             f"{whole['alone_mean_ms']:.2f} ms on average (ratio {whole['over_mean']:.3f}), median "
-            f"{whole['alone_median_ms']:.2f} ms (ratio {whole['over_median']:.3f})",
+            f"{whole['alone_median_ms']:.2f} ms (ratio {whole['over_median']:.3f}); with masks for every node "
+            f"{whole['masks_ms_a_node']:.2f} ms a node, with two threads {whole['two_threads_ms_a_node']:.2f}",
             highlight=False,
         )
     if "faithfulness" in result:

@@ -1,0 +1,159 @@
+"""Explanations of many nodes as a few arrays: the table that a batch job writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save
+from torch_geometric.explain import Explanation
+
+from .._base.errors import InputError
+from .._base.files import write_file
+from ..explanation.faithfulness import faithfulness_of
+from ..explanation.scores import scores_of_nodes
+from ..graph.computation_graph import ComputationGraph
+from ..graph.graph import Int64
+
+Float64 = NDArray[np.float64]
+Of = Literal["edges", "nodes"]
+
+_FORMAT = "graphfaith records 1"
+
+
+@dataclass(frozen=True)
+class Records:
+    """Scores of many explained nodes: of every entry of A that F depends on, and of the nodes whose features it sees.
+
+    The entries of node number i of ``index`` are at ``edge_start[i]`` to ``edge_start[i + 1]``, edges first and then
+    self-loops, and its nodes at ``node_start[i]`` to ``node_start[i + 1]``. A node's score is sum_c x_c score_c. The
+    scores are those of :func:`graphfaith.explain_nodes`, in double precision. ``numbers`` has what is known of each
+    explanation: "in_sample_error", and "unexplained" and "unexplained_stderr" by its own estimate; NaN where it is not.
+    """
+
+    index: Int64  # [b] the explained nodes, or other rows of the output
+    edge_start: Int64  # [b + 1]
+    source: Int64  # [e] ids in the whole graph
+    sink: Int64  # [e]
+    edge_id: Int64  # [e] columns of edge_index; -1 for a self-loop that is not in it
+    score: Float64  # [e]
+    node_start: Int64  # [b + 1]
+    node: Int64  # [n]
+    node_score: Float64  # [n]
+    numbers: Mapping[str, Float64]  # [b] each
+    about: Mapping[str, Any] = field(default_factory=dict)  # the method and its settings
+
+    def __len__(self) -> int:
+        """Return how many nodes were explained."""
+        return len(self.index)
+
+    def columns(self, of: Of = "edges") -> dict[str, NDArray[Any]]:
+        """Return the columns of the table of edges or of nodes, with the explained node in the first one."""
+        if of not in _COLUMNS:
+            raise InputError(f'of must be "edges" or "nodes" (got {of!r})')
+        start = self.edge_start if of == "edges" else self.node_start
+        return {"index": np.repeat(self.index, np.diff(start)), **{name: getattr(self, name) for name in _COLUMNS[of]}}
+
+    def to_pandas(self, of: Of = "edges") -> Any:
+        """Return the table of edges or of nodes as a ``pandas.DataFrame``."""
+        return _package("pandas").DataFrame(self.columns(of))
+
+    def to_arrow(self, of: Of = "edges") -> Any:
+        """Return the table of edges or of nodes as a ``pyarrow.Table``, which can be written as Parquet."""
+        return _package("pyarrow").table(self.columns(of))
+
+    def save(self, path: str | Path) -> None:
+        """Write the records to a file, which :meth:`load` reads; an older file of that name is replaced at once."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {f"numbers.{name}": values for name, values in self.numbers.items()}
+        about = {"format": _FORMAT, "about": json.dumps(dict(self.about))}
+        write_file(Path(path), save({name: np.ascontiguousarray(a) for name, a in arrays.items()}, metadata=about))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Records:
+        """Read records that :meth:`save` has written; raise an :class:`InputError` if the file is something else."""
+        try:
+            arrays = load_file(path)
+            with Path(path).open("rb") as file:
+                size = int.from_bytes(file.read(8), "little")
+                header = json.loads(file.read(size)).get("__metadata__", {})
+        except FileNotFoundError:
+            raise InputError(f"there is no file {path}") from None
+        except Exception as error:  # the reader raises its own types
+            raise InputError(f"{path} is not a file of records: {error}") from error
+        if header.get("format") != _FORMAT or not set(_ARRAYS) <= set(arrays):
+            raise InputError(f"{path} is not a file of records: it says {header.get('format')!r}, not {_FORMAT!r}")
+        numbers = {name.removeprefix("numbers."): a for name, a in arrays.items() if name.startswith("numbers.")}
+        return cls(**{name: arrays[name] for name in _ARRAYS}, numbers=numbers, about=json.loads(header["about"]))
+
+
+_ARRAYS = ("index", "edge_start", "source", "sink", "edge_id", "score", "node_start", "node", "node_score")
+_COLUMNS: dict[Of, tuple[str, ...]] = {"edges": ("source", "sink", "edge_id", "score"), "nodes": ("node", "node_score")}
+_NUMBERS = ("in_sample_error", "unexplained", "unexplained_stderr")
+
+
+class RecordsOf:
+    """Records that are made piece by piece, in the order of the rows."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[NDArray[Any]]] = {name: [] for name in (*_ARRAYS, *_NUMBERS)}
+
+    def add(self, **parts: NDArray[Any] | Sequence[Any]) -> None:
+        """Add pieces of arrays; instead of starts, the numbers of entries and of nodes of each row are given."""
+        for name, part in parts.items():
+            self._parts[name].append(np.asarray(part))
+
+    def add_explanation(self, row: int, explanation: Explanation) -> None:
+        """Add the scores of an explanation."""
+        part = getattr(explanation.get("difference_model"), "graph", None)
+        if not isinstance(part, ComputationGraph):
+            raise InputError("records are made from explanations with a difference model: see explain_nodes")
+        felt, given = part.felt.numpy(), part.edge_id.numpy() >= 0
+        score = np.zeros(part.num_edges)
+        mask, loops = explanation.get("edge_mask"), explanation.get("self_loop_score")
+        if loops is not None:
+            score[part.num_plain :] = loops.double()[part.nodes].numpy()
+        if mask is not None:
+            score[given] = mask.double()[part.edge_id[part.edge_id >= 0]].numpy()
+        of_nodes, number = scores_of_nodes(explanation), faithfulness_of(explanation)
+        nodes = part.nodes[: part.num_visible if of_nodes is not None else 0]
+        number = number if number is not None and number.is_estimate else None
+        self.add(
+            index=[row],
+            edge_start=[int(felt.sum())],
+            source=part.ends[0].numpy()[felt],
+            sink=part.ends[1].numpy()[felt],
+            edge_id=part.edge_id.numpy()[felt],
+            score=score[felt],
+            node_start=[len(nodes)],
+            node=nodes.numpy(),
+            node_score=np.zeros(0) if of_nodes is None else of_nodes.double()[nodes].numpy(),
+            in_sample_error=[_number(explanation.get("in_sample_error"))],
+            unexplained=[_number(None if number is None else number.relative)],
+            unexplained_stderr=[_number(None if number is None else number.relative_stderr)],
+        )
+
+    def finish(self, about: Mapping[str, Any]) -> Records:
+        """Return the records."""
+        arrays: dict[str, Any] = {name: np.concatenate(parts) for name, parts in self._parts.items()}
+        for name in ("edge_start", "node_start"):
+            arrays[name] = np.concatenate(([0], np.cumsum(arrays[name], dtype=np.int64)))
+        numbers = {name: values for name in _NUMBERS if not np.isnan(values := arrays.pop(name)).all()}
+        return Records(**arrays, numbers=numbers, about=about)
+
+
+def _number(value: float | None) -> float:
+    return np.nan if value is None else float(value)
+
+
+def _package(name: str) -> Any:
+    """Import a package that only some users have."""
+    try:
+        return __import__(name)
+    except ImportError:
+        raise InputError(f"this table needs {name}: pip install {name}") from None

@@ -1,0 +1,43 @@
+"""What is said when the core is compiled."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numba
+import pytest
+
+from graphfaith._base.compilation import announce_compilation
+
+
+def test_it_is_said_once_and_only_while_asked():
+    said = []
+    end = announce_compilation(said.append)
+    try:
+        assert numba.njit(lambda x: x + 1)(1) == 2
+        assert numba.njit(lambda x: x + 2)(1) == 3
+    finally:
+        end()
+    assert len(said) == 1
+    assert "once on this machine" in said[0]
+    assert numba.njit(lambda x: x + 3)(1) == 4
+    assert len(said) == 1
+
+
+SCRIPT = """
+import numpy as np
+from graphfaith._base import core
+from graphfaith._base.compilation import announce_compilation
+announce_compilation(print)
+core.add_to(np.ones(2), np.ones(2))
+"""
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_machine_code_is_kept_on_disk(tmp_path_factory, again):
+    folder = tmp_path_factory.getbasetemp() / "numba-cache"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True)
+    assert ("compiling" in done.stdout) != again

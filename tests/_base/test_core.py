@@ -1,0 +1,158 @@
+"""The compiled core: every function against a plain one of numpy. Walks and propagation have tests of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphfaith._base import core
+
+
+def random_matrix(seed, rows, columns, rank=None, zeros=0.0):
+    random = np.random.default_rng(seed)
+    rank = min(rows, columns) if rank is None else rank
+    matrix = random.normal(size=(rows, rank)) @ random.normal(size=(rank, columns))
+    matrix[random.random(size=matrix.shape) < zeros] = 0
+    return matrix
+
+
+def sparse(x):
+    return core.sparse_of(np.ascontiguousarray(x))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_is_that_of_scipy(dtype):
+    x = random_matrix(0, 7, 11, zeros=0.7).astype(dtype)
+    x[3] = 0
+    start, columns, numbers, width = sparse(x)
+    right = scipy.sparse.csr_matrix(x)
+    assert start.tolist() == right.indptr.tolist()
+    assert columns.tolist() == right.indices.tolist()
+    assert numbers.tolist() == right.data.astype(np.float64).tolist()
+    assert width == 11
+
+
+@given(
+    seed=st.integers(0, 99),
+    rows=st.integers(1, 12),
+    columns=st.integers(1, 12),
+    rank=st.integers(0, 6),
+    again=st.booleans(),
+)
+def test_coordinates_have_the_products_of_the_rows(seed, rows, columns, rank, again):
+    x = random_matrix(seed, rows, columns, min(rank, rows, columns))
+    if again:
+        x[-1] = x[0]
+    factor, independent = core.coordinates_of(sparse(x), np.arange(rows))
+    np.testing.assert_allclose(factor @ factor.T, x @ x.T, atol=1e-9 * max(1.0, np.abs(x @ x.T).max()))
+    assert factor.shape == (rows, len(independent))
+    # Each row has as many coordinates as there are independent rows up to it, so that near nodes have few.
+    for i in range(rows):
+        assert not factor[i, np.searchsorted(independent, i, side="right") :].any()
+    assert (factor[independent, np.arange(len(independent))] > 0).all()
+    for i in set(range(rows)) - set(independent.tolist()):
+        # What is left of a dependent row, by least squares, is next to nothing.
+        left = x[i] - np.linalg.lstsq(x[:i].T, x[i], rcond=None)[0] @ x[:i] if i else x[i]
+        assert np.linalg.norm(left) <= 1e-5 * np.linalg.norm(x[i])
+    if rank == min(rows, columns) and not again:
+        assert len(independent) == rank
+
+
+def test_coordinates_of_some_rows_in_any_order():
+    x = random_matrix(1, 9, 30)
+    chosen = np.array([7, 2, 5])
+    factor, independent = core.coordinates_of(sparse(x), chosen)
+    np.testing.assert_allclose(factor @ factor.T, x[chosen] @ x[chosen].T, rtol=1e-12)
+    assert independent.tolist() == [0, 1, 2]
+
+
+def plain_truncated(phi, change, threshold, relative):
+    u, sigma, vt = np.linalg.svd(phi, full_matrices=False)
+    top = sigma[0] if len(sigma) else 0.0
+    kept = sigma > max(threshold * top if relative else threshold, len(sigma) * np.finfo(float).eps * top)
+    return vt[kept].T @ ((u[:, kept].T @ change) / sigma[kept]), int(kept.sum())
+
+
+@given(
+    seed=st.integers(0, 99),
+    samples=st.integers(1, 30),
+    width=st.integers(1, 30),
+    least=st.sampled_from([1.0, 1e-2, 3e-4, 1e-5, 1e-9]),
+    threshold=st.sampled_from([1.1e-4, 1.7e-2, 1.3e-6]),
+    relative=st.booleans(),
+)
+def test_the_system_is_solved_as_by_singular_values(seed, samples, width, least, threshold, relative):
+    random, count = np.random.default_rng(seed), min(samples, width)
+    u, _ = np.linalg.qr(random.normal(size=(samples, count)))
+    v, _ = np.linalg.qr(random.normal(size=(width, count)))
+    phi, change = np.ascontiguousarray((u * np.geomspace(1.0, least, count)) @ v.T), random.normal(size=samples)
+    weights, rank, quickly, bound = core.solve_truncated(phi, change, threshold, relative)
+    right, kept = plain_truncated(phi, change, threshold, relative)
+    assert rank == kept
+    if quickly:
+        assert kept == count
+    np.testing.assert_allclose(phi @ weights, phi @ right, atol=1e-9)
+    np.testing.assert_allclose(weights, right, atol=1e-7 * max(1.0, np.abs(right).max()))
+    assert 0 < bound <= 1
+
+
+def test_a_system_without_unknowns_or_with_wrong_numbers():
+    weights, rank, *_ = core.solve_truncated(np.zeros((5, 0)), np.ones(5), 1e-4, False)
+    assert (len(weights), rank) == (0, 0)
+    weights, rank, *_ = core.solve_truncated(np.zeros((5, 3)), np.ones(5), 1e-4, False)
+    assert (weights.tolist(), rank) == ([0, 0, 0], 0)
+    for phi, change in ((np.full((5, 3), np.nan), np.ones(5)), (np.ones((5, 3)), np.full(5, np.inf))):
+        *_, quickly, bound = core.solve_truncated(phi, change, 1e-4, False)
+        assert not quickly
+        assert bound == 0  # so that the caller does not believe the answer
+
+
+@pytest.mark.parametrize("size", [1, 2, 17])
+def test_factor_and_solution(size):
+    a = random_matrix(size, size, size + 3)
+    matrix, right = a @ a.T, np.arange(1.0, size + 1)
+    factor = matrix.copy()
+    assert core.factorise(factor)
+    np.testing.assert_allclose(np.triu(factor), np.linalg.cholesky(matrix).T, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(core.solve_factorised(factor, right), np.linalg.solve(matrix, right), rtol=1e-7)
+    assert not core.factorise(matrix - 1.01 * np.linalg.eigvalsh(matrix)[0] * np.eye(size))
+
+
+def test_vectors():
+    into, one, other = np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([5.0, 7.0])
+    core.multiply_add(into, one, other)
+    assert into.tolist() == [16.0, 30.0]
+    core.add_to(into, one)
+    assert into.tolist() == [19.0, 34.0]
+    core.write_product(into, one, other)
+    assert into.tolist() == [15.0, 28.0]
+    assert core.scales(np.array([4.0, 0.0, -1.0]), core.SYMMETRIC).tolist() == [0.5, 0.0, 0.0]
+    assert core.scales(np.array([4.0, 0.0, -1.0]), core.ROW).tolist() == [0.25, 0.0, 0.0]
+
+
+def test_an_array_grows_without_losing_anything():
+    small = np.arange(5)
+    assert core.grow(small, 4) is small or core.grow(small, 4).tolist() == small.tolist()
+    grown = core.grow(small, 6)
+    assert len(grown) >= 6
+    assert grown[:5].tolist() == small.tolist()
+
+
+def test_spans():
+    hop, independent = np.array([0, 1, 1, 2, 3]), np.array([0, 2, 3])
+    near, widths = core.spans_of(hop, independent, 2)
+    assert (near.tolist(), widths.tolist()) == ([3, 4], [2, 3])
+    near, widths = core.spans_of(np.array([2, 0, 1, 3]), np.array([1, 3]), 2)  # in the order of the whole graph
+    assert (near.tolist(), widths.tolist()) == ([3, 3], [1, 1])
+
+
+def test_features_are_changes_of_rows_times_x():
+    random = np.random.default_rng(3)
+    rows, factor = random.normal(size=(2, 4, 6)), random.normal(size=(4, 3))
+    phi = core.features_of(rows, factor, np.array([2, 4]), np.array([1, 3]))
+    moved = rows[:, :, :1] - rows[:, :, 1:]
+    right = np.concatenate([moved[0, :2].T @ factor[:2, :1], moved[1].T @ factor], axis=1)
+    np.testing.assert_allclose(phi, right, rtol=1e-13)

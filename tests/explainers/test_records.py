@@ -1,0 +1,176 @@
+"""Explanations of many nodes as arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.explain import Explainer
+from torch_geometric.nn import GCN
+
+import graphfaith as gf
+from graphfaith import InputError
+from graphfaith.explainers import sweep
+from graphfaith.explainers.records import Records
+from reference import make_case
+
+CONFIG = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
+NODES = 24
+
+
+def asked(algorithm, *, nodes="attributes", weighted=True, seed=3):
+    case = make_case(seed=seed, nodes=NODES, edges=60, features=5, weighted=weighted, loops=True)
+    torch.manual_seed(1)
+    model = GCN(5, 6, 2, out_channels=3).to(case.x.dtype)
+    explainer = Explainer(
+        model,
+        algorithm,
+        explanation_type="model",
+        node_mask_type=nodes,
+        edge_mask_type="object",
+        model_config=CONFIG,
+    )
+    kwargs = {} if case.edge_weight is None else {"edge_weight": case.edge_weight}
+    return explainer, case.x, case.edge_index, kwargs
+
+
+def assert_same(records, explanations, tolerance=1e-9):
+    assert len(records) == len(explanations)
+    for i, explanation in enumerate(explanations):
+        assert records.index[i] == int(explanation.index)
+        part = explanation.difference_model.graph
+        own = slice(*records.edge_start[i : i + 2])
+        felt = part.felt.numpy()
+        assert records.edge_id[own].tolist() == part.edge_id.numpy()[felt].tolist()
+        assert records.source[own].tolist() == part.ends[0].numpy()[felt].tolist()
+        assert records.sink[own].tolist() == part.ends[1].numpy()[felt].tolist()
+        right = explanation.difference_model.gradient()[1].numpy()[felt]
+        scale = max(1e-6, np.abs(right).max())
+        np.testing.assert_allclose(records.score[own], right, atol=tolerance * scale)
+        given = records.edge_id[own] >= 0
+        mask = explanation.edge_mask[torch.from_numpy(records.edge_id[own][given])]
+        np.testing.assert_allclose(records.score[own][given], mask, atol=tolerance * scale)
+        nodes = slice(*records.node_start[i : i + 2])
+        assert records.node[nodes].tolist() == part.nodes[: part.num_visible].tolist()
+        scores = gf.node_scores(explanation)[part.nodes[: part.num_visible]]
+        np.testing.assert_allclose(
+            records.node_score[nodes], scores, atol=tolerance * max(1e-6, float(scores.abs().max()))
+        )
+        assert records.numbers["in_sample_error"][i] == pytest.approx(explanation.in_sample_error, rel=1e-6, abs=1e-15)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("options", [{}, {"normalization": "auto"}, {"normalization": "row"}])
+def test_records_are_the_explanations_of_all_nodes(weighted, options):
+    explainer, x, edges, kwargs = asked(gf.KEC("U(A,0.5)", num_samples=60, **options), weighted=weighted)
+    records = gf.explain_all(explainer, x, edges, progress=False, **kwargs)
+    alone = list(gf.explain_nodes(explainer, x, edges, progress=False, together=False, **kwargs))
+    assert_same(records, alone)
+    assert records.about["method"] == "KEC"
+    assert records.about["settings"]["neighborhood"] == "U(A,0.5)"
+
+
+def test_nodes_that_are_not_proven_are_explained_alone(monkeypatch):
+    explainer, x, edges, kwargs = asked(gf.KEC("U(A,0.5)", num_samples=60))
+    right = gf.explain_all(explainer, x, edges, progress=False, **kwargs)
+    fit, seen = sweep.Block.fit, []
+
+    def doubting(own, parts, first, proven, *rest):
+        proven[1::3] = False
+        seen.append(int(proven.sum()))
+        return fit(own, parts, first, proven, *rest)
+
+    monkeypatch.setattr(sweep.Block, "fit", doubting)
+    found = gf.explain_all(explainer, x, edges, progress=False, **kwargs)
+    assert 0 < sum(seen) < NODES
+    for name, values in right.columns().items():
+        np.testing.assert_allclose(found.columns()[name], values, rtol=1e-7, atol=1e-9)
+    assert found.node.tolist() == right.node.tolist()
+
+
+@pytest.mark.parametrize("algorithm", [gf.Saliency(), gf.AnchoredKEC("U(A,0.5)", num_samples=30)])
+def test_any_method_has_records(algorithm):
+    explainer, x, edges, kwargs = asked(algorithm)
+    records = gf.explain_all(explainer, x, edges, [5, 2], progress=False, **kwargs)
+    one, two = gf.explain_nodes(explainer, x, edges, [5, 2], progress=False, **kwargs)
+    assert records.index.tolist() == [5, 2]
+    for i, explanation in enumerate((one, two)):
+        own = slice(*records.edge_start[i : i + 2])
+        given = records.edge_id[own] >= 0
+        mask = explanation.edge_mask[torch.from_numpy(records.edge_id[own][given])]
+        assert records.score[own][given].tolist() == mask.double().tolist()
+        if isinstance(algorithm, gf.AnchoredKEC):
+            assert records.numbers["unexplained"][i] == explanation.estimate.scores.relative
+            assert records.numbers["unexplained_stderr"][i] == explanation.estimate.scores.relative_stderr
+    assert ("unexplained" in records.numbers) == isinstance(algorithm, gf.AnchoredKEC)
+
+
+def test_without_a_node_mask_there_are_no_nodes():
+    explainer, x, edges, kwargs = asked(gf.KEC("U(A,0.5)", num_samples=20), nodes=None)
+    for nodes in (None, [3, 4]):
+        records = gf.explain_all(explainer, x, edges, nodes, progress=False, **kwargs)
+        assert not len(records.node)
+        assert records.node_start.tolist() == [0] * (len(records) + 1)
+
+
+def test_tables():
+    pandas = pytest.importorskip("pandas")
+    explainer, x, edges, kwargs = asked(gf.KEC("U(A,0.5)", num_samples=20))
+    records = gf.explain_all(explainer, x, edges, progress=False, **kwargs)
+    table = records.to_pandas()
+    assert isinstance(table, pandas.DataFrame)
+    assert list(table) == ["index", "source", "sink", "edge_id", "score"]
+    assert len(table) == records.edge_start[-1]
+    assert table[table["index"] == 7]["score"].tolist() == records.score[slice(*records.edge_start[7:9])].tolist()
+    assert list(records.to_pandas("nodes")) == ["index", "node", "node_score"]
+    with pytest.raises(InputError, match='"edges" or "nodes"'):
+        records.to_pandas("features")
+
+
+def test_arrow_is_asked_for_by_name_if_it_is_not_there(monkeypatch):
+    import builtins
+
+    explainer, x, edges, kwargs = asked(gf.KEC("U(A,0.5)", num_samples=20))
+    records = gf.explain_all(explainer, x, edges, [1], progress=False, **kwargs)
+    real = builtins.__import__
+
+    def without(name, *rest, **options):
+        if name == "pyarrow":
+            raise ImportError(name)
+        return real(name, *rest, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(InputError, match="pip install pyarrow"):
+        records.to_arrow()
+
+
+def test_records_are_written_and_read(tmp_path):
+    explainer, x, edges, kwargs = asked(gf.KEC("U(A,0.5)", num_samples=20))
+    records = gf.explain_all(explainer, x, edges, progress=False, **kwargs)
+    path = tmp_path / "records.safetensors"
+    records.save(path)
+    loaded = Records.load(path)
+    assert loaded.about == records.about
+    for name in (*records.columns(), *records.columns("nodes"), "edge_start", "node_start"):
+        assert getattr(loaded, name).tolist() == getattr(records, name).tolist()
+    assert loaded.numbers["in_sample_error"].tolist() == records.numbers["in_sample_error"].tolist()
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="no file"):
+        Records.load(tmp_path / "other")
+    (tmp_path / "wrong").write_bytes(b"wrong")
+    with pytest.raises(InputError, match="not a file of records"):
+        Records.load(tmp_path / "wrong")
+    from safetensors.numpy import save_file
+
+    save_file({"a": np.zeros(2)}, tmp_path / "else")
+    with pytest.raises(InputError, match="not a file of records"):
+        Records.load(tmp_path / "else")
+    assert path.read_bytes() == before
+
+
+def test_what_is_wrong_is_said_before_work_begins():
+    explainer, x, edges, kwargs = asked(gf.KEC("U(A,0.5)", num_samples=20))
+    with pytest.raises(InputError, match="99"):
+        gf.explain_all(explainer, x, edges, [99], **kwargs)
+    with pytest.raises(InputError, match="Explainer is needed"):
+        gf.explain_all(3, x, edges)
