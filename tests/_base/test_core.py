@@ -89,25 +89,45 @@ def test_the_system_is_solved_as_by_singular_values(seed, samples, width, least,
     u, _ = np.linalg.qr(random.normal(size=(samples, count)))
     v, _ = np.linalg.qr(random.normal(size=(width, count)))
     phi, change = np.ascontiguousarray((u * np.geomspace(1.0, least, count)) @ v.T), random.normal(size=samples)
-    weights, rank, quickly, bound = core.solve_truncated(phi, change, threshold, relative)
+    weights, sound = core.solve_kept(phi, change, threshold, relative, False)
     right, kept = plain_truncated(phi, change, threshold, relative)
-    assert rank == kept
-    if quickly:
-        assert kept == count
-    np.testing.assert_allclose(phi @ weights, phi @ right, atol=1e-9)
-    np.testing.assert_allclose(weights, right, atol=1e-7 * max(1.0, np.abs(right).max()))
-    assert 0 < bound <= 1
+    assert sound <= (kept == count)
+    if least > 2 * max(threshold * np.sqrt(count), 1e-4):
+        assert sound
+    if sound:
+        np.testing.assert_allclose(phi @ weights, phi @ right, atol=1e-9)
+        np.testing.assert_allclose(weights, right, atol=1e-7 * max(1.0, np.abs(right).max()))
 
 
 def test_a_system_without_unknowns_or_with_wrong_numbers():
-    weights, rank, *_ = core.solve_truncated(np.zeros((5, 0)), np.ones(5), 1e-4, False)
-    assert (len(weights), rank) == (0, 0)
-    weights, rank, *_ = core.solve_truncated(np.zeros((5, 3)), np.ones(5), 1e-4, False)
-    assert (weights.tolist(), rank) == ([0, 0, 0], 0)
-    for phi, change in ((np.full((5, 3), np.nan), np.ones(5)), (np.ones((5, 3)), np.full(5, np.inf))):
-        *_, quickly, bound = core.solve_truncated(phi, change, 1e-4, False)
-        assert not quickly
-        assert bound == 0  # so that the caller does not believe the answer
+    weights, sound = core.solve_kept(np.zeros((5, 0)), np.ones(5), 1e-4, False, False)
+    assert (len(weights), sound) == (0, True)
+    for phi in (np.zeros((5, 3)), np.full((5, 3), np.nan), np.full((5, 3), 1e200)):
+        assert not core.solve_kept(phi, np.ones(5), 1e-4, False, False)[1]
+
+
+def test_a_system_that_lacks_coordinates_needs_a_threshold_above_them():
+    phi, change = 1e3 * random_matrix(4, 9, 3), np.ones(9)
+    assert core.solve_kept(phi, change, 1e-4, False, False)[1]
+    assert not core.solve_kept(phi, change, 1e-4, False, True)[1]
+    assert core.solve_kept(phi, change, 1e-4, True, True)[1]
+
+
+def test_solutions_are_expanded():
+    x = random_matrix(2, 5, 8)
+    x[3] = 2 * x[1]
+    factor, independent = core.coordinates_of(sparse(x), np.arange(5))
+    widths = np.array([2, 4])
+    solution = np.random.default_rng(0).normal(size=6)
+    beta, y = core.expand(solution, factor, independent, widths, 6)
+    assert beta.shape == y.shape == (6, 2)
+    for k, part in enumerate((solution[:2], solution[2:])):
+        weights = x.T @ beta[:5, k]
+        np.testing.assert_allclose(y[:5, k], x @ weights, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(factor[:, : len(part)] @ part, x @ weights, rtol=1e-10, atol=1e-12)
+        assert np.linalg.norm(weights) == pytest.approx(np.linalg.norm(part))
+    assert not beta[3].any()
+    assert not y[5].any()
 
 
 @pytest.mark.parametrize("size", [1, 2, 17])

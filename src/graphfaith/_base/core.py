@@ -20,9 +20,8 @@ from numba import njit
 SYMMETRIC, ROW, NONE = 0, 1, 2  # the normalisations N(A^k) = D^-1/2 A^k D^-1/2, D^-1 A^k and A^k, with D = diag(A^k 1)
 _FAR = 1e-5  # the least ratio of the smallest to the largest singular value for which Cholesky is used
 _BLOCK = 128  # samples that are propagated at once
-_EPS = float(np.finfo(np.float64).eps)
 _DEPENDENT = 1e-12  # the share of the square of a row of X that is left of it, if it depends on rows before it
-_FINE = 3e-6  # the least ratio of a singular value to the largest one that can be told with these coordinates
+FINE = 3e-6  # the least ratio of a singular value to the largest one that can be told with these coordinates
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -557,44 +556,57 @@ def solve_factorised(factor, right):
 
 
 @compiled
-def solve_truncated(phi, change, threshold, relative):
-    """Return the W of smallest norm that minimises |phi W - change|^2 without small singular values.
+def solve_kept(phi, change, threshold, relative, few):
+    """Return the W of smallest norm that minimises |phi W - change|^2, and whether it may be believed.
 
-    The other results are how many singular values were kept, whether these are all, and the bound they are above, as a
-    share of the largest one. Singular values of at most ``threshold``, times the largest one if ``relative``, are left
-    out. None is if phi^T phi - t^2 I is positive, where t is the threshold, or what rounding allows if that is more.
+    It may if no singular value of phi is at most ``threshold``, times the largest one if ``relative``, so that all of
+    them are kept: if phi^T phi - t^2 I is positive, where t is the threshold, or what rounding allows if that is more.
     Then W = (phi^T phi)^-1 phi^T change, or phi^T (phi phi^T)^-1 change if there are fewer samples than parameters.
+    If coordinates were left out of phi (``few``), the threshold also has to be so large that they would be too.
     """
     tall = phi.shape[0] > phi.shape[1]
-    if not (np.isfinite(phi.sum()) and np.isfinite(change.sum())):
-        return np.zeros(phi.shape[1]), 0, False, 0.0
+    weights = np.zeros(phi.shape[1])
     if not phi.shape[1]:  # All features are 0.
-        return np.zeros(0), 0, True, 1.0
-    gram = np.dot(phi.T, phi) if tall else np.dot(phi, phi.T)
-    shifted, largest = gram.copy(), 0.0
+        return weights, True
+    gram, largest = np.dot(phi.T, phi) if tall else np.dot(phi, phi.T), 0.0
     for i in range(len(gram)):
         largest += gram[i, i]
     largest = np.sqrt(largest)
-    bound = max(threshold * largest if relative else threshold, _EPS * largest)
-    smallest = max(bound, _FAR * largest)
+    bound = threshold * largest if relative else threshold
+    if not np.isfinite(largest) or (few and bound < FINE * largest):
+        return weights, False
+    shifted, smallest = gram.copy(), max(bound, _FAR * largest)
     for i in range(len(gram)):
         shifted[i, i] -= smallest * smallest
-    if factorise(shifted) and factorise(gram):
-        weights, left = np.zeros(phi.shape[1]), change
-        for _ in range(2):  # The second time for what the first has lost to rounding.
-            solved = solve_factorised(gram, np.dot(phi.T, left) if tall else left)
-            add_to(weights, solved if tall else np.dot(phi.T, solved))
-            left = change - np.dot(phi, weights)
-        return weights, len(gram), True, bound / largest
-    vectors, sigma, others = np.linalg.svd(phi, full_matrices=False)
-    top = sigma[0]
-    bound = max(threshold * top if relative else threshold, len(sigma) * _EPS * top)
-    rank = 0
-    while rank < len(sigma) and sigma[rank] > bound:
-        rank += 1
-    kept, right = np.ascontiguousarray(vectors[:, :rank]), np.ascontiguousarray(others[:rank])
-    weights = np.dot(right.T, np.dot(kept.T, change) / sigma[:rank])
-    return weights, rank, False, bound / top if top > 0 else 1.0
+    if not (factorise(shifted) and factorise(gram)):
+        return weights, False
+    left = change
+    for _ in range(2):  # The second time for what the first has lost to rounding.
+        solved = solve_factorised(gram, np.dot(phi.T, left) if tall else left)
+        add_to(weights, solved if tall else np.dot(phi.T, solved))
+        left = change - np.dot(phi, weights)
+    return weights, True
+
+
+@compiled
+def expand(solution, factor, independent, widths, count):
+    """Return beta, [n, M], with w_k = X^T beta_k, and the products X w_k, [n, M], for a solution in coordinates.
+
+    X = L Q^T with the ``factor`` L, so that w_k = Q c_k = X^T L^-T c_k, where c_k is a part of the solution.
+    """
+    hops, first = len(widths), 0
+    beta, y = np.zeros((count, hops)), np.zeros((count, hops))
+    for k in range(hops):
+        part = solution[first : first + widths[k]].copy()
+        y[: len(factor), k] = np.dot(np.ascontiguousarray(factor[:, : widths[k]]), part)
+        for r in range(widths[k] - 1, -1, -1):
+            own = factor[independent[r]]
+            part[r] /= own[r]
+            for c in range(r):
+                part[c] -= own[c] * part[r]
+            beta[independent[r], k] = part[r]
+        first += widths[k]
+    return beta, y
 
 
 @compiled
@@ -648,19 +660,6 @@ def gradient_of_walks(weight, source, sink, seeds, e, y, kind):
 
 
 @compiled
-def features_of_part(values, places, source, sink, hop, seeds, e, x, num_hops, kind):
-    """Return the rows e^T N(A^k) of the graph as it is, [n, M], and the features of the fit, [S, P].
-
-    Entry j has row ``places[j]`` of ``values``, [., 1 + S]. ``x`` has the coordinates of the features that F sees,
-    those of the first nodes, and the places of independent rows.
-    """
-    factor, independent = x
-    rows = rows_of_walks(values, places, source, sink, hop, seeds, e, num_hops, kind)
-    near, widths = spans_of(hop, independent, num_hops)
-    return rows[:, :, 0].T.copy(), features_of(rows, factor, near, widths)
-
-
-@compiled
 def spans_of(hop, independent, num_hops):
     """Return how many nodes, the first ones, walks of k steps may reach, and how many of their rows are independent."""
     near, widths = np.zeros(num_hops, np.int64), np.zeros(num_hops, np.int64)
@@ -673,55 +672,32 @@ def spans_of(hop, independent, num_hops):
 
 
 @compiled
-def solve_part(phi, change, weight, source, sink, hop, seeds, e, x, num_hops, kind, threshold, relative):
-    """Return Proposition 3's optimum on one computation graph, where only entries of A move.
-
-    ``phi`` has the features, [S, P], ``weight`` the entries of A as they are, [e], and ``x`` the coordinates of the
-    features that F sees, those of the first nodes, and the places of independent rows. The results are beta, [n, M],
-    with w_k = X^T beta_k; the products X w_k, [n, M]; the gradient of p with respect to A, [e]; the mean square of what
-    is left of ``change``, [S]; and whether these coordinates of X are exact enough.
-    """
-    factor, independent = x
-    count, (_, widths) = len(hop), spans_of(hop, independent, num_hops)
-    solution, _, quickly, bound = solve_truncated(phi, change, threshold, relative)
-    exact = bound >= _FINE or (quickly and len(independent) == len(factor))
-    left, error = np.dot(phi, solution), 0.0
-    for i in range(len(change)):
-        error += (left[i] - change[i]) ** 2 / len(change)
-    beta, y = np.zeros((count, num_hops)), np.zeros((count, num_hops))
-    first = 0
-    for k in range(num_hops):
-        part = solution[first : first + widths[k]].copy()
-        y[: len(factor), k] = np.dot(np.ascontiguousarray(factor[:, : widths[k]]), part)
-        for r in range(widths[k] - 1, -1, -1):  # beta = L^-T part
-            own = factor[independent[r]]
-            part[r] /= own[r]
-            for c in range(r):
-                part[c] -= own[c] * part[r]
-            beta[independent[r], k] = part[r]
-        first += widths[k]
-    return beta, y, gradient_of_walks(weight, source, sink, seeds, e, y, kind), error, exact
-
-
-@compiled
 def fit_parts(wanted, parts, values, x, changes, num_hops, kind, threshold, relative, found):
     """Fit the computation graphs of these numbers, and write the results into ``found``.
 
     ``parts`` has where the nodes and entries of each begin, how many of the nodes have features that F sees, the rows
     of X and hops of the nodes, ends of the entries and the rows of ``values``, [., 1 + S], that they have. ``found``
-    has, one part after the other, the rows e^T N(A^k) and what :func:`solve_part` returns.
+    has, one part after the other, the rows e^T N(A^k), beta and X w_k, all [n, M], the gradient of p with respect to A,
+    [e], the mean square of what is left of ``changes``, [., S], and whether the solution may be believed.
     """
     node_start, entry_start, visible, nodes, hops, ends, places = parts
-    rows, betas, products, scores, errors, exact = found
+    rows, betas, products, scores, errors, sound = found
     seeds, e = np.zeros(1, np.int64), np.ones(1)
     for i in wanted:
         a, b, c, d = node_start[i], node_start[i + 1], entry_start[i], entry_start[i + 1]
         source, sink, hop, place = ends[0, c:d], ends[1, c:d], hops[a:b], places[c:d]
-        weight = np.empty(d - c)
-        for j in range(d - c):
-            weight[j] = values[place[j], 0]
-        own = coordinates_of(x, nodes[a : a + visible[i]])
-        rows[a:b], phi = features_of_part(values, place, source, sink, hop, seeds, e, own, num_hops, kind)
-        betas[a:b], products[a:b], scores[c:d], errors[i], exact[i] = solve_part(
-            phi, changes[i], weight, source, sink, hop, seeds, e, own, num_hops, kind, threshold, relative
-        )
+        factor, independent = coordinates_of(x, nodes[a : a + visible[i]])
+        near, widths = spans_of(hop, independent, num_hops)
+        walks = rows_of_walks(values, place, source, sink, hop, seeds, e, num_hops, kind)
+        phi, change = features_of(walks, factor, near, widths), changes[i]
+        few = len(independent) < len(factor)
+        solution, sound[i] = solve_kept(phi, change, threshold, relative, few)
+        if sound[i]:
+            weight, left = np.empty(d - c), np.dot(phi, solution)
+            for j in range(d - c):
+                weight[j] = values[place[j], 0]
+            for j in range(len(left)):
+                errors[i] += (left[j] - change[j]) ** 2 / len(left)
+            betas[a:b], products[a:b] = expand(solution, factor, independent, widths, b - a)
+            scores[c:d] = gradient_of_walks(weight, source, sink, seeds, e, products[a:b], kind)
+            rows[a:b] = walks[:, :, 0].T

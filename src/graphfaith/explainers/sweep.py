@@ -150,7 +150,13 @@ class Batch:
             return self.others[i].graph, self.others[i], None
         part = self.parts.graph(i)
         nodes, entries = self.parts.slices(i)
-        p = model_of(part, self.rows[nodes], self.beta[nodes], float(self.errors[i]), self.kind)
+        p = model_of(
+            part,
+            torch.from_numpy(self.rows[nodes].T.copy()).unsqueeze(1),
+            self.beta[nodes],
+            float(self.errors[i]),
+            self.kind,
+        )
         edges = torch.from_numpy(self.scores[entries].copy())
         edges[~part.felt] = 0
         return part, p, (p.gradient_x(), edges)
@@ -326,8 +332,8 @@ class Block:
         wanted = wanted if algorithm.is_compiled else wanted[:0]
         nodes, entries, count = int(parts.node_start[-1]), int(parts.entry_start[-1]), len(parts)
         rows, beta, products = (np.zeros((nodes, hops)) for _ in range(3))
-        scores, errors, exact = np.zeros(entries), np.zeros(count), np.zeros(count, dtype=bool)
-        found = rows, beta, products, scores, errors, exact
+        scores, errors, sound = np.zeros(entries), np.zeros(count), np.zeros(count, dtype=bool)
+        found = rows, beta, products, scores, errors, sound
         with stage("features"):
             distinct, row = np.unique(parts.nodes, return_inverse=True)
             x = core.sparse_of(as_array(parts.whole.x.detach()[torch.from_numpy(distinct)]))
@@ -341,7 +347,7 @@ class Block:
                 num_threads,
             )
             others = {}
-            for i in np.flatnonzero(proven & ~exact).tolist():
+            for i in np.flatnonzero(proven & ~sound).tolist():
                 weight = self.values[torch.from_numpy(parts.row[parts.slices(i)[1]])].T
                 others[i] = p = algorithm.fit_given(parts.graph(i), hops, weight, self.changes[first + i])
                 own, errors[i] = parts.slices(i)[0], p.in_sample_error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from .._base import core
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Int64
 from .difference import KHopModel
-from .walks import CODES, Float64, Normalization
+from .solve import truncated_svd
+from .walks import Float64, Normalization, khop_rows
 
 _MOST = 2**27  # multiplications that it takes to find coordinates of X; for more, LAPACK is faster than the core
 
@@ -41,44 +43,50 @@ class Frame:
         x = core.sparse_of(as_array(graph.x))
         return cls(graph, num_hops, *core.coordinates_of(x, np.arange(graph.num_visible)))
 
+    @cached_property
+    def _spans(self) -> tuple[Int64, Int64]:
+        """How many nodes walks of k steps may reach, and how many of these have independent features."""
+        found: tuple[Int64, Int64] = core.spans_of(self.graph.hop.numpy(), self.independent, self.num_hops)
+        return found
+
     @property
     def size(self) -> int:
         """How many unknowns there are."""
-        return int(core.spans_of(self.graph.hop.numpy(), self.independent, self.num_hops)[1].sum())
+        return int(self._spans[1].sum())
 
-    def features(self, weight: Tensor, kind: Normalization) -> tuple[Float64, Float64]:
-        """Return the rows e^T N(A^k), [n, M], and the features of samples, [S, P], from entries of A, [1 + S, e].
+    def features(self, weight: Tensor, kind: Normalization) -> tuple[Tensor, Float64]:
+        """Return the rows e^T N(A^k), [M, 1, n], and the features of samples, [S, P], from entries of A, [1 + S, e].
 
         The first of these are those of the graph as it is.
         """
-        values = weight.T.contiguous().numpy()
-        found: tuple[Float64, Float64] = core.features_of_part(values, np.arange(len(values)), *self._rest(kind))
-        return found
+        rows = khop_rows(self.graph, weight, self.num_hops, kind)
+        phi: Float64 = core.features_of(rows.transpose(1, 2).numpy(), self.factor, *self._spans)
+        return rows[:, :1].clone(), phi
 
     def solve(
-        self, phi: Float64, change: Tensor, rows: Float64, kind: Normalization, threshold: float, relative: bool
+        self, phi: Float64, change: Tensor, rows: Tensor, kind: Normalization, threshold: float, relative: bool
     ) -> KHopModel | None:
         """Return the optimum by a truncated singular value decomposition; None if the coordinates are not exact enough.
 
         That is so if features are so close to dependent that singular values above the threshold are lost in rounding.
         """
-        weight = self.graph.weight.double().numpy()
-        beta, _, _, error, exact = core.solve_part(
-            phi, change.numpy(), weight, *self._rest(kind), float(threshold), bool(relative)
-        )
-        return model_of(self.graph, rows, beta, float(error), kind) if exact else None
+        few = len(self.independent) < len(self.factor)
+        solution, sound = core.solve_kept(phi, change.numpy(), float(threshold), bool(relative), few)
+        error = float(np.square(phi @ solution - change.numpy()).mean())
+        if not sound:
+            bound = threshold if relative else threshold / max(float(np.linalg.norm(phi)), np.finfo(float).tiny)
+            if not bound >= core.FINE:
+                return None
+            truncated = truncated_svd(torch.from_numpy(phi), change, threshold, relative=relative)
+            solution, error = truncated.weights.numpy(), truncated.error
+        beta, _ = core.expand(solution, self.factor, self.independent, self._spans[1], self.graph.num_nodes)
+        return model_of(self.graph, rows, beta, error, kind)
 
-    def _rest(self, kind: Normalization) -> tuple[object, ...]:
-        """Return the arguments that functions of the core have in common."""
-        graph, (source, sink) = self.graph, self.graph.edge_index.numpy()
-        arrays = source, sink, graph.hop.numpy(), graph.seeds.numpy(), graph.e.numpy()
-        return *arrays, (self.factor, self.independent), self.num_hops, CODES[kind]
 
-
-def model_of(graph: ComputationGraph, rows: Float64, beta: Float64, error: float, kind: Normalization) -> KHopModel:
-    """Return the k-hop model with w_k = X^T beta_k, given beta and the rows e^T N(A^k), both [n, M]."""
+def model_of(graph: ComputationGraph, rows: Tensor, beta: Float64, error: float, kind: Normalization) -> KHopModel:
+    """Return the k-hop model with w_k = X^T beta_k, given beta, [n, M], and the rows e^T N(A^k), [M, 1, n]."""
     p = KHopModel(graph, torch.from_numpy(beta.T.copy()) @ graph.x.double(), error, kind)
-    p.remember(torch.from_numpy(rows.T.copy()).unsqueeze(1))
+    p.remember(rows)
     return p
 
 
