@@ -41,3 +41,18 @@ def test_machine_code_is_kept_on_disk(tmp_path_factory, again):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
     done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True)
     assert ("compiling" in done.stdout) != again
+
+
+def test_without_a_folder_for_machine_code_every_process_compiles(monkeypatch):
+    from graphfaith._base import core
+
+    def refusing(**options):
+        def decorate(function):
+            if options.get("cache"):
+                raise RuntimeError("cannot cache function: no locator available")
+            return numba.njit(**options)(function)
+
+        return decorate
+
+    monkeypatch.setattr(core, "njit", refusing)
+    assert core.compiled(lambda x: x + 1)(1) == 2

@@ -61,6 +61,15 @@ def test_coordinates_have_the_products_of_the_rows(seed, rows, columns, rank, ag
         assert len(independent) == rank
 
 
+@pytest.mark.parametrize("scale", [1e200, 1e-200, 1e-160])
+def test_coordinates_of_huge_and_tiny_features(scale):
+    x = random_matrix(1, 4, 6)
+    right, independent = core.coordinates_of(sparse(x), np.arange(4))
+    found, same = core.coordinates_of(sparse(scale * x), np.arange(4))
+    assert same.tolist() == independent.tolist()
+    np.testing.assert_allclose(found / scale, right, rtol=1e-9, atol=1e-9)
+
+
 def test_coordinates_of_some_rows_in_any_order():
     x = random_matrix(1, 9, 30)
     chosen = np.array([7, 2, 5])
@@ -96,7 +105,7 @@ def test_the_system_is_solved_as_by_singular_values(seed, samples, width, least,
         assert sound
     if sound:
         np.testing.assert_allclose(phi @ weights, phi @ right, atol=1e-9)
-        np.testing.assert_allclose(weights, right, atol=1e-7 * max(1.0, np.abs(right).max()))
+        np.testing.assert_allclose(weights, right, atol=2e-10 * max(1.0, np.abs(right).max()))
 
 
 def test_a_system_without_unknowns_or_with_wrong_numbers():
@@ -104,6 +113,8 @@ def test_a_system_without_unknowns_or_with_wrong_numbers():
     assert (len(weights), sound) == (0, True)
     for phi in (np.zeros((5, 3)), np.full((5, 3), np.nan), np.full((5, 3), 1e200)):
         assert not core.solve_kept(phi, np.ones(5), 1e-4, False, False)[1]
+    for change in (np.full(5, 1e200), np.full(5, np.nan)):
+        assert not core.solve_kept(random_matrix(0, 5, 3), change, 1e-4, False, False)[1]
 
 
 def test_a_system_that_lacks_coordinates_needs_a_threshold_above_them():

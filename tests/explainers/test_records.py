@@ -98,7 +98,7 @@ def test_any_method_has_records(algorithm):
         own = slice(*records.edge_start[i : i + 2])
         given = records.edge_id[own] >= 0
         mask = explanation.edge_mask[torch.from_numpy(records.edge_id[own][given])]
-        assert records.score[own][given].tolist() == mask.double().tolist()
+        np.testing.assert_allclose(records.score[own][given], mask, rtol=1e-6, atol=1e-9)
         if isinstance(algorithm, gf.AnchoredKEC):
             assert records.numbers["unexplained"][i] == explanation.estimate.scores.relative
             assert records.numbers["unexplained_stderr"][i] == explanation.estimate.scores.relative_stderr
@@ -123,8 +123,13 @@ def test_tables():
     assert len(table) == records.edge_start[-1]
     assert table[table["index"] == 7]["score"].tolist() == records.score[slice(*records.edge_start[7:9])].tolist()
     assert list(records.to_pandas("nodes")) == ["index", "node", "node_score"]
-    with pytest.raises(InputError, match='"edges" or "nodes"'):
-        records.to_pandas("features")
+    for wrong in ("features", [], None):
+        with pytest.raises(InputError, match='"edges", "nodes" or "explained"'):
+            records.to_pandas(wrong)
+    assert list(records.to_pandas("explained")) == ["index", "in_sample_error"]
+    assert "24 explained" in repr(records)
+    assert records == records
+    assert len({records}) == 1
 
 
 def test_arrow_is_asked_for_by_name_if_it_is_not_there(monkeypatch):
@@ -166,6 +171,81 @@ def test_records_are_written_and_read(tmp_path):
     with pytest.raises(InputError, match="not a file of records"):
         Records.load(tmp_path / "else")
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"score": None}, "lacks score"),
+        ({"source": np.zeros(3, np.int64)}, "edge_start"),
+        ({"edge_start": np.array([0, 10**12])}, "edge_start"),
+        ({"index": np.zeros((2, 2), np.int64)}, "index must be"),
+        ({"score": np.zeros(4, np.float16)}, "score must be"),
+        ({"numbers.x": np.zeros(7)}, "numbers of each kind"),
+        ({"about": "[]"}, "about"),
+        ({"about": "{"}, "not a file of records"),
+        ({"about": None}, "about"),
+    ],
+)
+def test_a_file_that_does_not_fit_together_is_refused(tmp_path, wrong, said):
+    from safetensors.numpy import save_file
+
+    arrays = {name: np.zeros(0, np.int64) for name in ("source", "sink", "edge_id", "node")}
+    arrays |= {"score": np.zeros(0), "node_score": np.zeros(0), "index": np.array([4])}
+    arrays |= {"edge_start": np.zeros(2, np.int64), "node_start": np.zeros(2, np.int64)}
+    about = {"format": "graphfaith records 1", "about": "{}"}
+    path = tmp_path / "records"
+    save_file(arrays, path, metadata=about)
+    assert len(Records.load(path)) == 1
+    for name, value in wrong.items():
+        of = about if name == "about" else arrays
+        of.pop(name, None)
+        if value is not None:
+            of[name] = value
+    save_file(arrays, path, metadata=about)
+    with pytest.raises(InputError, match=said):
+        Records.load(path)
+
+
+def test_a_graph_without_edges_and_a_single_column_have_records():
+    explainer, x, _, _ = asked(gf.KEC("U(A,0.5)", num_samples=20), weighted=False)
+    none = torch.empty(2, 0, dtype=torch.int64)
+    records = gf.explain_all(explainer, x, none, progress=False)
+    assert records.source.tolist() == records.sink.tolist() == list(range(NODES))
+    case = make_case(seed=3, nodes=NODES, edges=60, features=1)
+    single = Explainer(
+        GCN(1, 6, 2, out_channels=3).to(case.x.dtype),
+        gf.KEC("U(A,0.5)", num_samples=40),
+        explanation_type="model",
+        node_mask_type="attributes",
+        edge_mask_type="object",
+        model_config=CONFIG,
+    )
+    every = gf.explain_all(single, case.x, case.edge_index, progress=False)
+    few = gf.explain_all(single, case.x, case.edge_index, range(10), progress=False)
+    np.testing.assert_allclose(every.node_score[: len(few.node)], few.node_score, rtol=1e-6, atol=1e-9)
+
+
+def test_what_records_cannot_hold_is_refused_first():
+    from torch_geometric.explain import GNNExplainer
+
+    explainer, x, edges, kwargs = asked(gf.KEC("U(A,0.5)", num_samples=20))
+    explainer.threshold_config = Explainer(
+        explainer.model, gf.Saliency(), explanation_type="model", edge_mask_type="object", model_config=CONFIG,
+        threshold_config=("topk", 3),
+    ).threshold_config  # fmt: skip
+    with pytest.raises(InputError, match="threshold_config"):
+        gf.explain_all(explainer, x, edges, **kwargs)
+    bare = Explainer(
+        explainer.model, gf.Saliency(), explanation_type="model", node_mask_type="attributes", model_config=CONFIG
+    )
+    with pytest.raises(InputError, match="edge_mask_type"):
+        gf.explain_all(bare, x, edges, **kwargs)
+    theirs = Explainer(
+        explainer.model, GNNExplainer(), explanation_type="model", edge_mask_type="object", model_config=CONFIG
+    )
+    with pytest.raises(InputError, match="GNNExplainer"):
+        gf.explain_all(theirs, x, edges, **kwargs)
 
 
 def test_what_is_wrong_is_said_before_work_begins():

@@ -156,3 +156,44 @@ def test_the_mean_move_is_the_mean_perturbation(part):
     moves = Moves(part, near)
     mean = moves.perturbations(moves.mean.unsqueeze(0)).edges[0]
     torch.testing.assert_close(mean, near.edge_moments(part).mean)
+
+
+@pytest.mark.parametrize(
+    ("near", "expected"),
+    [
+        ("B(A,0.5)", True),
+        ("B(A,0.5,paired)", True),
+        ("B(A,0.4)", False),
+        ("U(A,0.5)", True),
+        ("U(A,1.0)", True),
+        ("U(A,1.01)", False),  # weights of 1 are clipped
+        ("R(A,3)", False),
+        ("B(X,0.5)", True),
+        ("B(X,0.3)", False),
+        ("U(X,0.2r)", True),
+        ("B(X,0.5)xU(A,0.5)", True),
+        ("B(X,0.3)xU(A,0.5)", False),
+        ("B(X,0.5)xR(A,3)", False),
+    ],
+)
+def test_a_mirror_image_is_as_likely_where_the_neighbourhood_is_symmetric(part, near, expected):
+    near = gf.parse_neighborhood(near)
+    assert near.is_symmetric(part) == expected
+    if not expected:
+        return
+    samples, moves = near.sample(part, 400, 3), Moves(part, near)
+    both = moves.mirror(samples)
+    assert len(both) == 800
+    for kind, drops in (("edges", near.drops_edges), ("features", near.drops_features)):
+        own, turned = getattr(samples, kind), getattr(both, kind)
+        if own is None:
+            assert turned is None
+            continue
+        assert torch.equal(turned[:400], own)
+        image, full = turned[400:], part.weight if kind == "edges" else part.x
+        torch.testing.assert_close(image.double().mean(dim=0), own.double().mean(dim=0), rtol=0, atol=0.2)
+        assert float(image.abs().max()) <= float(own.abs().max()) + 1e-6
+        if drops:  # An entry is whole or gone in the image too.
+            assert bool(((image == 0) | (image == full)).all())
+            assert not torch.equal(image, own)
+    torch.testing.assert_close(moves.of(both)[400:], 2 * moves.mean - moves.of(samples), rtol=1e-6, atol=1e-6)

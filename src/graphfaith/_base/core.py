@@ -3,7 +3,7 @@
 A computation graph of a citation network has a dozen nodes, on which a call of torch or numpy costs far more than its
 arithmetic. These functions are compiled by numba when they are first called; the result is kept on disk, so that the
 next process does not wait. They release Python's lock, so that several threads explain nodes at the same time. Each of
-them has a plain twin in ``tests/_base/test_core.py``, which it has to equal.
+them has a plain twin in the tests, which it has to equal.
 
 Numbers of samples run along the last, contiguous dimension: column 0 of ``values`` has the entries of A of the graph as
 it is, column 1 + s those of sample s.
@@ -25,8 +25,14 @@ FINE = 3e-6  # the least ratio of a singular value to the largest one that can b
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Return a function that numba compiles when it is first called, and whose machine code is kept on disk."""
-    return njit(cache=True, nogil=True, error_model="numpy")(function)
+    """Return a function that numba compiles when it is first called, and whose machine code is kept on disk.
+
+    Where there is no folder to keep it in (``NUMBA_CACHE_DIR`` names one), every process compiles anew.
+    """
+    try:
+        return njit(cache=True, nogil=True, error_model="numpy")(function)
+    except RuntimeError:  # This is how numba says that it may write neither beside the package nor at the user's.
+        return njit(nogil=True, error_model="numpy")(function)
 
 
 @compiled
@@ -112,8 +118,8 @@ def find_part(seeds, into, out_of, source, sink, reach, depth, place):
     """Return the nodes up to ``reach`` hops before ``seeds``, and the edges into those up to hop ``depth``.
 
     ``into`` has the ids of edges sorted by their sink, and where those of each node begin; ``out_of`` the same by their
-    source, or two empty arrays. If it is given, edges out of the nodes up to hop ``depth`` are found too. ``place``,
-    [N], is scratch memory that is 0 everywhere, before and after.
+    source, or two empty arrays. If it is given, ``depth`` is ``reach``, and edges out of the nodes are found too.
+    ``place``, [N], is scratch memory that is 0 everywhere, before and after.
 
     The result has the nodes by hop and id, their hops, how many of them are up to hop ``depth``, the ids of the edges
     in ascending order, and their ends as positions among the nodes, [2, e]. The position after the last node stands for
@@ -127,7 +133,6 @@ def find_part(seeds, into, out_of, source, sink, reach, depth, place):
     nodes[:count], hops[:count] = seeds, 0
     for i in range(count):
         place[nodes[i]] = i + 1
-    collected = -1  # the last hop whose edges were collected
     for hop in range(1, depth + 2):
         last, begin = count, found
         for i in range(first, last):
@@ -137,7 +142,6 @@ def find_part(seeds, into, out_of, source, sink, reach, depth, place):
             for j in range(start, stop):
                 edges[found] = in_ids[j]
                 found += 1
-        collected = hop - 1
         if hop > reach:
             break
         for j in range(begin, found):
@@ -161,8 +165,7 @@ def find_part(seeds, into, out_of, source, sink, reach, depth, place):
             start, stop = out_start[node], out_start[node + 1]
             edges = grow(edges, found + stop - start)
             for j in range(start, stop):
-                end = place[sink[out_ids[j]]]
-                if not end or hops[end - 1] > collected:
+                if not place[sink[out_ids[j]]]:  # Edges between nodes that were found are known already.
                     edges[found] = out_ids[j]
                     found += 1
     edges = edges[:found].copy()
@@ -181,8 +184,10 @@ def find_part(seeds, into, out_of, source, sink, reach, depth, place):
 
 
 @compiled
-def find_parts(seeds, graph, reach, depth, adds_loops, rows_of_edges, rows_of_nodes, blank, place):
+def find_parts(seeds, graph, reach, depth, adds_loops, rows_of_edges, rows_of_nodes, blank, most, place):
     """Return the computation graphs of many nodes, one after the other; each is what :func:`find_part` finds.
+
+    It ends with the part after which there are more nodes or entries than the two numbers in ``most``.
 
     ``graph`` has the edges by their sink and by their source, sources, sinks, and the id of each node's self-loop, or
     -1. The entries of a part are its edges and a self-loop for every node. ``rows_of_edges`` and ``rows_of_nodes`` say
@@ -197,9 +202,9 @@ def find_parts(seeds, graph, reach, depth, adds_loops, rows_of_edges, rows_of_no
     count = len(seeds)
     node_start, entry_start = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     visible, inner = np.empty(count, np.int64), np.empty(count, np.int64)
-    nodes, hops = np.empty(16 * count, np.int64), np.empty(16 * count, np.int64)
-    ids, rows = np.empty(64 * count, np.int64), np.empty(64 * count, np.int64)
-    sources, sinks = np.empty(64 * count, np.int64), np.empty(64 * count, np.int64)
+    nodes, hops = np.empty(1024, np.int64), np.empty(1024, np.int64)
+    ids, rows = np.empty(4096, np.int64), np.empty(4096, np.int64)
+    sources, sinks = np.empty(4096, np.int64), np.empty(4096, np.int64)
     for i in range(count):
         found, hop, inner[i], edges, ends, beyond = find_part(
             seeds[i : i + 1], into, out_of, source, sink, reach, depth, place
@@ -222,6 +227,15 @@ def find_parts(seeds, graph, reach, depth, adds_loops, rows_of_edges, rows_of_no
             is_read = j < inner[i] and (adds_loops or loop_edge[node] >= 0)
             rows[plain + j] = rows_of_nodes[node] if is_read else blank
         node_start[i + 1], entry_start[i + 1] = b, d
+        if b >= most[0] or d >= most[1]:
+            count = i + 1
+            break
+    node_start, entry_start, visible, inner = (
+        node_start[: count + 1].copy(),
+        entry_start[: count + 1].copy(),
+        visible[:count].copy(),
+        inner[:count].copy(),
+    )
     a, c = node_start[count], entry_start[count]
     ends = np.empty((2, c), np.int64)
     ends[0], ends[1] = sources[:c], sinks[:c]
@@ -469,19 +483,24 @@ def coordinates_of(x, nodes):
     start, columns, numbers, width = x
     count = len(nodes)
     most, dense = min(count, width), np.zeros(width)
+    largest = 0.0  # Numbers are divided by the largest one, so that no square is too large or too small.
+    for i in range(count):
+        for c in range(start[nodes[i]], start[nodes[i] + 1]):
+            largest = max(largest, abs(numbers[c]))
+    unit = 1 / largest if largest > 0 else 0.0
     upper = np.zeros((most, count))  # upper[r, i] is entry r of row i, so that loops are long
     independent, rank = np.empty(most, np.int64), 0
     packed, own = np.zeros((most, most)), np.empty(most)  # packed[r] has the entries r of the independent rows
     for i in range(count):
         a, b, left = start[nodes[i]], start[nodes[i] + 1], 0.0
         for c in range(a, b):
-            dense[columns[c]] = numbers[c]
-            left += numbers[c] * numbers[c]
+            dense[columns[c]] = numbers[c] * unit
+            left += dense[columns[c]] * dense[columns[c]]
         bound = _DEPENDENT * left
         for r in range(rank):
             j, total = nodes[independent[r]], 0.0
             for c in range(start[j], start[j + 1]):
-                total += numbers[c] * dense[columns[c]]
+                total += numbers[c] * unit * dense[columns[c]]
             own[r] = total
         for r in range(rank):
             row = packed[r]
@@ -499,7 +518,7 @@ def coordinates_of(x, nodes):
             rank += 1
         for c in range(a, b):
             dense[columns[c]] = 0
-    return np.ascontiguousarray(upper[:rank].T), independent[:rank].copy()
+    return np.ascontiguousarray(upper[:rank].T) * largest, independent[:rank].copy()
 
 
 @compiled
@@ -573,7 +592,7 @@ def solve_kept(phi, change, threshold, relative, few):
         largest += gram[i, i]
     largest = np.sqrt(largest)
     bound = threshold * largest if relative else threshold
-    if not np.isfinite(largest) or (few and bound < FINE * largest):
+    if not (np.isfinite(largest) and np.isfinite(np.dot(change, change))) or (few and bound < FINE * largest):
         return weights, False
     shifted, smallest = gram.copy(), max(bound, _FAR * largest)
     for i in range(len(gram)):

@@ -9,6 +9,7 @@ from .linear import Linear
 from .many import explain_all, explain_nodes
 from .methods import register_method
 from .pgexplainer import PGExplainer
+from .records import Records
 from .saliency import Saliency
 from .shapley import Shapley
 from .subgraph import SubgraphExplainer
@@ -24,6 +25,7 @@ __all__ = [
     "IntegratedGradients",
     "Linear",
     "PGExplainer",
+    "Records",
     "Saliency",
     "Shapley",
     "SubgraphExplainer",

@@ -18,7 +18,7 @@ from .._base.version import __version__
 from ..graph.graph import check_features
 from ..model.task import Task
 from . import FaithfulExplainer
-from .records import Records, RecordsOf
+from .records import Records, RecordsBuilder, has_nodes
 from .sweep import AT_LEAST, Sweep, reason_against
 
 
@@ -76,8 +76,7 @@ def explain_all(
     """Explain many nodes, all of them if ``nodes`` is None, and return their scores as a few arrays.
 
     The arguments and the scores are those of :func:`explain_nodes`. There is no mask of the size of the graph for every
-    node, so that this is the fastest way, and all nodes of a graph fit in memory; see
-    :class:`~graphfaith.explainers.records.Records`.
+    node, so that this is the fastest way; see :class:`~graphfaith.explainers.records.Records`.
 
     >>> import torch, graphfaith as gf
     >>> from torch_geometric.nn import GCN
@@ -89,8 +88,10 @@ def explain_all(
     >>> records.columns()["index"].tolist()[:7], records.source[:6].tolist(), records.sink[:6].tolist()
     ([0, 0, 0, 0, 0, 0, 1], [0, 1, 2, 0, 2, 1], [1, 2, 0, 0, 2, 1])
     """
+    if isinstance(explainer, Explainer):
+        _check_recorded(explainer)
     asked = _Asked.of(explainer, x, edge_index, nodes, target, kwargs)
-    found = RecordsOf()
+    found = RecordsBuilder()
     if asked.reason is None and len(asked.rows) >= AT_LEAST:
         pieces = _record_together(asked, found)
     else:
@@ -98,9 +99,20 @@ def explain_all(
     for _ in track(pieces, "explaining", f"{asked.level}s", show=progress, total=len(asked.rows)):
         pass
     algorithm = explainer.algorithm
-    settings = algorithm.settings if isinstance(algorithm, FaithfulExplainer) else {}
-    method = getattr(algorithm, "method", type(algorithm).__name__)
-    return found.finish({"method": method, "settings": settings, "made_by": f"graphfaith {__version__}"})
+    about = {"method": algorithm.method, "settings": algorithm.settings, "made_by": f"graphfaith {__version__}"}
+    return found.finish(about)
+
+
+def _check_recorded(explainer: Explainer) -> None:
+    """Raise an :class:`InputError` if the scores of an explainer cannot be recorded, before any work is done."""
+    if not isinstance(explainer.algorithm, FaithfulExplainer):
+        raise InputError(
+            f"records are made by methods of graphfaith (got {type(explainer.algorithm).__name__}): see explain_nodes"
+        )
+    if explainer.edge_mask_type is None:
+        raise InputError('records have scores of edges: make the Explainer with edge_mask_type="object"')
+    if explainer.threshold_config is not None:
+        raise InputError("records have all scores: make the Explainer without threshold_config")
 
 
 @dataclass(frozen=True)
@@ -217,20 +229,20 @@ def _explain_together(asked: _Asked, *, forced: bool) -> Iterator[Explanation]:
         yield asked.alone(row) if explanation is None else _complete(explanation, row, asked, alone)
 
 
-def _record_one_by_one(asked: _Asked, found: RecordsOf) -> Iterator[None]:
+def _record_one_by_one(asked: _Asked, found: RecordsBuilder) -> Iterator[None]:
     """Record the explanations of rows, each computed by itself."""
     for row, explanation in zip(asked.rows, _explain_one_by_one(asked), strict=True):
-        found.add_explanation(row, explanation)
+        found.add_explanation(row, explanation, asked.explainer.algorithm)
         yield
 
 
-def _record_together(asked: _Asked, found: RecordsOf) -> Iterator[None]:
+def _record_together(asked: _Asked, found: RecordsBuilder) -> Iterator[None]:
     """Record the explanations of rows, computed together where that is possible."""
     _, sweep = _sweep(asked)
     if sweep is None:
         yield from _record_one_by_one(asked, found)
         return
-    with_nodes, done = asked.explainer.node_mask_type is not None, 0
+    with_nodes, done = has_nodes(asked.explainer.node_mask_type), 0
     for batch in sweep.batches(asked.rows):
         rows = asked.rows[done : done + len(batch)]
         for part in batch.runs():
@@ -238,6 +250,6 @@ def _record_together(asked: _Asked, found: RecordsOf) -> Iterator[None]:
                 found.add(**batch.records(part, with_nodes), index=rows[part])
             else:
                 for row in rows[part]:
-                    found.add_explanation(row, asked.alone(row))
+                    found.add_explanation(row, asked.alone(row), asked.explainer.algorithm)
         done += len(batch)
         yield from (None for _ in rows)

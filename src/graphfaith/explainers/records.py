@@ -10,23 +10,24 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save
+from safetensors import safe_open
+from safetensors.numpy import save
 from torch_geometric.explain import Explanation
 
 from .._base.errors import InputError
 from .._base.files import write_file
 from ..explanation.faithfulness import faithfulness_of
-from ..explanation.scores import scores_of_nodes
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Int64
+from .base import FaithfulExplainer
 
 Float64 = NDArray[np.float64]
-Of = Literal["edges", "nodes"]
+Of = Literal["edges", "nodes", "explained"]
 
 _FORMAT = "graphfaith records 1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Records:
     """Scores of many explained nodes: of every entry of A that F depends on, and of the nodes whose features it sees.
 
@@ -52,10 +53,19 @@ class Records:
         """Return how many nodes were explained."""
         return len(self.index)
 
+    def __repr__(self) -> str:
+        """Return what the records are, in one line."""
+        return f"Records({self.about.get('method')}: {len(self)} explained, {len(self.score)} scores of edges)"
+
     def columns(self, of: Of = "edges") -> dict[str, NDArray[Any]]:
-        """Return the columns of the table of edges or of nodes, with the explained node in the first one."""
-        if of not in _COLUMNS:
-            raise InputError(f'of must be "edges" or "nodes" (got {of!r})')
+        """Return the columns of the table of edges or of nodes, with the explained node in the first one.
+
+        The table of "explained" has one row for each explained node, and what is known of its explanation.
+        """
+        if of == "explained":
+            return {"index": self.index, **self.numbers}
+        if not isinstance(of, str) or of not in _COLUMNS:
+            raise InputError(f'of must be "edges", "nodes" or "explained" (got {of!r})')
         start = self.edge_start if of == "edges" else self.node_start
         return {"index": np.repeat(self.index, np.diff(start)), **{name: getattr(self, name) for name in _COLUMNS[of]}}
 
@@ -78,18 +88,45 @@ class Records:
     def load(cls, path: str | Path) -> Records:
         """Read records that :meth:`save` has written; raise an :class:`InputError` if the file is something else."""
         try:
-            arrays = load_file(path)
-            with Path(path).open("rb") as file:
-                size = int.from_bytes(file.read(8), "little")
-                header = json.loads(file.read(size)).get("__metadata__", {})
+            with safe_open(path, framework="numpy") as file:
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dictionary
+                header = file.metadata() or {}
+            about = json.loads(header.get("about", "null"))
         except FileNotFoundError:
             raise InputError(f"there is no file {path}") from None
         except Exception as error:  # the reader raises its own types
             raise InputError(f"{path} is not a file of records: {error}") from error
-        if header.get("format") != _FORMAT or not set(_ARRAYS) <= set(arrays):
+        if header.get("format") != _FORMAT:
             raise InputError(f"{path} is not a file of records: it says {header.get('format')!r}, not {_FORMAT!r}")
         numbers = {name.removeprefix("numbers."): a for name, a in arrays.items() if name.startswith("numbers.")}
-        return cls(**{name: arrays[name] for name in _ARRAYS}, numbers=numbers, about=json.loads(header["about"]))
+        fault = _find_fault(arrays, numbers, about)
+        if fault is not None:
+            raise InputError(f"{path} is not a file of records: {fault}")
+        return cls(**{name: arrays[name] for name in _ARRAYS}, numbers=numbers, about=about)
+
+
+def _find_fault(arrays: dict[str, NDArray[Any]], numbers: dict[str, NDArray[Any]], about: Any) -> str | None:
+    """Return what is wrong with arrays that were read; None if they fit together."""
+    missing = [name for name in _ARRAYS if name not in arrays]
+    if missing:
+        return f"it lacks {', '.join(missing)}"
+    for name in _ARRAYS:
+        wanted = np.float64 if name in ("score", "node_score") else np.int64
+        if arrays[name].ndim != 1 or arrays[name].dtype != wanted:
+            return f"{name} must be a list of {np.dtype(wanted)} (got {arrays[name].dtype}, {arrays[name].ndim}-d)"
+    count = len(arrays["index"])
+    for start, names in (("edge_start", _COLUMNS["edges"]), ("node_start", _COLUMNS["nodes"])):
+        at = arrays[start]
+        if (
+            len(at) != count + 1
+            or at[0] != 0
+            or (np.diff(at) < 0).any()
+            or any(len(arrays[n]) != at[-1] for n in names)
+        ):
+            return f"{start} does not say where rows begin"
+    if any(a.shape != (count,) or a.dtype != np.float64 for a in numbers.values()):
+        return f"there must be {count} numbers of each kind"
+    return None if isinstance(about, dict) else "it does not say what it is about"
 
 
 _ARRAYS = ("index", "edge_start", "source", "sink", "edge_id", "score", "node_start", "node", "node_score")
@@ -97,7 +134,7 @@ _COLUMNS: dict[Of, tuple[str, ...]] = {"edges": ("source", "sink", "edge_id", "s
 _NUMBERS = ("in_sample_error", "unexplained", "unexplained_stderr")
 
 
-class RecordsOf:
+class RecordsBuilder:
     """Records that are made piece by piece, in the order of the rows."""
 
     def __init__(self) -> None:
@@ -108,31 +145,27 @@ class RecordsOf:
         for name, part in parts.items():
             self._parts[name].append(np.asarray(part))
 
-    def add_explanation(self, row: int, explanation: Explanation) -> None:
-        """Add the scores of an explanation."""
-        part = getattr(explanation.get("difference_model"), "graph", None)
-        if not isinstance(part, ComputationGraph):
-            raise InputError("records are made from explanations with a difference model: see explain_nodes")
-        felt, given = part.felt.numpy(), part.edge_id.numpy() >= 0
-        score = np.zeros(part.num_edges)
-        mask, loops = explanation.get("edge_mask"), explanation.get("self_loop_score")
-        if loops is not None:
-            score[part.num_plain :] = loops.double()[part.nodes].numpy()
-        if mask is not None:
-            score[given] = mask.double()[part.edge_id[part.edge_id >= 0]].numpy()
-        of_nodes, number = scores_of_nodes(explanation), faithfulness_of(explanation)
-        nodes = part.nodes[: part.num_visible if of_nodes is not None else 0]
+    def add_explanation(self, row: int, explanation: Explanation, algorithm: FaithfulExplainer) -> None:
+        """Add the scores of an explanation, which are those of its p: masks may have been rounded."""
+        p = explanation["difference_model"]
+        part: ComputationGraph = p.graph
+        x, edges = algorithm.scores(p)
+        felt, number = part.felt.numpy(), faithfulness_of(explanation)
         number = number if number is not None and number.is_estimate else None
+        nodes, of_nodes = part.nodes[:0], np.zeros(0)
+        if x is not None and has_nodes(explanation.get("node_mask_type")):
+            nodes = part.nodes[: part.num_visible]
+            of_nodes = (part.x.double() * x.double()).sum(dim=1)[: part.num_visible].numpy()
         self.add(
             index=[row],
             edge_start=[int(felt.sum())],
             source=part.ends[0].numpy()[felt],
             sink=part.ends[1].numpy()[felt],
             edge_id=part.edge_id.numpy()[felt],
-            score=score[felt],
+            score=edges.detach().double().numpy()[felt],
             node_start=[len(nodes)],
             node=nodes.numpy(),
-            node_score=np.zeros(0) if of_nodes is None else of_nodes.double()[nodes].numpy(),
+            node_score=of_nodes,
             in_sample_error=[_number(explanation.get("in_sample_error"))],
             unexplained=[_number(None if number is None else number.relative)],
             unexplained_stderr=[_number(None if number is None else number.relative_stderr)],
@@ -145,6 +178,11 @@ class RecordsOf:
             arrays[name] = np.concatenate(([0], np.cumsum(arrays[name], dtype=np.int64)))
         numbers = {name: values for name in _NUMBERS if not np.isnan(values := arrays.pop(name)).all()}
         return Records(**arrays, numbers=numbers, about=about)
+
+
+def has_nodes(kind: Any) -> bool:
+    """Return whether a node mask of a kind, of PyG or by name, has scores of nodes or of their features."""
+    return getattr(kind, "value", kind) in ("attributes", "object")
 
 
 def _number(value: float | None) -> float:

@@ -47,6 +47,7 @@ AT_LEAST = 16  # nodes; with fewer nodes, the time saved does not justify the wa
 _FIRST = 16  # nodes in the first batch, so that the first explanation does not wait for the others
 _ENTRIES = 2**20  # entries of A in a batch
 _NUMBERS = 2**20  # features in a batch
+_ROOM = 2**30  # bytes that all threads may take for walks
 
 
 def reason_against(algorithm: Any, level: str) -> str | None:
@@ -58,6 +59,10 @@ def reason_against(algorithm: Any, level: str) -> str | None:
         "chunks",
         "target",
         "kinds",
+        "_fit",
+        "_fit_in",
+        "_solve_one",
+        "count_samples",
         "fit_given",
         "is_compiled",
         "explanation",
@@ -126,7 +131,10 @@ class Batch:
         edge_id = parts.edge_id[entries]
         felt = (own < 0) | (own < parts.num_inner[of_entries]) & ((edge_id >= 0) | (parts.loop_weight is not None))
         loop = parts.nodes[parts.node_start[of_entries] + np.maximum(own, 0)]
-        source, sink = (np.where(own < 0, ends[edge_id], loop) for ends in (whole.source, whole.sink))
+        given = np.where(own < 0, edge_id, 0)
+        source, sink = (
+            np.where(own < 0, ends[given], loop) if len(ends) else loop for ends in (whole.source, whole.sink)
+        )
         unknown = np.full(chosen.stop - chosen.start, np.nan)
         return {
             "edge_start": np.bincount(of_entries[felt] - chosen.start, minlength=len(unknown)),
@@ -208,11 +216,18 @@ class Sweep:
         if graph.num_nodes + graph.num_edges <= entries:
             return len(nodes)
         chosen = nodes[:: max(1, len(nodes) // 16)]
-        return max(1, entries * len(chosen) // int(self._parts(chosen).entry_start[-1]))
+        parts = self._parts(chosen)
+        return max(1, entries * len(parts) // int(parts.entry_start[-1]))
 
     def _parts(self, nodes: Sequence[int], block: Block | None = None) -> Parts:
-        """Return the computation graphs of nodes; with a block, also where the values of their entries are in it."""
-        call, graph = self.first.call, self.first.graph
+        """Return the computation graphs of nodes, of as many as a batch takes.
+
+        With a block, they also say where the values of their entries are in it.
+        """
+        call, graph, entries, numbers = self.first.call, self.first.graph, _ENTRIES, _NUMBERS
+        if self.algorithm.max_memory is not None:
+            room = self.algorithm.max_memory // 16
+            entries, numbers = min(entries, room // 64), min(numbers, room // 8)
         return Parts.around(
             graph,
             nodes,
@@ -221,6 +236,7 @@ class Sweep:
             out_degrees=call.degrees == "out",
             loop_weight=call.loop_weight,
             rows=None if block is None else block.places,
+            most=(max(1, numbers // graph.num_features), max(1, entries)),
         )
 
     def _fit_block(self, nodes: Sequence[int]) -> Iterator[Batch]:
@@ -235,26 +251,34 @@ class Sweep:
             yield from self._fit_block(nodes[:half])
             yield from self._fit_block(nodes[half:])
             return
-        start, size = 0, _FIRST
+        start = 0
         while start < len(nodes):
-            batch = self._fit_batch(block, nodes, slice(start, start + size))
+            batch = self._fit_batch(block, nodes, start, _FIRST if start == 0 else len(nodes))
             yield batch
             start += len(batch)
-            entries, numbers = batch.parts.entry_start[-1], batch.parts.node_start[-1] * self.first.graph.num_features
-            size = max(1, int(len(batch) * min(_ENTRIES / entries, _NUMBERS / numbers)))
 
-    def _fit_batch(self, block: Block, nodes: Sequence[int], chosen: slice) -> Batch:
-        """Return the fits of some nodes of a block."""
+    def _fit_batch(self, block: Block, nodes: Sequence[int], start: int, count: int) -> Batch:
+        """Return the fits of at most ``count`` nodes of a block, from number ``start`` on: as many as a batch takes."""
         with torch.inference_mode(False), evaluating(self.first.model) as record, one_thread():
             with stage("subgraph"), torch.no_grad():
-                parts = self._parts(nodes[chosen], block)
+                parts = self._parts(nodes[start : start + count], block)
                 proven = np.zeros(len(parts), dtype=bool)
                 # If the joint graph was cut out for other degrees than the graphs of single nodes, it may not contain
                 # them. If the model has changed since the block was evaluated, nothing is known of it.
                 if block.joint.call.degrees in (None, self.first.call.degrees) and record is block.joint.record:
-                    for i, row in self._run_on_parts(parts, nodes[chosen], block).items():
-                        proven[i] = block.joint.is_right_at(chosen.start + i, row)
-            return block.fit(parts, chosen.start, proven, self.num_threads)
+                    for i, row in self._run_on_parts(parts, nodes[start : start + len(parts)], block).items():
+                        proven[i] = block.joint.is_right_at(start + i, row)
+                proven &= self._fits_in_memory(parts)
+            return block.fit(parts, start, proven, self.num_threads)
+
+    def _fits_in_memory(self, parts: Parts) -> NDArray[np.bool_]:
+        """Return which parts all threads may fit at the same time; others are explained alone, a chunk at a time."""
+        count, hops = self.algorithm.count_samples() + 1, self.first.num_hops
+        needed = 8 * count * (3 * hops + 7) * np.diff(parts.node_start) * self.num_threads
+        fits: NDArray[np.bool_] = needed <= (
+            _ROOM if self.algorithm.max_memory is None else self.algorithm.max_memory // 2
+        )
+        return fits
 
     def _run_on_parts(self, parts: Parts, nodes: Sequence[int], block: Block) -> dict[int, Tensor]:
         """Return the model's output at each node on the node's computation graph, without nodes where it raises."""

@@ -119,7 +119,6 @@ class Graph:
 
     def ends(self, edges: Int64) -> Int64:
         """Return source and sink of ``edges``, [2, e]."""
-        # np.take is avoided because it would first copy all edges if the user's tensor is not contiguous.
         ends = np.empty((2, len(edges)), dtype=np.int64)
         ends[0], ends[1] = self.source[edges], self.sink[edges]
         return ends

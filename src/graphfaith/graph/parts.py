@@ -56,11 +56,13 @@ class Parts:
         out_degrees: bool = False,
         loop_weight: float | None = 1.0,
         rows: tuple[Int64, Int64, int] | None = None,
+        most: tuple[int, int] = (2**62, 2**62),
     ) -> Parts:
         """Return the computation graphs of ``nodes``; the arguments are those of :meth:`ComputationGraph.around`.
 
         ``rows`` says in which row of a table the values of each edge of the graph and of each node's self-loop are, and
         which row is that of self-loops that F does not read. Without it, a table has the edges, the nodes and this row.
+        After the part with which there are ``most`` nodes or entries, no other one is looked for.
         """
         if rows is None:
             loops = graph.num_edges + np.arange(graph.num_nodes)
@@ -73,6 +75,7 @@ class Parts:
             depth,
             loop_weight is not None,
             *rows,
+            most,
             np.zeros(graph.num_nodes, dtype=np.int64),
         )
         return cls(graph, num_hops, loop_weight, *found)

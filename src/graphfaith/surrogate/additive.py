@@ -66,7 +66,7 @@ def project(
     .. math:: \phi = \arg\min E\,[\phi \cdot \epsilon - (F(X, A) - F(X - \epsilon_X, A - \epsilon_A))]^2
 
     p stands for F, because it may be asked thousands of times: ``draws`` has the moves of the units in samples and the
-    changes of p there. The gradient of p is the first ``guess``, [u]. What it leaves is
+    changes of p there. The slope of p on average is the first ``guess``, [u]. What it leaves is
     projected onto each unit, :math:`E\,\epsilon_u r / v_u`, and shrunk to 0 where samples say too little: units are
     sorted by the size of the guess, and in each block the factor is that of James and Stein,
     :math:`1 - \sum \sigma_u^2 / \sum \delta_u^2`, or 0. Then the same is done with what p leaves of F at the samples of

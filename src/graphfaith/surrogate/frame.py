@@ -72,8 +72,9 @@ class Frame:
         """
         few = len(self.independent) < len(self.factor)
         solution, sound = core.solve_kept(phi, change.numpy(), float(threshold), bool(relative), few)
-        error = float(np.square(phi @ solution - change.numpy()).mean())
-        if not sound:
+        if sound:
+            error = float(np.square(phi @ solution - change.numpy()).mean())
+        else:
             bound = threshold if relative else threshold / max(float(np.linalg.norm(phi)), np.finfo(float).tiny)
             if not bound >= core.FINE:
                 return None

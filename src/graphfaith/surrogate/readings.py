@@ -231,8 +231,9 @@ def _guess(p: DifferenceModel, moves: Moves, seed: int) -> Tensor:
     weight, count = None, min(_SLOPES, _MOST_SLOPES // _count_entries(near, graph))
     if near.perturbs_edges and count > 1:
         # These samples are not those that the shares are found in, and not those of the fit.
-        samples = near.sample(graph, count // 2, (seed + _STREAM - 1) % (1 << 64))
-        weight = (moves.mirror(samples) if near.is_symmetric(graph) else samples).weight
+        mirrors = near.is_symmetric(graph)
+        samples = near.sample(graph, count // 2 if mirrors else count, (seed + _STREAM - 1) % (1 << 64))
+        weight = (moves.mirror(samples) if mirrors else samples).weight
     return moves.gather(*p.mean_gradient(mean_x, mean_a, weight))
 
 
