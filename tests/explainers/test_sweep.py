@@ -727,3 +727,20 @@ def test_nodes_of_cora_together_and_alone():
 
 def test_many_is_what_is_exported():
     assert gf.explain_nodes is many.explain_nodes
+
+
+def test_a_model_that_changes_in_the_middle_is_explained_as_it_is_then(monkeypatch):
+    monkeypatch.setattr(sweep, "_FIRST", 3)
+    x, edges = graph(15)
+    model = gcn()
+    explainer = explainer_of(model, kind="phenomenon")
+    found = gf.explain_nodes(explainer, x, edges, target=LABELS, progress=False, together=True)
+    before = [next(found) for _ in range(3)]
+    with torch.no_grad():
+        model.convs[0].lin.weight.mul_(2.0)
+    after = list(found)
+    right = explain(explainer, x, edges, range(3, NODES), together=False, target=LABELS)
+    for mine, other in zip(after, right, strict=True):
+        assert_same(mine, other)
+    changed = explain(explainer, x, edges, range(3), together=False, target=LABELS)
+    assert any(not torch.allclose(mine.edge_mask, other.edge_mask) for mine, other in zip(before, changed, strict=True))
