@@ -66,7 +66,9 @@ def test_the_page_on_models_runs(capsys, tmp_path, monkeypatch):
     exec("".join(re.findall(r"```python\n(.*?)```", MODELS.read_text(), flags=re.S)), {})
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Delta(p) = ")
-    assert [line.split(" [")[0] for line in lines[1:]] == ["tensor([0])", "tensor([2])", "tensor([4])"]
+    assert [line.split(" [")[0] for line in lines[1:4]] == ["tensor([0])", "tensor([2])", "tensor([4])"]
+    assert lines[4].split() == ["index", "source", "sink", "edge_id", "score"]
+    assert len(lines) > 5
     assert f"suite of {len(CHECKS)} checks" in MODELS.read_text()
 
 

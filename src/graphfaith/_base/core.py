@@ -3,7 +3,8 @@
 A computation graph of a citation network has a dozen nodes, on which a call of torch or numpy costs far more than its
 arithmetic. These functions are compiled by numba when they are first called; the result is kept on disk, so that the
 next process does not wait. They release Python's lock, so that several threads explain nodes at the same time. Each of
-them has a plain twin in the tests, which it has to equal.
+them has a plain twin in the tests, which it has to equal. They are one module, because numba compiles the functions
+that one of them calls into it, and keeps its machine code until this file changes.
 
 Numbers of samples run along the last, contiguous dimension: column 0 of ``values`` has the entries of A of the graph as
 it is, column 1 + s those of sample s.

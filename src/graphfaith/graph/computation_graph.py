@@ -112,26 +112,7 @@ class ComputationGraph:
         if beyond >= 0:
             nodes, hop = np.append(nodes, beyond), np.append(hop, num_hops + 1)
         # F reads the self-loops of the nodes up to hop ``depth``. The messages of nodes further away reach no seed.
-        return cls._of(graph, nodes, hop, visible, edges, ends, inner, num_hops, loop_weight, len(start), e)
-
-    @classmethod
-    def of_part(
-        cls,
-        graph: Graph,
-        nodes: Int64,
-        hop: Int64,
-        num_visible: int,
-        edges: Int64,
-        ends: Int64,
-        num_inner: int,
-        num_hops: int,
-        loop_weight: float | None,
-    ) -> ComputationGraph:
-        """Return the computation graph of the first of ``nodes``, given what a walk from there has found.
-
-        The arguments are those of :class:`~graphfaith.graph.parts.Parts`, of one part.
-        """
-        return cls._of(graph, nodes, hop, num_visible, edges, ends, num_inner, num_hops, loop_weight, 1, np.ones(1))
+        return cls.of_part(graph, nodes, hop, visible, edges, ends, inner, num_hops, loop_weight, len(start), e)
 
     @classmethod
     def whole(
@@ -145,10 +126,10 @@ class ComputationGraph:
         hop[found] = hops
         edges = np.flatnonzero(graph.source != graph.sink)
         ends = graph.ends(edges)
-        return cls._of(graph, np.arange(n), hop, n, edges, ends, n, num_hops, loop_weight, start, e)
+        return cls.of_part(graph, np.arange(n), hop, n, edges, ends, n, num_hops, loop_weight, start, e)
 
     @classmethod
-    def _of(
+    def of_part(
         cls,
         graph: Graph,
         nodes: Int64,
@@ -159,13 +140,13 @@ class ComputationGraph:
         num_read: int,
         num_hops: int,
         loop_weight: float | None,
-        seeds: Int64 | int,
-        e: NDArray[np.float64],
+        seeds: Int64 | int = 1,
+        e: NDArray[np.float64] | None = None,
     ) -> ComputationGraph:
-        """Build the computation graph from ``edges`` and their ``ends``, given as positions in ``nodes``.
+        """Return the computation graph that is made of ``edges`` and their ``ends``, given as positions in ``nodes``.
 
         F reads the self-loops of the first ``num_read`` nodes. ``seeds`` are positions too, or just their number if
-        the seeds are the first nodes.
+        the seeds are the first nodes; without them, F is read from the first node.
         """
         plain, n = len(edges), len(nodes)
         loops = graph.loop_edge.take(nodes)
@@ -190,7 +171,7 @@ class ComputationGraph:
             num_hops=num_hops,
             size=(graph.num_nodes, graph.num_edges),
             seeds=torch.arange(seeds) if isinstance(seeds, int) else torch.from_numpy(seeds),
-            e=torch.from_numpy(e),
+            e=torch.from_numpy(np.ones(1) if e is None else e),
             ends=torch.from_numpy(np.concatenate((graph.ends(edges), np.stack((nodes, nodes))), axis=1)),
         )
 
