@@ -36,6 +36,15 @@ def compiled(function: Callable[..., Any]) -> Any:
         return njit(nogil=True, error_model="numpy")(function)
 
 
+def summing(function: Callable[..., Any]) -> Any:
+    """Return a compiled function whose sums may be added up in another order, several numbers at a time."""
+    loose = {"reassoc", "nsz", "contract"}
+    try:
+        return njit(cache=True, nogil=True, error_model="numpy", fastmath=loose)(function)
+    except RuntimeError:
+        return njit(nogil=True, error_model="numpy", fastmath=loose)(function)
+
+
 @compiled
 def mix(row, column):
     """Return 32 random bits of a row key and a column key, by three rounds of a multiplication and a shifted xor."""
@@ -303,6 +312,32 @@ def write_product(into, term, factor):
 
 
 @compiled
+def add_powers(into, last, power, square, cube, shift):
+    """Write ``square`` c^2 + ``cube`` c^3 into a vector, and add ``shift`` to ``last``; ``power`` is the vector c."""
+    for s in range(len(into)):
+        into[s] = power[s] * power[s] * (square + cube * power[s])
+        last[s] += shift
+
+
+@compiled
+def subtract_from(into, number, term):
+    """Write a number less a vector into ``into``."""
+    for s in range(len(into)):
+        into[s] = number - term[s]
+
+
+@summing
+def sum_products(row, middle, centred):
+    """Return sum_s c_s (x_s - m) and the sum of the squares of these products."""
+    total = square = 0.0
+    for s in range(len(row)):
+        part = centred[s] * (row[s] - middle)
+        total += part
+        square += part * part
+    return total, square
+
+
+@compiled
 def rows_of_walks(values, places, source, sink, hop, seeds, e, num_hops, kind):
     """Return e^T N(A^k), [M, n, S], for k = 1 .. M and S sets of values of the entries of A.
 
@@ -393,29 +428,44 @@ def value_of_propagation(values, source, sink, hop, e, y, v, kind):
     N (y_(k+1) + z_(k+1)).
     """
     count, hops = y.shape
-    total = np.zeros(values.shape[1])
-    for first in range(0, len(total), _BLOCK):  # so many samples that all vectors stay in the processor's cache
-        some = np.ascontiguousarray(values[:, first : first + _BLOCK])
-        size = some.shape[1]
-        entries, _ = factors_of(some, source, sink, hop, hops, kind)
-        c, z, into = np.zeros((count, size)), np.zeros((count, size)), np.zeros((count, size))
-        for j in range(len(source)):
-            if hop[sink[j]] < hops:
-                write_product(entries[j], entries[j], some[j])
-                add_to(c[sink[j]], entries[j])
+    total, inner = np.zeros(values.shape[1]), np.zeros(len(source), np.int64)
+    known = 0
+    for j in range(len(source)):  # Other entries only count in degrees.
+        if hop[sink[j]] < hops:
+            inner[known] = j
+            known += 1
+    inner = inner[:known]
+    size = min(_BLOCK, len(total))
+    entries, scale = np.empty((known, size)), np.empty((count, size))
+    c, z, into = np.empty((count, size)), np.empty((count, size)), np.empty((count, size))
+    for first in range(0, len(total), size):  # so many samples that all vectors stay in the processor's cache
+        last = min(first + size, len(total))
+        scale[:], c[:], z[:] = 0.0 if kind != NONE else 1.0, 0.0, 0.0
+        if kind != NONE:
+            for j in range(len(source)):
+                add_to(scale[sink[j], : last - first], values[j, first:last])
+            for i in range(count):
+                scales(scale[i], kind)
+        for r in range(known):
+            j = inner[r]
+            own = entries[r, : last - first]
+            write_product(own, values[j, first:last], scale[sink[j]])
+            if kind == SYMMETRIC:
+                write_product(own, own, scale[source[j]])
+            add_to(c[sink[j]], own)
         for k in range(hops - 1, -1, -1):
             for i in range(count):
-                own, power, last = into[i], c[i], z[i]
-                for s in range(size):
-                    own[s] = power[s] * power[s] * (v[k, 0] + v[k, 1] * power[s])
-                    last[s] += y[i, k]
-            for j in range(len(source)):
+                if hop[i] <= k + 1:
+                    add_powers(into[i], z[i], c[i], v[k, 0], v[k, 1], y[i, k])
+            for r in range(known):
+                j = inner[r]
                 if hop[sink[j]] <= k:
-                    multiply_add(into[sink[j]], entries[j], z[source[j]])
+                    multiply_add(into[sink[j]], entries[r], z[source[j]])
             z, into = into, z
         for i in range(count):
             if e[i] != 0:
-                total[first : first + size] += e[i] * z[i]
+                for s in range(last - first):
+                    total[first + s] += e[i] * z[i, s]
     return total
 
 
@@ -721,3 +771,630 @@ def fit_parts(wanted, parts, values, x, changes, num_hops, kind, threshold, rela
             betas[a:b], products[a:b] = expand(solution, factor, independent, widths, b - a)
             scores[c:d] = gradient_of_walks(weight, source, sink, seeds, e, products[a:b], kind)
             rows[a:b] = walks[:, :, 0].T
+
+
+# What follows is AnchoredKEC's: the terms of its p, the regression on them, and the shares that are read off it.
+
+
+@compiled
+def propagate(values, source, sink, hop, e, num_hops, kind):
+    """Return e^T N^k for k = 1 .. M, [M, n, S], and e^T N^k c^j for k = 0 .. M - 1 and j = 2, 3, [M, 2, S].
+
+    ``values``, [e, S], are S sets of values of the entries of A, and c = N 1. The arguments are those of
+    :func:`value_of_propagation`.
+    """
+    count, total = len(hop), values.shape[1]
+    rows, moments = np.zeros((num_hops, count, total)), np.zeros((num_hops, 2, total))
+    for first in range(0, total, _BLOCK):  # so many samples that all vectors stay in the processor's cache
+        some = np.ascontiguousarray(values[:, first : first + _BLOCK])
+        size = some.shape[1]
+        entries, _ = factors_of(some, source, sink, hop, num_hops, kind)
+        c, row, step = np.zeros((count, size)), np.zeros((count, size)), np.zeros((count, size))
+        for j in range(len(source)):
+            if hop[sink[j]] < num_hops:
+                write_product(entries[j], entries[j], some[j])
+                add_to(c[sink[j]], entries[j])
+        for i in range(count):
+            row[i] = e[i]
+        for k in range(num_hops):
+            square, cube = moments[k, 0, first : first + size], moments[k, 1, first : first + size]
+            for i in range(count):
+                own, power = row[i], c[i]
+                if hop[i] <= k:
+                    for s in range(size):
+                        part = own[s] * power[s] * power[s]
+                        square[s] += part
+                        cube[s] += part * power[s]
+            step[:] = 0
+            for j in range(len(source)):
+                if hop[sink[j]] <= k:
+                    multiply_add(step[source[j]], entries[j], row[sink[j]])
+            row, step = step, row
+            rows[k, :, first : first + size] = row
+    return rows, moments
+
+
+@compiled
+def largest_directions(gram, most, cut):
+    """Return weights, [S, r], with which vectors of a Gram matrix add up to orthonormal ones, and their sizes, [r].
+
+    These are the eigenvectors, divided by the square roots of the eigenvalues, and the latter. Of the eigenvalues, at
+    most the ``most`` largest are taken, and none below the share ``cut`` of the largest.
+    """
+    count, rank = len(gram), 0
+    if count == 0 or not np.isfinite(gram.sum()):
+        return np.zeros((count, 0)), np.zeros(0)
+    values, vectors = np.linalg.eigh(gram)
+    while rank < min(most, count) and values[count - 1 - rank] > max(cut * values[count - 1], 0.0):
+        rank += 1
+    mix, root = np.empty((count, rank)), np.empty(rank)
+    for k in range(rank):
+        root[k] = np.sqrt(values[count - 1 - k])
+        for i in range(count):
+            mix[i, k] = vectors[i, count - 1 - k] / root[k]
+    return mix, root
+
+
+@compiled
+def fit_curvature(gram, meet, most, cut, ridge):
+    """Return the weights with which S gradients add up to the directions V, [S, r], and the curvature B, [r, r].
+
+    ``gram``, [S, S], has the products of the gradients with each other, ``meet`` those of the perturbations with the
+    gradients. With z = V^T eps, gradients are fitted by b + V B z, with the penalty ``ridge`` as a share of the spread
+    of each direction. There are no directions if a product is infinite.
+    """
+    count = len(gram)
+    mix, root = largest_directions(gram, most, cut)
+    rank = len(root)
+    design, along = np.ones((count, rank + 1)), mix * root * root
+    design[:, 1:] = np.dot(meet, mix)
+    normal, right = np.dot(design.T, design), np.dot(design.T, along)
+    for k in range(rank + 1):
+        normal[k, k] += ridge * normal[k, k] if normal[k, k] > 0 else 1.0
+    bend = np.zeros((rank, rank))
+    if not np.isfinite(normal.sum() + right.sum()) or not factorise(normal):
+        return np.zeros((count, 0)), np.zeros((0, 0))
+    for k in range(rank):
+        bend[:, k] = solve_factorised(normal, np.ascontiguousarray(right[:, k]))[1:]
+    return mix, (bend + bend.T) / 2
+
+
+@compiled
+def main_columns(gradient, most, rows, cut):
+    """Return the directions of columns in which a gradient, [n, d], is largest, [d, u]; all if d is at most ``most``.
+
+    They are found in the ``rows`` rows of the largest norms.
+    """
+    count, width = gradient.shape
+    if width <= most:
+        return np.eye(width)
+    largest = 0.0
+    for i in range(count):
+        for c in range(width):
+            largest = max(largest, abs(gradient[i, c]))
+    if largest == 0:
+        return np.zeros((width, 0))
+    size = np.zeros(count)
+    for i in range(count):
+        for c in range(width):
+            size[i] += (gradient[i, c] / largest) ** 2
+    taken = np.arange(count)
+    if count > rows:
+        taken = np.argsort(-size, kind="mergesort")[:rows]
+    chosen = np.empty((len(taken), width))
+    for i in range(len(taken)):
+        chosen[i] = gradient[taken[i]] / largest  # Only directions matter, and no square is too large.
+    mix, _ = largest_directions(np.dot(chosen, chosen.T), most, cut)
+    return np.dot(chosen.T, mix)
+
+
+KHOP, DEGREES, FORESEEN, ENERGY = 0, 1, 2, 3  # kinds of terms, which are scaled in different ways
+
+
+@compiled
+def scales_of_terms(terms, change, kinds, rounding, faint, firm):
+    """Return what terms of p, [S, P], are multiplied with, [P], so that one penalty suits all of them.
+
+    The columns of the k-hop model share one scale; every column of the others has its own. That of a term which
+    foresees F's change, and is tiny compared with it, is not scaled up to the size of the others. The penalty of all
+    but the k-hop terms and those of degrees is smaller by the factor ``firm``. A term that changes by no more than its
+    ``rounding``, [P], is left out: its scale is 0.
+    """
+    count, width = terms.shape
+    squares, typical, together, degrees = np.zeros(width), 0.0, 0.0, 0
+    for s in range(count):
+        typical += change[s] * change[s] / count
+        for c in range(width):
+            squares[c] += terms[s, c] * terms[s, c]
+    for c in range(width):
+        squares[c] /= count
+        together += squares[c] if kinds[c] == KHOP else 0.0
+        degrees += kinds[c] == DEGREES
+    scale = np.zeros(width)
+    for c in range(width):
+        if kinds[c] == KHOP:
+            size = together
+        elif kinds[c] == DEGREES:
+            size = squares[c] * degrees
+        else:
+            least = faint * faint * typical if kinds[c] == FORESEEN else 0.0
+            size = max(squares[c], least) / firm
+        scale[c] = 1 / np.sqrt(size) if size > rounding[c] * rounding[c] else 0.0
+    return scale
+
+
+@compiled
+def fit_ridge(phi, change, penalties, nearly):
+    """Return W, [P], the place of its penalty, the residuals, [S], and the leave-one-out residuals, [S].
+
+    W minimises |phi W - change|^2 + S lambda |W|^2, where lambda is the last of ``penalties`` whose leave-one-out error
+    is at most ``nearly`` times the least. There must not be more parameters than samples.
+    """
+    count, width = phi.shape
+    if width == 0:
+        return np.zeros(0), len(penalties) - 1, -change, -change
+    values, vectors = np.linalg.eigh(np.dot(phi.T, phi))
+    turned = np.dot(phi, vectors)
+    along, shrink = np.dot(turned.T, change), np.empty((width, len(penalties)))
+    for c in range(width):
+        for k in range(len(penalties)):
+            shrink[c, k] = 1 / (max(values[c], 0.0) + count * penalties[k])
+    left = np.dot(turned, shrink * along.reshape(-1, 1))
+    leverage = np.dot(turned * turned, shrink)
+    errors = np.zeros(len(penalties))
+    for s in range(count):
+        for k in range(len(penalties)):
+            left[s, k] -= change[s]
+            errors[k] += (left[s, k] / (1 - leverage[s, k])) ** 2
+    best = 0
+    for k in range(len(penalties)):
+        if errors[k] <= nearly * errors.min():
+            best = k
+    residual = left[:, best].copy()
+    return np.dot(vectors, shrink[:, best] * along), best, residual, residual / (1 - leverage[:, best])
+
+
+@compiled
+def group_alike(sinks, weights, scores, positions, num_positions):
+    """Return for each item the first one with the same sink and weight, and the same score but for a millionth.
+
+    ``positions``, numbers below ``num_positions``, are equal for equal sinks, so that only few items are compared.
+    """
+    count = len(sinks)
+    first, last, before = np.arange(count), np.full(num_positions, -1), np.empty(count, np.int64)
+    for i in range(count):
+        j = last[positions[i]]
+        while j >= 0:
+            apart, size = abs(scores[j] - scores[i]), abs(scores[j]) + abs(scores[i])
+            if sinks[j] == sinks[i] and weights[j] == weights[i] and apart <= 1e-6 * size:
+                first[i] = j
+                break
+            j = before[j]
+        if j < 0:  # Only the first of each group is kept for comparisons.
+            before[i], last[positions[i]] = last[positions[i]], i
+    return first
+
+
+@compiled
+def order_by_size(sizes):
+    """Return the order of falling sizes; sizes that differ only by rounding are in the order of their places.
+
+    Units that F cannot tell apart have such sizes. Their order must not depend on how their sizes were rounded.
+    """
+    order = np.argsort(-sizes, kind="mergesort")
+    start = 0
+    for i in range(1, len(order) + 1):
+        if i == len(order) or sizes[order[i - 1]] - sizes[order[i]] > 1e-9 * sizes[order[0]]:
+            order[start:i].sort()
+            start = i
+    return order
+
+
+@compiled
+def shrink_blocks(along, noise, order, smallest, growth):
+    """Return by how much each coordinate is shrunk, and the share of its noise that remains in the error.
+
+    The error of a coordinate that was measured with noise n, and is t^2 large, is n t^2 / (n + t^2) if it is shrunk by
+    t^2 / (n + t^2), and t^2 if it is left at 0. How large t is in a block is itself uncertain; the error is that of a
+    t^2 which is larger by one standard error. Blocks have ``smallest`` coordinates in the given ``order`` at first, and
+    grow by the factor ``growth``.
+    """
+    factor, doubt = np.zeros(len(along)), np.zeros(len(along))
+    start, size = 0, float(smallest)
+    while start < len(order):
+        stop, signal, total = min(start + int(size), len(order)), 0.0, 0.0
+        for i in range(start, stop):
+            signal += along[order[i]] ** 2
+            total += noise[order[i]]
+        ratio = signal / total if total > 0 else (np.inf if signal > 0 else 0.0)
+        chance = np.sqrt(2 / (stop - start))  # the standard error of the ratio, if there is nothing but noise
+        excess = max(0.0, ratio - 1) + chance
+        for i in range(start, stop):
+            if ratio > 1 + chance:
+                factor[order[i]] = 1 - 1 / ratio
+                doubt[order[i]] = 1.0 if np.isinf(excess) else excess / (1 + excess)
+            else:
+                doubt[order[i]] = excess
+        start, size = stop, size * growth
+    return factor, doubt
+
+
+@compiled
+def solve_moments(spread, common, right):
+    """Return (diag(v) + m m^T)^-1 times a vector, [u], by the formula of Sherman and Morrison."""
+    top, bottom = 0.0, 1.0
+    for i in range(len(right)):
+        top += common[i] * right[i] / spread[i]
+        bottom += common[i] * common[i] / spread[i]
+    solved = np.empty(len(right))
+    for i in range(len(right)):
+        solved[i] = (right[i] - common[i] * top / bottom) / spread[i]
+    return solved
+
+
+@compiled
+def project_rest(matrix, moments, centred, mean, order, alike, blocks):
+    """Return the shrunk projection of what is left on the units, [u], and the variance of each score, in two factors.
+
+    ``matrix``, [u, S], has the moves of the units. What is left is given less its mean, [S], and the ``mean``. The
+    variance is given as that of a score that is not shrunk, and as the share of it that remains.
+    """
+    average, spread, common = moments
+    units, count = matrix.shape
+    along, noise = np.zeros(units), np.zeros(units)
+    for i in range(units):
+        total, square = sum_products(matrix[i], average[i], centred)
+        along[i] = total / count / np.sqrt(spread[i])
+        noise[i] = max(square / count / spread[i] - along[i] * along[i], 0.0) / max(count - 1, 1)
+    # Units that cannot be told apart have the mean of all of them.
+    members, sums, less = np.zeros(units), np.zeros(units), np.zeros(units)
+    for i in range(units):
+        members[alike[i]] += 1
+        sums[alike[i]] += along[i]
+        less[alike[i]] += noise[i]
+    for i in range(units):
+        along[i] = sums[alike[i]] / members[alike[i]]
+        noise[i] = less[alike[i]] / members[alike[i]] ** 2
+    factor, doubt = shrink_blocks(along, noise, order, blocks[0], blocks[1])
+    # These are the normal equations (diag(v) + m m^T) step = E[eps rest].
+    step = solve_moments(spread, common, np.sqrt(spread) * factor * along + average * mean)
+    return step, noise / spread, doubt
+
+
+@compiled
+def variance_of(numbers):
+    """Return the variance of some numbers, at least two, around their mean."""
+    mean, total = numbers.mean(), 0.0
+    for s in range(len(numbers)):
+        total += (numbers[s] - mean) ** 2
+    return total / (len(numbers) - 1)
+
+
+@compiled
+def project_shares(matrix, change, mirrored, moments, guess, alike, seen, left, steps, many, blocks):
+    """Return the additive function closest to F's change, [u], the standard errors of its scores, and its excess.
+
+    ``matrix``, [u, S], has the moves of the units in samples, ``change``, [S], the changes of p there, and ``mirrored``
+    those at mirror images, or nothing. ``seen``, [u, S'], are the moves at the samples of the fit, where p leaves
+    ``left`` of F, [S'], or nothing. ``moments`` are mean, v and m of the units. See
+    :func:`graphfaith.surrogate.additive.project`, whose constants are the last three arguments.
+    """
+    average, spread, common = moments
+    units, count = matrix.shape
+    foreseen, square, product = np.dot(guess, matrix), 0.0, 0.0
+    for s in range(count):
+        square += foreseen[s] * foreseen[s]
+        product += foreseen[s] * change[s]
+    scores = guess * (product / square if square > 0 else 0.0)
+    order = order_by_size(np.abs(guess) * np.sqrt(spread))
+    noise, doubt, of_mean = np.zeros(units), np.zeros(units), 0.0
+    for _ in range(steps if units <= count else 1):
+        foreseen, middle = np.dot(scores, matrix), np.dot(average, scores)
+        odd, even = np.empty(count), np.empty(count)
+        for s in range(count):
+            rest = change[s] - foreseen[s]
+            other = mirrored[s] - (2 * middle - foreseen[s]) if len(mirrored) else 0.0
+            odd[s], even[s] = ((rest - other) / 2, (rest + other) / 2) if len(mirrored) else (rest, rest)
+        if not len(mirrored):
+            odd -= odd.mean()
+        step, noise, found = project_rest(matrix, moments, odd, even.mean(), order, alike, blocks)
+        of_mean = variance_of(even) / count
+        # A later step sees what an earlier one left of these samples, and that is less than what it left of others.
+        doubt = np.maximum(doubt, found)
+        # A few samples of very many units say nothing of single ones: the guess is then the better one.
+        if units <= many * count:
+            scores = scores + step
+    variance = doubt * noise
+    if len(left) > 1:
+        mean = left.mean()
+        step, more, found = project_rest(seen, moments, left - mean, mean, order, alike, blocks)
+        variance, of_mean = variance + found * more, of_mean + variance_of(left) / len(left)
+        if units <= many * len(left):
+            scores = scores + step
+    # The mean of what is left has an error too, which all scores have a part in, along one direction.
+    along = solve_moments(spread, common, average)
+    excess = np.dot(spread, variance) + of_mean * np.dot(average, along)
+    return scores, np.sqrt(variance + of_mean * along * along), excess
+
+
+@compiled
+def multiply_sparse(x, nodes, columns):
+    """Return some rows of X, as :func:`sparse_of` gives it, times a matrix, [d, u]: [n, u]."""
+    start, places, numbers, _ = x
+    product = np.zeros((len(nodes), columns.shape[1]))
+    for i in range(len(nodes)):
+        own = product[i]
+        for c in range(start[nodes[i]], start[nodes[i] + 1]):
+            number, column = numbers[c], columns[places[c]]
+            for k in range(len(own)):
+                own[k] += number * column[k]
+    return product
+
+
+@compiled
+def terms_of(local, eps, source, sink, hop, e, num_hops, kind, y, along, bend, share):
+    """Return the terms of p at S samples, [S, P], their kinds and their rounding errors, [P].
+
+    They are the changes of e^T N^k y for k = 1 .. M and those of e^T N^k c^j, the changes that the gradient of F and
+    its mean foresee, |eps|^2 and z^T B z / 2. ``local``, [e, 1 + S], has the values of the entries of A, first those of
+    the graph as it is; ``along``, [e, 2 + r], the gradient, its mean and V. A rounding error is at most ``share`` of
+    the largest number that it is made from.
+    """
+    size, width, first = eps.shape[1], y.shape[1], num_hops * y.shape[1]
+    rows, moments = propagate(local, source, sink, hop, e, num_hops, kind)
+    terms = np.empty((size, first + 2 * num_hops + 4))
+    kinds, rounding = np.full(terms.shape[1], FORESEEN), np.zeros(terms.shape[1])
+    largest = 0.0
+    for k in range(num_hops):
+        lost = np.empty((len(hop), size))
+        for i in range(len(hop)):
+            row = rows[k, i]
+            for s in range(size):
+                lost[i, s] = row[0] - row[1 + s]
+        terms[:, k * width : (k + 1) * width] = np.dot(lost.T, y)
+        own = np.dot(np.ascontiguousarray(rows[k, :, 0]), y)
+        largest += np.dot(own, own)
+        for j in range(2):
+            for s in range(size):
+                terms[s, first + 2 * k + j] = moments[k, j, 0] - moments[k, j, 1 + s]
+    kinds[:first], kinds[first : first + 2 * num_hops] = KHOP, DEGREES
+    rounding[:first] = share * np.sqrt(largest)
+    rounding[first : first + 2 * num_hops] = share * np.abs(moments[:, :, 0]).max()
+    foreseen = np.dot(eps.T, along)
+    last = first + 2 * num_hops
+    terms[:, last : last + 2], terms[:, last + 2] = foreseen[:, :2], 0.0
+    kinds[last + 2] = ENERGY
+    for j in range(len(eps)):
+        for s in range(size):
+            terms[s, last + 2] += eps[j, s] * eps[j, s]
+    z = np.ascontiguousarray(foreseen[:, 2:])
+    pull = np.dot(z, bend)
+    for s in range(size):
+        terms[s, last + 3] = 0.5 * np.dot(z[s], pull[s])
+    return terms, kinds, rounding
+
+
+@compiled
+def mean_square(numbers):
+    """Return the mean of the squares of some numbers."""
+    return np.dot(numbers, numbers) / len(numbers)
+
+
+@compiled
+def anchor_parts(wanted, parts, values, x, changes, samples, slopes, gradient, felt, options, constants, found):
+    """Fit AnchoredKEC's p to the computation graphs of these numbers, and write the results into ``found``.
+
+    ``parts``, ``values`` and ``changes`` are those of :func:`fit_parts`. Of the ``samples``, the gradient of F is known
+    at some and the regression is made on the others: ``slopes``, [e, 1 + S'], has the gradients with respect to A at
+    the graph as it is and at these samples, and ``gradient``, [n, d], the mean of those with respect to X. ``felt``
+    says which entries F reads. ``options`` has the number of hops, the normalisations to try, whether entries are
+    either there or removed, and the mean square of F's rounding. A part is not sound, and has to be fitted by other
+    means, if a number is not finite, if there are more unknowns than samples, or if the gradient alone or 0 is better.
+    """
+    node_start, entry_start, visible, nodes, hops, ends, places = parts
+    asked, rest = samples
+    num_hops, kinds, drops, noise = options
+    rank, most, cut, ridge, share, faint, firm, penalties, nearly = constants
+    sound, chosen, ranks, singles, solved, degrees, columns, alongs, bends, scores, left_out, fitted, rests = found
+    for i in wanted:
+        a, b, c, d = node_start[i], node_start[i + 1], entry_start[i], entry_start[i + 1]
+        source, sink, hop, own = ends[0, c:d], ends[1, c:d], hops[a:b], slopes[c:d]
+        local, moved = np.empty((d - c, 1 + len(rest))), np.empty((d - c, len(asked)))
+        eps, change, e = np.empty((d - c, len(rest))), np.empty(len(rest)), np.zeros(b - a)
+        e[0] = 1.0
+        for s in range(len(rest)):
+            change[s] = changes[i, rest[s]]
+        for j in range(d - c):
+            row = values[places[c + j]]
+            local[j, 0] = row[0]
+            for s in range(len(rest)):
+                local[j, 1 + s] = row[1 + rest[s]]
+                eps[j, s] = row[0] - row[1 + rest[s]]
+            for s in range(len(asked)):
+                moved[j, s] = row[0] - row[1 + asked[s]]
+        of_x = gradient[a : a + visible[i]]
+        if not np.isfinite(own.sum() + of_x.sum() + np.dot(change, change)) or mean_square(change) <= noise:
+            continue
+        sampled = np.ascontiguousarray(own[:, 1:])
+        spread = (moved * moved).sum() / moved.size
+        mix, bend = fit_curvature(spread * np.dot(sampled.T, sampled), np.dot(moved.T, sampled), rank, cut, ridge)
+        size = mix.shape[1]
+        along = np.empty((d - c, 2 + size))
+        along[:, 0], along[:, 2:] = own[:, 0], np.dot(sampled, mix)
+        for j in range(d - c):
+            along[j, 1] = sampled[j].sum() / sampled.shape[1]
+        main = main_columns(of_x, rank, most, cut)
+        y = multiply_sparse(x, nodes[a:b], main)
+        width, least = main.shape[1], min(mean_square(change), mean_square(np.dot(along[:, 0], eps) - change))
+        if num_hops * width + 2 * num_hops + 4 > len(rest):
+            continue
+        weights = np.zeros(num_hops * width + 2 * num_hops + 4)
+        for kind in kinds:
+            terms, groups, rounding = terms_of(local, eps, source, sink, hop, e, num_hops, kind, y, along, bend, share)
+            scale = scales_of_terms(terms, change, groups, rounding, faint, firm)
+            scaled = terms * scale
+            if not np.isfinite((scaled * scaled).sum()):
+                sound[i] = False
+                break
+            found_weights, _, residual, left = fit_ridge(scaled, change, penalties, nearly)
+            error = mean_square(left)
+            if error < least:
+                least, sound[i], chosen[i], weights = error, True, kind, found_weights * scale
+                left_out[i], fitted[i] = left, change + residual
+        if not sound[i]:
+            continue
+        first = num_hops * width
+        last, ranks[i, 0], ranks[i, 1] = first + 2 * num_hops, size, width
+        solved[i, :, :width], degrees[i] = weights[:first].reshape(num_hops, width), weights[first:last].reshape(-1, 2)
+        singles[i] = weights[last:]
+        columns[i, :, :width], bends[i, :size, :size] = main, weights[last + 3] * bend
+        alongs[c:d, : size + 2] = along
+        phi = weights[last] * along[:, 0] + weights[last + 1] * along[:, 1]
+        if drops:
+            # Entries are dropped whole, eps = A or 0, so that eps^2 = A eps: the energy is a linear term.
+            for j in range(d - c):
+                phi[j] += weights[last + 2] * local[j, 0] * felt[c + j]
+            singles[i, 2] = 0.0
+        alongs[c:d, 0] = phi
+        y = np.dot(y, np.ascontiguousarray(solved[i, :, :width].T))
+        slope = gradient_of_propagation(
+            np.ascontiguousarray(local[:, :1]), source, sink, hop, e, y, degrees[i], chosen[i]
+        )
+        for j in range(d - c):
+            scores[c + j] = slope[j] * felt[c + j] + phi[j]
+        rests[i] = np.dot(scores[c:d], eps) - fitted[i] + left_out[i]
+
+
+@compiled
+def read_parts(wanted, parts, values, x, samples, felt, units, tables, moments, counts, constants, given, found):
+    """Read the shares off AnchoredKEC's p on the computation graphs of these numbers, and write them into ``found``.
+
+    ``given`` is what :func:`anchor_parts` has found. ``units`` has the unit of each entry, [e], or -1, how many there
+    are in each part, and the sink of entries that only count in a degree, or -1. ``tables`` are perturbations of the
+    entries, [., S], in the rows of ``values``: those at which the slope of p is taken, and those in which the shares
+    are found. ``counts``, [., 3], says how many of each are used, and whether their mirror images are used too.
+    ``moments`` are mean, v and m of the entries.
+
+    The results are the shares and their standard errors, [e], their excess, and the changes of p in the samples and
+    their mirror images, [., 2, S]; see :func:`project_shares`. What the shares leave at the samples of the fit is
+    written over what the slope leaves.
+    """
+    node_start, entry_start, _, nodes, hops, ends, places = parts
+    unit, num_units, outer = units
+    at_slopes, at_draws = tables
+    mean, spread, common = moments
+    steps, many, blocks, held, least = constants
+    _, chosen, ranks, singles, solved, degrees, columns, alongs, bends, _, left_out, fitted, rests = given
+    shares, errors, excess, drawn = found
+    largest = 0
+    for i in wanted:
+        largest = max(largest, entry_start[i + 1] - entry_start[i])
+    # New memory for every part would take longer than what is done in it.
+    scratch = np.empty((3, largest * at_draws.shape[1]))
+    for i in wanted:
+        a, b, c, d = node_start[i], node_start[i + 1], entry_start[i], entry_start[i + 1]
+        source, sink, hop, place, group = ends[0, c:d], ends[1, c:d], hops[a:b], places[c:d], unit[c:d]
+        size, width, count, m = ranks[i, 0], ranks[i, 1], num_units[i], d - c
+        if count == 0 or counts[i, 1] == 0:
+            continue
+        e, v, kind = np.zeros(b - a), degrees[i], chosen[i]
+        e[0] = 1.0
+        y = np.dot(
+            multiply_sparse(x, nodes[a:b], np.ascontiguousarray(columns[i, :, :width])),
+            np.ascontiguousarray(solved[i, :, :width].T),
+        )
+        own, middle, bend = np.empty(m), np.empty(m), np.ascontiguousarray(bends[i, :size, :size])
+        phi, along = np.ascontiguousarray(alongs[c:d, 0]), np.ascontiguousarray(alongs[c:d, 2 : 2 + size])
+        for j in range(m):
+            own[j], middle[j] = values[place[j], 0], mean[place[j]]
+        # Moments of units, and the share of its unit that each entry has.
+        average, deviation, together = np.zeros(count), np.zeros(count), np.zeros(count)
+        total, members, part = np.zeros(count), np.zeros(count), np.zeros(m)
+        for j in range(m):
+            if group[j] >= 0:
+                average[group[j]] += middle[j]
+                deviation[group[j]] += np.sqrt(spread[place[j]])
+                together[group[j]] += common[place[j]]
+                total[group[j]] += abs(own[j])
+                members[group[j]] += 1
+        for j in range(m):
+            if group[j] >= 0:
+                part[j] = abs(own[j]) / total[group[j]] if total[group[j]] > 0 else 1 / members[group[j]]
+        deviation = deviation * deviation
+        of_units = average, np.maximum(deviation, least * (deviation + together * together)), together
+        # The slope of p on average is the first guess.
+        mirrors, size_of = counts[i, 2], counts[i, 0]
+        at = np.empty((m, max(1, size_of * (1 + mirrors))))
+        for j in range(m):
+            at[j] = own[j]
+            for s in range(size_of):
+                at[j, s] = own[j] - at_slopes[place[j], s]
+                if mirrors:
+                    at[j, size_of + s] = own[j] - (2 * middle[j] - at_slopes[place[j], s])
+        slope = gradient_of_propagation(at, source, sink, hop, e, y, v, kind)
+        pull, guess = np.dot(along, np.dot(bend, np.dot(middle, along))), np.zeros(count)
+        for j in range(m):
+            if group[j] >= 0:
+                mine = slope[j] * felt[c + j] + phi[j] + 2 * singles[i, 2] * middle[j] + pull[j]
+                guess[group[j]] += mine * part[j]
+        # The changes of p in the samples and in their mirror images 2 E eps - eps.
+        taken, kappa = counts[i, 1], singles[i, 2]
+        matrix = scratch[0, : count * taken].reshape(count, taken)
+        eps, at = scratch[1, : m * taken].reshape(m, taken), scratch[2, : m * taken].reshape(m, taken)
+        matrix[:], energy = 0.0, np.zeros(taken)
+        directions = np.empty((2 + size, m))
+        directions[0], directions[1], directions[2:] = phi, middle, along.T
+        for j in range(m):
+            eps[j] = at_draws[place[j], :taken]
+            subtract_from(at[j], own[j], eps[j])
+            if group[j] >= 0:
+                add_to(matrix[group[j]], eps[j])
+            if kappa != 0:
+                multiply_add(energy, eps[j], eps[j])
+        before = value_of_propagation(own.copy().reshape(-1, 1), source, sink, hop, e, y, v, kind)[0]
+        along_eps, along_mean = np.dot(directions, eps), np.dot(directions, middle)
+        for mirrored in range(1 + mirrors):
+            if mirrored:
+                for j in range(m):
+                    subtract_from(at[j], 2 * (own[j] - middle[j]), at[j])
+                for k in range(2 + size):
+                    subtract_from(along_eps[k], 2 * along_mean[k], along_eps[k])
+                energy += 4 * (along_eps[1] - along_mean[1])
+            drawn[i, mirrored, :taken] = before - value_of_propagation(at, source, sink, hop, e, y, v, kind)
+            drawn[i, mirrored, :taken] += along_eps[0] + kappa * energy
+            bent = np.dot(bend, along_eps[2:])
+            for k in range(size):
+                drawn[i, mirrored, :taken] += 0.5 * along_eps[2 + k] * bent[k]
+        # Entries that only count in a degree cannot be told apart.
+        items, known = np.empty(m, np.int64), 0
+        for j in range(m):
+            if group[j] >= 0 and members[group[j]] == 1 and outer[c + j] >= 0:
+                items[known] = j
+                known += 1
+        items, alike = items[:known], np.arange(count)
+        first = group_alike(outer[c:d][items], own[items], guess[group[items]], sink[items], b - a)
+        for j in range(known):
+            alike[group[items[j]]] = group[items[first[j]]]
+        seen, left = np.zeros((count, len(samples))), -left_out[i]
+        for j in range(m):
+            if group[j] >= 0:
+                for s in range(len(samples)):
+                    seen[group[j], s] += own[j] - values[place[j], 1 + samples[s]]
+        few = len(samples) * count <= held
+        scores, stderr, excess[i] = project_shares(
+            matrix,
+            drawn[i, 0, :taken],
+            drawn[i, 1, : taken * mirrors],
+            of_units,
+            guess,
+            alike,
+            seen,
+            left if few else left[:0],
+            steps,
+            many,
+            blocks,
+        )
+        rests[i] = np.dot(scores, seen) - fitted[i] + left_out[i]
+        for j in range(m):
+            if group[j] >= 0:
+                shares[c + j], errors[c + j] = scores[group[j]], stderr[group[j]]

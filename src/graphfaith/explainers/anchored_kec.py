@@ -16,6 +16,7 @@ from .._base.checks import check_count, check_real
 from .._base.errors import FewSamplesWarning, InputError, ModelError
 from .._base.stages import stage, time_items
 from ..explanation.masks import of_mask
+from ..graph.graph import Int64
 from ..model.call import Edges
 from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood
@@ -31,6 +32,16 @@ from .base import FittedExplainer, Samples
 
 _EVERY = 12  # one in this many samples is used for the gradient of F, and not for the regression
 _FEWEST = 100  # the number of samples that "auto" starts with; from fewer, the estimate is too good
+
+
+def split_samples(count: int) -> tuple[Int64, Int64]:
+    """Return the samples at which the gradient of F is computed, one in twelve, and those of the regression.
+
+    >>> [part.tolist() for part in split_samples(14)]
+    [[0, 12], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13]]
+    """
+    samples = np.arange(count)
+    return samples[::_EVERY], np.delete(samples, samples[::_EVERY]) if count > 1 else samples
 
 
 class AnchoredKEC(FittedExplainer):
@@ -137,8 +148,7 @@ class AnchoredKEC(FittedExplainer):
 
     def _fit(self, target: Target, count: int) -> AnchoredModel:
         """Return the p that is fitted on ``count`` samples."""
-        samples = np.arange(count)
-        asked, rest = samples[::_EVERY], np.delete(samples, samples[::_EVERY]) if count > 1 else samples
+        asked, rest = split_samples(count)
         graph, near, size = target.computation_graph, self.neighborhood, self._chunk_size(target, count)
         strength = self._strength(target)
         near = near if strength is None else near.lean(strength) or near
@@ -146,7 +156,7 @@ class AnchoredKEC(FittedExplainer):
             first = near.numbered(graph, asked, self.seed)
         with stage("sensitivity"):
             sensitivity = Sensitivity.of(target, gradients_at(target, first), first)
-            terms = Terms(target, sensitivity, self._kinds(target), drops=near.drops_edges, strength=strength)
+            terms = Terms(target, sensitivity, self.kinds_for(target), drops=near.drops_edges, strength=strength)
             del first  # This frees as much memory as a chunk needs.
         for chunk in time_items(self._chunks_of(target, near, rest, size), "sampling"):
             terms.add(chunk)
@@ -161,7 +171,7 @@ class AnchoredKEC(FittedExplainer):
             return (target.gradient()[1].double() * target.computation_graph.weight.double()).abs()
         return torch.ones(target.computation_graph.num_edges, dtype=torch.float64)
 
-    def _kinds(self, target: Target) -> tuple[Normalization, ...]:
+    def kinds_for(self, target: Target) -> tuple[Normalization, ...]:
         """Return the normalisations to try."""
         if self.normalization != "auto":
             return (self.normalization,)
@@ -169,7 +179,7 @@ class AnchoredKEC(FittedExplainer):
 
     def _chunk_size(self, target: Target, count: int) -> int:
         """Return how many samples a chunk may have, so that it fits in memory."""
-        graph, kinds = target.computation_graph, len(self._kinds(target))
+        graph, kinds = target.computation_graph, len(self.kinds_for(target))
         per_sample = self.neighborhood.sample_bytes(graph, target.unit_width(drops=self.neighborhood.drops_edges))
         # The terms of a sample, the gradients and their directions, the walks, and what the search for the gradients
         # leaves behind, which was measured.

@@ -16,10 +16,12 @@ from .._base.errors import InputError, UnsupportedError
 from .._base.progress import track
 from .._base.version import __version__
 from ..graph.graph import check_features
+from ..model.side_by_side import may_stand_side_by_side
 from ..model.task import Task
-from . import FaithfulExplainer
+from . import AnchoredKEC, FaithfulExplainer
+from .anchored_sweep import AnchoredBlock
 from .records import Records, RecordsBuilder, has_nodes
-from .sweep import AT_LEAST, Sweep, reason_against
+from .sweep import AT_LEAST, Block, Sweep, reason_against
 
 
 def explain_nodes(
@@ -203,26 +205,29 @@ def _complete(explanation: Explanation, row: int, asked: _Asked, like: Explanati
     return explanation.threshold(asked.explainer.threshold_config)
 
 
-def _sweep(asked: _Asked) -> tuple[Explanation, Sweep | None]:
-    """Return the explanation of the first row, and the sweep over all; None if every row needs the whole graph."""
+def _sweep(asked: _Asked) -> tuple[Explanation, Sweep | str]:
+    """Return the explanation of the first row, and the sweep over all; or why every row has to be explained alone."""
     # The first row is also explained alone. This checks all arguments, and gives the fields that PyG adds.
-    alone = asked.alone(asked.rows[0])
-    given = asked.explainer.model, asked.x, asked.edge_index, asked.rows[0], alone.target, asked.kwargs
-    first = asked.explainer.algorithm.target(*given)
+    alone, algorithm = asked.alone(asked.rows[0]), asked.explainer.algorithm
+    first = algorithm.target(
+        asked.explainer.model, asked.x, asked.edge_index, asked.rows[0], alone.target, asked.kwargs
+    )
+    name = type(asked.explainer.model).__name__
     if first.call.degrees is None:
-        return alone, None
-    return alone, Sweep(asked.explainer.algorithm, first, asked.x, asked.edge_index, alone.target, asked.kwargs)
+        return alone, f"{name} looks at the whole graph for every node"
+    anchored = isinstance(algorithm, AnchoredKEC)
+    if anchored and not may_stand_side_by_side(first):
+        return alone, f"{algorithm.method} needs gradients, which {name} gives of one node at a time"
+    kind = AnchoredBlock if anchored else Block
+    return alone, Sweep(algorithm, first, asked.x, asked.edge_index, alone.target, asked.kwargs, kind)
 
 
 def _explain_together(asked: _Asked, *, forced: bool) -> Iterator[Explanation]:
     """Yield the explanations of rows, computed together from one set of perturbed graphs where that is possible."""
     alone, sweep = _sweep(asked)
-    if sweep is None:
+    if isinstance(sweep, str):
         if forced:
-            raise UnsupportedError(
-                f"{type(asked.explainer.model).__name__} looks at the whole graph for every node: together=True "
-                "cannot be used"
-            )
+            raise UnsupportedError(f"{sweep}: together=True cannot be used")
         yield from _explain_one_by_one(asked)
         return
     for row, explanation in zip(asked.rows, sweep.explanations(asked.rows), strict=True):
@@ -239,7 +244,7 @@ def _record_one_by_one(asked: _Asked, found: RecordsBuilder) -> Iterator[None]:
 def _record_together(asked: _Asked, found: RecordsBuilder) -> Iterator[None]:
     """Record the explanations of rows, computed together where that is possible."""
     _, sweep = _sweep(asked)
-    if sweep is None:
+    if isinstance(sweep, str):
         yield from _record_one_by_one(asked, found)
         return
     with_nodes, done = has_nodes(asked.explainer.node_mask_type), 0

@@ -38,10 +38,11 @@ from ..model.call import Call
 from ..model.readout import Readout
 from ..model.record import Route, evaluating
 from ..model.target import Target
-from ..surrogate.difference import KHopModel
+from ..surrogate.difference import DifferenceModel, KHopModel
 from ..surrogate.frame import as_array, is_small, model_of
+from ..surrogate.terms import BLOCKS
 from ..surrogate.walks import CODES, Float64, Normalization
-from . import KEC
+from . import KEC, AnchoredKEC
 
 AT_LEAST = 16  # nodes; with fewer nodes, the time saved does not justify the wait for the first explanation
 _FIRST = 16  # nodes in the first batch, so that the first explanation does not wait for the others
@@ -50,26 +51,19 @@ _NUMBERS = 2**20  # features in a batch
 _ROOM = 2**30  # bytes that all threads may take for walks
 
 
+# What a sweep does in another way than the methods of an algorithm: one that overrides them is fitted to single nodes.
+_OF_BOTH = ("fit", "scores", "errors", "chunks", "target", "_fit", "count_samples", "explanation", "details", "forward")
+_OF_KEC = ("solve", "kinds", "_fit_in", "_solve_one", "fit_given", "is_compiled")
+_OF_ANCHORED = ("read", "kinds_for", "_solve", "_strength", "_chunks_of", "_estimate")
+
+
 def reason_against(algorithm: Any, level: str) -> str | None:
     """Return why ``algorithm`` has to explain nodes one at a time; None if it can explain them together."""
-    used = (
-        "fit",
-        "solve",
-        "scores",
-        "chunks",
-        "target",
-        "kinds",
-        "_fit",
-        "_fit_in",
-        "_solve_one",
-        "count_samples",
-        "fit_given",
-        "is_compiled",
-        "explanation",
-        "details",
-        "forward",
-    )
-    if not isinstance(algorithm, KEC) or any(getattr(type(algorithm), name) is not getattr(KEC, name) for name in used):
+    for known, own in ((KEC, _OF_KEC), (AnchoredKEC, _OF_ANCHORED)):
+        used = (*_OF_BOTH, *own)
+        if isinstance(algorithm, known) and all(getattr(type(algorithm), n) is getattr(known, n) for n in used):
+            break
+    else:
         return f"{type(algorithm).__name__} is fitted to one node at a time"
     if algorithm.neighborhood.perturbs_features:
         return f"{algorithm.neighborhood} moves features, and perturbed features of all nodes would not fit in memory"
@@ -77,6 +71,13 @@ def reason_against(algorithm: Any, level: str) -> str | None:
         return f"a sample of {algorithm.neighborhood} depends on the edges in reach of a node"
     if level != "node":
         return f"rows of the output are {level}s, not nodes"
+    if isinstance(algorithm, AnchoredKEC):
+        if algorithm.num_samples == "auto":
+            return 'num_samples="auto" is found for one node at a time'
+        if algorithm.reading == "effect":
+            return "effects are foretold for one entry of A at a time"
+        if tuple(algorithm.blocks) != BLOCKS:
+            return "only the whole p is fitted to many nodes at once"
     return None
 
 
@@ -150,7 +151,7 @@ class Batch:
             "unexplained_stderr": unknown,
         }
 
-    def fit(self, i: int) -> tuple[ComputationGraph, KHopModel, tuple[Tensor, Tensor] | None] | None:
+    def fit(self, i: int) -> tuple[ComputationGraph, DifferenceModel, tuple[Tensor, Tensor] | None] | None:
         """Return the computation graph, p and its scores, if they are known, of node number i; None if not proven."""
         if not self.proven[i]:
             return None
@@ -185,8 +186,10 @@ class Sweep:
         edge_index: Tensor,
         labels: Tensor | None,
         kwargs: dict[str, Any],
+        kind: type[Block] | None = None,
     ) -> None:
         self.algorithm, self.first = algorithm, first
+        self.kind = Block if kind is None else kind
         self._arguments = x, edge_index, labels, kwargs
         self.num_threads = torch.get_num_threads()  # as many nodes are fitted at a time
 
@@ -209,10 +212,10 @@ class Sweep:
 
     def _block_size(self, nodes: Sequence[int]) -> int:
         """Return how many nodes a block may have, so that the entries of A in all samples fit in memory."""
-        graph, room = self.first.graph, CHUNK_BYTES
+        graph, room = self.first.graph, self.kind.tables * CHUNK_BYTES
         if self.algorithm.max_memory is not None:
             room = min(room, self.algorithm.max_memory // 4)
-        entries = room // (8 * (self.algorithm.count_samples() + 1))
+        entries = room // (8 * self.kind.count_columns(self.algorithm))
         if graph.num_nodes + graph.num_edges <= entries:
             return len(nodes)
         chosen = nodes[:: max(1, len(nodes) // 16)]
@@ -224,7 +227,8 @@ class Sweep:
 
         With a block, they also say where the values of their entries are in it.
         """
-        call, graph, entries, numbers = self.first.call, self.first.graph, _ENTRIES, _NUMBERS
+        call, graph = self.first.call, self.first.graph
+        entries, numbers = self.kind.limit_batch(self.algorithm, self.first)
         if self.algorithm.max_memory is not None:
             room = self.algorithm.max_memory // 16
             entries, numbers = min(entries, room // 64), min(numbers, room // 8)
@@ -243,7 +247,7 @@ class Sweep:
         """Yield the batches of a block of nodes; if memory does not suffice, the block is halved."""
         try:
             with torch.inference_mode(False), evaluating(self.first.model), one_thread():
-                block = Block(self.algorithm, self._target(nodes), nodes)
+                block = self.kind(self.algorithm, self._target(nodes), nodes)
         except MemoryLimitError:
             if len(nodes) == 1:
                 raise
@@ -266,15 +270,18 @@ class Sweep:
                 # If the joint graph was cut out for other degrees than the graphs of single nodes, it may not contain
                 # them. If the model has changed since the block was evaluated, nothing is known of it.
                 if block.joint.call.degrees in (None, self.first.call.degrees) and record is block.joint.record:
-                    for i, row in self._run_on_parts(parts, nodes[start : start + len(parts)], block).items():
-                        proven[i] = block.joint.is_right_at(start + i, row)
+                    if self.kind.proves_parts:
+                        proven[:] = True
+                    else:
+                        for i, row in self._run_on_parts(parts, nodes[start : start + len(parts)], block).items():
+                            proven[i] = block.joint.is_right_at(start + i, row)
                 proven &= self._fits_in_memory(parts)
             return block.fit(parts, start, proven, self.num_threads)
 
     def _fits_in_memory(self, parts: Parts) -> NDArray[np.bool_]:
         """Return which parts all threads may fit at the same time; others are explained alone, a chunk at a time."""
-        count, hops = self.algorithm.count_samples() + 1, self.first.num_hops
-        needed = 8 * count * (3 * hops + 7) * np.diff(parts.node_start) * self.num_threads
+        sizes = np.diff(parts.node_start), np.diff(parts.entry_start)
+        needed = self.kind.count_bytes(self.algorithm, *sizes, self.first.num_hops) * self.num_threads
         fits: NDArray[np.bool_] = needed <= (
             _ROOM if self.algorithm.max_memory is None else self.algorithm.max_memory // 2
         )
@@ -312,7 +319,9 @@ class Sweep:
         with stage("subgraph"):
             return self.algorithm.target(self.first.model, x, edge_index, torch.tensor(nodes), labels, kwargs)
 
-    def _explanation(self, part: ComputationGraph, p: KHopModel, scores: tuple[Tensor, Tensor] | None) -> Explanation:
+    def _explanation(
+        self, part: ComputationGraph, p: DifferenceModel, scores: tuple[Tensor, Tensor] | None
+    ) -> Explanation:
         target = NodeTarget(part, self.first.route, self.first.num_hops)
         return self.algorithm.explanation(target, p, scores)
 
@@ -322,6 +331,25 @@ class Block:
 
     ``joint`` is the target of all ``nodes``, in the same order.
     """
+
+    tables = 1  # times CHUNK_BYTES is for the entries of A in all samples
+    proves_parts = False  # whether ``fit`` itself compares the model's output on a part with that on the whole graph
+
+    @staticmethod
+    def count_columns(algorithm: Any) -> int:
+        """Return how many numbers of an entry of A a block holds."""
+        return int(algorithm.count_samples()) + 1
+
+    @staticmethod
+    def limit_batch(algorithm: Any, first: Target) -> tuple[int, int]:  # noqa: ARG004
+        """Return how many entries of A, and how many features, a batch may have."""
+        return _ENTRIES, _NUMBERS
+
+    @staticmethod
+    def count_bytes(algorithm: Any, nodes: Int64, entries: Int64, num_hops: int) -> Int64:  # noqa: ARG004
+        """Return what it takes to fit each of some parts."""
+        taken: Int64 = 8 * (algorithm.count_samples() + 1) * (3 * num_hops + 7) * nodes
+        return taken
 
     def __init__(self, algorithm: KEC, joint: Target, nodes: Sequence[int]) -> None:
         self.algorithm, self.joint, self.num_hops, part = algorithm, joint, joint.num_hops, joint.computation_graph
@@ -364,7 +392,7 @@ class Block:
         given = parts.node_start, parts.entry_start, parts.num_visible, row, parts.hop, parts.ends, parts.row
         options = hops, CODES[kind], float(algorithm.threshold), bool(algorithm.relative)
         with stage("solve"):
-            _share_out(
+            share_out(
                 lambda some: core.fit_parts(some, given, values, x, changes, *options, found),
                 wanted,
                 np.diff(parts.entry_start)[wanted],
@@ -379,7 +407,7 @@ class Block:
         return Batch(parts, kind, proven, rows, beta, products, scores, errors, others)
 
 
-def _share_out(work: Callable[[Int64], None], items: Int64, sizes: Int64, num_threads: int) -> None:
+def share_out(work: Callable[[Int64], None], items: Int64, sizes: Int64, num_threads: int) -> None:
     """Do work on items with several threads, each of which has items of about the same total size."""
     if min(num_threads, len(items)) <= 1:
         work(items)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from .._base import core
 from .computation_graph import ComputationGraph
@@ -19,7 +22,6 @@ class Parts:
     The nodes of part i are at ``node_start[i]`` to ``node_start[i + 1]``, and its entries of A, edges first and then a
     self-loop for every node, at ``entry_start[i]`` to ``entry_start[i + 1]``.
 
-    >>> import torch
     >>> x, path = torch.eye(4), torch.tensor([[3, 2, 1], [2, 1, 0]])     # 3 -> 2 -> 1 -> 0
     >>> parts = Parts.around(Graph.of(x, path), [0, 3], num_hops=1)
     >>> parts.nodes.tolist(), parts.node_start.tolist(), parts.edge_id.tolist()
@@ -84,6 +86,67 @@ class Parts:
         """Return where the nodes and the entries of part number i are."""
         nodes, entries = self.node_start[i : i + 2], self.entry_start[i : i + 2]
         return slice(*nodes.tolist()), slice(*entries.tolist())
+
+    @cached_property
+    def part_of_node(self) -> Int64:
+        """The part of each node, [n]."""
+        return np.repeat(np.arange(len(self)), np.diff(self.node_start))
+
+    @cached_property
+    def part_of_entry(self) -> Int64:
+        """The part of each entry of A, [e]."""
+        return np.repeat(np.arange(len(self)), np.diff(self.entry_start))
+
+    @cached_property
+    def own_node(self) -> Int64:
+        """The node of each self-loop, as a position in its part; less than 0 for an edge, [e]."""
+        counts = np.diff(self.node_start)[self.part_of_entry]
+        return np.arange(len(self.row)) - self.entry_start[self.part_of_entry + 1] + counts
+
+    @cached_property
+    def felt(self) -> npt.NDArray[np.bool_]:
+        """Whether F reads each entry of A, [e]."""
+        own, known = self.own_node, (self.edge_id >= 0) | (self.loop_weight is not None)
+        felt: npt.NDArray[np.bool_] = (own < 0) | (own < self.num_inner[self.part_of_entry]) & known
+        return felt
+
+    def whole_ends(self) -> Int64:
+        """Return sources and sinks of the entries as ids in the whole graph, [2, e]."""
+        own = self.own_node
+        loop = self.nodes[self.node_start[self.part_of_entry] + np.maximum(own, 0)]
+        ends, given = self.whole.ends(np.where(own < 0, self.edge_id, 0)) if self.whole.num_edges else loop, own < 0
+        found: Int64 = np.where(given, ends, loop)
+        return found
+
+    def side_by_side(self, weight: Tensor) -> tuple[ComputationGraph, Int64, Int64]:
+        """Return one graph that has all parts, unconnected, and the order of their nodes and entries in it.
+
+        ``weight`` are the entries of A, [e]. The nodes are ordered by hop, so that the explained ones come first, and
+        the edges are followed by the self-loops, as in every computation graph.
+        """
+        order = np.argsort(self.hop, kind="stable")
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order))
+        loops = np.flatnonzero(self.own_node >= 0)  # one for each node, in their order
+        entries = np.concatenate((np.flatnonzero(self.own_node < 0), loops[order]))
+        ends = position[self.ends + self.node_start[self.part_of_entry]]
+        graph = ComputationGraph(
+            nodes=torch.from_numpy(self.nodes[order]),
+            hop=torch.from_numpy(self.hop[order]),
+            num_visible=int((self.hop <= self.num_hops).sum()),
+            edge_index=torch.from_numpy(ends[:, entries]),
+            edge_id=torch.from_numpy(self.edge_id[entries]),
+            weight=weight[torch.from_numpy(entries)],
+            felt=torch.from_numpy(self.felt[entries]),
+            x=self.whole.x.detach().index_select(0, torch.from_numpy(self.nodes[order])),
+            feature_range=self.whole.feature_range,
+            num_hops=self.num_hops,
+            size=(self.whole.num_nodes, self.whole.num_edges),
+            seeds=torch.arange(len(self)),
+            e=torch.ones(len(self), dtype=torch.float64),
+            ends=torch.from_numpy(self.whole_ends()[:, entries]),
+        )
+        return graph, order, entries
 
     def graph(self, i: int) -> ComputationGraph:
         """Return part number i as a computation graph."""

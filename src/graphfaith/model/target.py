@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .._base.checks import check_count
@@ -25,7 +27,7 @@ from .placement import Placement
 from .readout import Readout
 from .record import Batching, Record, Route, evaluating, key_of
 from .task import Index, Task
-from .whole import Whole, is_close
+from .whole import Whole, are_close, is_close
 
 _LOG = logging.getLogger(__name__)
 
@@ -116,7 +118,11 @@ class Target:
         # All is taken over at once: a model that cannot be placed must not leave parts of two states.
         self.whole, self.readout, self._placement, self.call, self.scale = whole, readout, placement, call, scale
         self._num_rows, self._record = count, record
-        self._own_rows = call.output[call.rows]  # the explained rows on the unperturbed graph
+        self.take_own_rows()
+
+    def take_own_rows(self) -> None:
+        """Keep the explained rows of the model's output on the unperturbed graph."""
+        self._own_rows = self.call.output[self.call.rows]
 
     @property
     def record(self) -> Record:
@@ -382,6 +388,16 @@ class Target:
     def is_right_at(self, place: int, rows: Tensor) -> bool:
         """Return whether ``rows`` is the unperturbed output of one of the explained rows, up to rounding."""
         return is_close(rows, self._own_rows[place : place + 1], self.scale)
+
+    def are_right_at(self, first: int, rows: Tensor) -> NDArray[np.bool_]:
+        """Return :meth:`is_right_at` of each of some rows, which are those from number ``first`` on, [r]."""
+        own = self._own_rows[first : first + len(rows)]
+        if own.shape != rows.shape:
+            return np.zeros(len(rows), dtype=bool)
+        near = are_close(rows, own, self.scale)
+        for i in (~near).nonzero().view(-1).tolist():
+            near[i] = self.is_right_at(first + i, rows[i : i + 1])
+        return near.numpy()
 
     def gradient(self, x: Tensor | None = None, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the gradients of F with respect to X [n, d] and to A [e], at (X, A) or at another point.

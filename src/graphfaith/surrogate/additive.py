@@ -10,12 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._base import core
 from ..sampling.perturbations import Perturbations
 from .moves import Moves
 
-_STEPS = 3  # how often what is left is projected again; entries that are removed together are not quite independent
-_MANY = 4  # units for each sample, at which samples say nothing of single units
-_FIRST, _GROWTH = 4, 1.6  # the number of units in the first block, and by how much the next one is larger
+# How often what is left is projected again, because entries that are removed together are not quite independent; units
+# for each sample, at which samples say nothing of single units; the number of units in the first block, and by how much
+# the next one is larger.
+CONSTANTS = 3, 4, (4, 1.6)
 
 
 @dataclass(frozen=True)
@@ -73,85 +75,16 @@ def project(
     the fit, whose moves are ``seen``, [S', u], and where the change of F less that of p is ``left``, [S'], each of them
     left out of the fit, so that a bad p cannot hurt.
     """
-    foreseen = draws.matrix @ guess
-    square = float(foreseen @ foreseen)
-    scores = guess * (float(foreseen @ draws.change) / square if square > 0 else 0.0)
-    order = torch.argsort(-(guess.abs() * moves.spread.sqrt()), stable=True)
-    alike = moves.alike(guess)
-    whitened, count = _Whitened(moves, draws.matrix, alike), len(draws.change)
-    noise, doubt, of_mean = torch.zeros_like(scores), torch.zeros_like(scores), 0.0
-    for _ in range(_STEPS if len(moves) <= count else 1):
-        odd, even = draws.left_by(scores, moves.mean)
-        step, noise, found = whitened.project(odd, float(even.mean()), order)
-        of_mean = float(even.var()) / count
-        # A later step sees what an earlier one left of these samples, and that is less than what it left of others.
-        doubt = torch.maximum(doubt, found)
-        # A few samples of very many units say nothing of single ones: the guess is then the better one.
-        if len(moves) <= _MANY * count:
-            scores = scores + step
-    variance = doubt * noise
-    if seen is not None and left is not None and len(left) > 1:
-        step, more, found = _Whitened(moves, seen, alike).project(left - left.mean(), float(left.mean()), order)
-        variance, of_mean = variance + found * more, of_mean + float(left.var()) / len(left)
-        if len(moves) <= _MANY * len(left):
-            scores = scores + step
-    # The mean of what is left has an error too, which all scores have a part in, along one direction.
-    along = moves.solve(moves.mean)
-    excess = float(moves.spread @ variance) + of_mean * float(moves.mean @ along)
-    return Additive(moves, scores, (variance + of_mean * along.square()).sqrt(), excess)
-
-
-class _Whitened:
-    """Samples of moves, centred and scaled to a spread of 1, with their squares."""
-
-    def __init__(self, moves: Moves, matrix: Tensor, alike: Tensor) -> None:
-        self.moves, self.alike, self.deviation = moves, alike, moves.spread.sqrt()
-        self._white = (matrix - moves.mean) / self.deviation  # [S, u]
-        self._squares = self._white.square()
-
-    def project(self, centred: Tensor, mean: float, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the shrunk projection of what is left on the units, and the variance of each score.
-
-        What is left is given less its mean, [S], and the mean. The variance is given as that of a score that is not
-        shrunk, and as the share of it that remains.
-        """
-        moves, count = self.moves, len(centred)
-        along = centred @ self._white / count
-        noise = (centred.square() @ self._squares / count - along.square()).clamp_(min=0) / max(count - 1, 1)
-        along, noise = _average_alike(self.alike, along, noise)
-        factor, doubt = _shrink(along.numpy(), noise.numpy(), order.numpy())
-        # These are the normal equations (diag(v) + m m^T) step = E[eps rest].
-        step = moves.solve(self.deviation * torch.from_numpy(factor) * along + moves.mean * mean)
-        return step, noise / moves.spread, torch.from_numpy(doubt)
-
-
-def _average_alike(group: Tensor, along: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the means over units that cannot be told apart, and their noise."""
-    count = torch.bincount(group, minlength=len(group)).double().clamp_(min=1)
-    mean = torch.zeros_like(along).index_add_(0, group, along) / count
-    less = torch.zeros_like(noise).index_add_(0, group, noise) / count.square()
-    return mean[group], less[group]
-
-
-def _shrink(along: np.ndarray, noise: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return by how much each coordinate is shrunk, and the share of its noise that remains in the error.
-
-    The error of a coordinate that was measured with noise n, and is t^2 large, is n t^2 / (n + t^2) if it is shrunk by
-    t^2 / (n + t^2), and t^2 if it is left at 0. How large t is in a block is itself uncertain; the error is that of a
-    t^2 which is larger by one standard error.
-    """
-    factor, doubt = np.zeros_like(along), np.zeros_like(along)
-    start, size = 0, float(_FIRST)
-    while start < len(order):
-        block = order[start : start + int(size)]
-        signal, total = float(along[block] @ along[block]), float(noise[block].sum())
-        ratio = signal / total if total > 0 else np.inf if signal > 0 else 0.0
-        chance = np.sqrt(2 / len(block))  # the standard error of the ratio, if there is nothing but noise
-        excess = max(0.0, ratio - 1) + chance
-        if ratio > 1 + chance:
-            factor[block] = 1 - 1 / ratio
-            doubt[block] = 1.0 if np.isinf(excess) else excess / (1 + excess)
-        else:
-            doubt[block] = excess
-        start, size = start + int(size), size * _GROWTH
-    return factor, doubt
+    nothing = np.zeros(0)
+    scores, stderr, excess = core.project_shares(
+        np.ascontiguousarray(draws.matrix.T.numpy()),
+        np.ascontiguousarray(draws.change.numpy()),
+        nothing if draws.mirrored is None else np.ascontiguousarray(draws.mirrored.numpy()),
+        tuple(moment.numpy() for moment in (moves.mean, moves.spread, moves.common)),
+        guess.double().contiguous().numpy(),
+        moves.alike(guess).numpy(),
+        np.zeros((len(moves), 0)) if seen is None else np.ascontiguousarray(seen.T.numpy()),
+        nothing if seen is None or left is None else left.contiguous().numpy(),
+        *CONSTANTS,
+    )
+    return Additive(moves, torch.from_numpy(scores), torch.from_numpy(stderr), float(excess))

@@ -135,7 +135,7 @@ def estimate_unfaithfulness(
     standard error of the ratio Delta(p) / Delta(0) is that of its linearisation (the delta method).
     """
     largest = max(float(residual.abs().max()), float(delta.abs().max()))
-    if largest and not _LEAST < largest < _MOST:
+    if largest and not MEASURABLE[0] < largest < MEASURABLE[1]:
         return _estimate_scaled(residual, delta, noise, neighborhood, seed, largest)
     errors, changes, count = residual.numpy() ** 2, delta.numpy() ** 2, len(delta)
     value, zero = float(errors.sum()) / count, float(changes.sum()) / count
@@ -162,7 +162,7 @@ def estimate_unfaithfulness(
 
 
 # Standard errors need the fourth power of a change, which is a normal number in double precision within these bounds.
-_LEAST, _MOST = 1e-70, 1e70
+MEASURABLE = 1e-70, 1e70
 
 
 def _estimate_scaled(

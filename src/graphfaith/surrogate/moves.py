@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from .._base import core
 from ..graph.computation_graph import ComputationGraph
 from ..sampling.neighborhood import Moments, Neighborhood
 from ..sampling.perturbations import Perturbations
@@ -14,7 +15,7 @@ from ..sampling.perturbations import Perturbations
 OfX = Literal["feature", "node", "column"]
 
 _FEWEST, _MOST, _ENTRIES = 64, 1024, 2**22  # samples from which unknown moments are estimated, and entries in them
-_LEAST = 1e-9  # The spread of a unit is at least this share of its second moment, also if it always moves.
+LEAST = 1e-9  # The spread of a unit is at least this share of its second moment, also if it always moves.
 
 
 class Moves:
@@ -49,7 +50,7 @@ class Moves:
             parts.append(self._number_features(moments))
             self._centre["features"] = 2 * moments.mean.view_as(graph.x).to(graph.x.dtype)
         self.mean, spread, self.common = (torch.cat(kind) for kind in zip(*parts, strict=True))
-        self.spread = torch.maximum(spread, _LEAST * (spread + self.common.square()))
+        self.spread = torch.maximum(spread, LEAST * (spread + self.common.square()))
 
     def __len__(self) -> int:
         """Return the number of units."""
@@ -110,14 +111,15 @@ class Moves:
         outer = (~part.carries_message & ~part.is_loop & (self.edge_unit >= 0)).nonzero().view(-1)
         alone = torch.bincount(self.edge_unit[self.edge_unit >= 0], minlength=len(self)) == 1
         outer = outer[alone[self.edge_unit[outer]]]
-        first: dict[tuple[int, float, str], int] = {}
-        units, sinks, weights = (
-            self.edge_unit[outer].tolist(),
-            part.ends[1, outer].tolist(),
-            part.weight[outer].tolist(),
+        units = self.edge_unit[outer]
+        first = core.group_alike(
+            part.ends[1, outer].numpy(),
+            part.weight[outer].double().numpy(),
+            scores.double()[units].numpy(),
+            part.edge_index[1, outer].numpy(),
+            part.num_nodes,
         )
-        for unit, sink, weight, score in zip(units, sinks, weights, scores[units].tolist(), strict=True):
-            groups[unit] = first.setdefault((sink, weight, f"{score:.6g}"), unit)
+        groups[units] = units[torch.from_numpy(first)]
         return groups
 
     def of(self, samples: Perturbations) -> Tensor:

@@ -7,7 +7,6 @@ and also for a pair of nodes or a whole graph.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -49,55 +48,15 @@ class Propagation:
     def __init__(self, graph: ComputationGraph, num_hops: int) -> None:
         self.graph, self.num_hops, self.num_nodes = graph, num_hops, graph.num_nodes
         self.source, self.sink = graph.edge_index
-        # Only the entries whose sink is within M - 1 hops are in a walk. The others only count in the degrees D.
-        self._depth = graph.hop.numpy()[self.sink.numpy()]
-        inner = np.flatnonzero(self._depth < num_hops)
-        self._inner = torch.from_numpy(inner)
-        ends = self.source.numpy()[inner], self.sink.numpy()[inner]
-        self._inner_ends = torch.from_numpy(ends[0]), torch.from_numpy(ends[1])
-        self._steps = []
-        for k in range(num_hops):
-            taken = np.flatnonzero(self._depth[inner] <= k)
-            self._steps.append(tuple(torch.from_numpy(part) for part in (taken, ends[0][taken], ends[1][taken])))
-        # If the nodes are sorted by distance, the first _near[k] nodes are those within k hops. They are not sorted if
-        # the computation graph is the whole graph.
-        hop = graph.hop.numpy()
-        self._near = [self.num_nodes] * num_hops
-        if bool((hop[1:] >= hop[:-1]).all()):
-            self._near = np.searchsorted(hop, np.arange(num_hops), side="right").tolist()
         e = np.zeros((self.num_nodes, 1))
         e[graph.seeds.numpy(), 0] = graph.e.numpy()
         self.e = torch.from_numpy(e)  # [n, 1]
 
     def of(self, values: Tensor, normalization: Normalization) -> Propagated:
         """Return the rows and moments for S sets of values of the entries of A, [e, S]."""
-        shape = self.num_nodes, values.size(1)
-        entries = self._entries(values, normalization)
-        inward = values.new_zeros(self._near[-1], shape[1]).index_add_(0, self._inner_ends[1], entries)
-        powers = values.new_empty(len(MOMENTS), *inward.shape)
-        torch.mul(torch.mul(inward, inward, out=powers[0]), inward, out=powers[1])
-        rows = values.new_empty(self.num_hops, *shape)
-        moments = values.new_empty(self.num_hops, len(MOMENTS), shape[1])
-        row = self.e
-        for k, (step, source, sink) in enumerate(self._steps):
-            near = self._near[k]
-            torch.sum(row[:near] * powers[:, :near], dim=1, out=moments[k])
-            terms = entries.index_select(0, step).mul_(row.index_select(0, sink))
-            row = rows[k].zero_().index_add_(0, source, terms)
-        return Propagated(rows, moments)
-
-    def _entries(self, values: Tensor, normalization: Normalization) -> Tensor:
-        """Return the entries of N(A) whose sink is within M - 1 hops, [inner, S]."""
-        inner = values.index_select(0, self._inner)
-        if normalization == "none":
-            return inner
-        source, sink = self._inner_ends
-        total = values.new_zeros(self.num_nodes, values.size(1)).index_add_(0, self.sink, values)
-        degree = torch.where(total > 0, total, math.inf)
-        if normalization == "row":
-            return inner.div_(degree.index_select(0, sink))
-        scale = degree.rsqrt_()
-        return inner.mul_(scale.index_select(0, sink)).mul_(scale.index_select(0, source))
+        given = values.double().contiguous().numpy(), *self._graph_arrays(), self.num_hops, CODES[normalization]
+        rows, moments = core.propagate(*given)
+        return Propagated(torch.from_numpy(rows), torch.from_numpy(moments))
 
     def value(self, values: Tensor, y: Tensor, v: Tensor, normalization: Normalization) -> Tensor:
         r"""Return a weighted sum of rows and moments for S sets of values of the entries of A, [e, S] -> [S].
@@ -117,5 +76,8 @@ class Propagation:
     def _arguments(self, values: Tensor, y: Tensor, v: Tensor, normalization: Normalization) -> tuple[object, ...]:
         """Return the arguments of the compiled core."""
         numbers = [part.double().contiguous().numpy() for part in (values, y, v)]
-        graph = self.source.numpy(), self.sink.numpy(), self.graph.hop.numpy(), self.e[:, 0].contiguous().numpy()
-        return numbers[0], *graph, *numbers[1:], CODES[normalization]
+        return numbers[0], *self._graph_arrays(), *numbers[1:], CODES[normalization]
+
+    def _graph_arrays(self) -> tuple[object, ...]:
+        """Return the ends of the entries of A, the distances of the nodes, and e, [n]."""
+        return self.source.numpy(), self.sink.numpy(), self.graph.hop.numpy(), self.e[:, 0].contiguous().numpy()

@@ -27,12 +27,12 @@ _MOST_EFFECTS = 4 * 10**9  # entries that p would be asked about, one unit after
 _MOST_ALONE = 2**25  # entries that p is asked about, one unit after the other, for a guess at the shares
 _TRIFLE = 1e-5  # of F's change, in mean squares: pairs that explain less are not shown
 _STREAM = 0x5EED0FA11  # Samples of p come from the stream of another seed than those of the fit and of the score.
-_SAMPLES = 1024  # of p, each of them with its mirror image if the neighbourhood is symmetric
-_SLOPES, _MOST_SLOPES = 64, 2**18  # samples at which the slope of p is taken, and entries in them at most
+SAMPLES = 1024  # of p, each of them with its mirror image if the neighbourhood is symmetric
+SLOPES, _MOST_SLOPES = 64, 2**18  # samples at which the slope of p is taken, and entries in them at most
 _RARE = 4  # times as many, where few of many edges are removed, so that few samples show the same edge
 _FEWEST_OF_ALL = 64  # of features, which are many and where p is a polynomial, and of very large graphs
 _ENTRIES, _MOST_ENTRIES = 2**17, 2**22  # perturbed entries in all samples: how many are enough, and how many too many
-_HELD = 3 * 2**19  # the most numbers in a table of moves, of which five are held at once
+HELD = 3 * 2**19  # the most numbers in a table of moves, of which five are held at once
 _AT_ONCE = 2**18  # perturbed entries that p is asked about at once
 
 
@@ -183,15 +183,33 @@ def readings_of(
 def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int, of: OfX) -> Readings:
     graph, (_, evidence) = graph_of(p), _record_of(p, near)
     moves = Moves(graph, near, of)
-    guess, count = _guess(p, moves, seed), count_samples(near, graph, len(moves))
+    guess, count = _guess(p, moves, seed), count_samples(near, _count_entries(near, graph), len(moves))
     draws = draw_changes(p, moves, count, seed)
     seen = left = None
-    if evidence is not None and len(evidence.change) * len(moves) <= _HELD:
+    if evidence is not None and len(evidence.change) * len(moves) <= HELD:
         seen, left = torch.cat(list(_moves_at(evidence, moves))), -evidence.left_out
     additive = project(moves, draws, guess, seen, left) if count else Additive(moves, guess)
-    functions = find_pairs(additive, draws, pairs if count else 0)
+    return _add_pairs(p, additive, draws, seed, pairs if count else 0, seen)
+
+
+def keep_shares(
+    p: DifferenceModel, additive: Additive, draws: Draws, *, seed: int, pairs: int, of: OfX = "feature"
+) -> None:
+    """Keep shares with p that were found already, in ``draws``, and find the pairs beside them."""
+    kept = vars(p).setdefault("_readings", {})
+    kept[str(additive.moves.near), seed, pairs, of] = _add_pairs(p, additive, draws, seed, pairs, None)
+
+
+def _add_pairs(
+    p: DifferenceModel, additive: Additive, draws: Draws, seed: int, pairs: int, seen: Tensor | None
+) -> Readings:
+    """Return shares and as many pairs as pay; ``seen`` are the moves at the samples of the fit, if they are known."""
+    moves, near = additive.moves, additive.moves.near
+    _, evidence = _record_of(p, near)
+    functions = find_pairs(additive, draws, pairs)
     if evidence is None:
-        others, own, _ = draw_changes(p, moves, count, seed + 1)  # A pair has to pay at samples it was not found in.
+        # A pair has to pay at samples it was not found in.
+        others, own, _ = draw_changes(p, moves, len(draws.change), seed + 1)
         # How far p is from F is not known, and neither is the error of its shares.
         additive = replace(additive, stderr=None, excess=math.inf)
         return Readings(additive, functions[_least([function.of(others) - own for function in functions], own)])
@@ -228,33 +246,49 @@ def _guess(p: DifferenceModel, moves: Moves, seed: int) -> Tensor:
         return moves.gather(*p.gradient())
     mean = moves.perturbations(moves.mean.unsqueeze(0))
     mean_x, mean_a = (None if part is None else part[0].double() for part in (mean.features, mean.edges))
-    weight, count = None, min(_SLOPES, _MOST_SLOPES // _count_entries(near, graph))
+    weight, count = None, count_slopes(_count_entries(near, graph))
     if near.perturbs_edges and count > 1:
         # These samples are not those that the shares are found in, and not those of the fit.
         mirrors = near.is_symmetric(graph)
-        samples = near.sample(graph, count // 2 if mirrors else count, (seed + _STREAM - 1) % (1 << 64))
+        samples = near.sample(graph, count // 2 if mirrors else count, seed_of_slopes(seed))
         weight = (moves.mirror(samples) if mirrors else samples).weight
     return moves.gather(*p.mean_gradient(mean_x, mean_a, weight))
 
 
-def count_samples(near: Neighborhood, graph: ComputationGraph, units: int) -> int:
+def seed_of_slopes(seed: int) -> int:
+    """Return the seed of the samples at which the slope of p is taken."""
+    return (seed + _STREAM - 1) % (1 << 64)
+
+
+def seed_of_draws(seed: int) -> int:
+    """Return the seed of the samples in which shares and pairs are found."""
+    return (seed + _STREAM) % (1 << 64)
+
+
+def count_slopes(entries: int) -> int:
+    """Return at how many samples the slope of p is taken, mirror images included; it is one graph if less than 2."""
+    return min(SLOPES, _MOST_SLOPES // entries)
+
+
+def count_samples(near: Neighborhood, entries: int, units: int) -> int:
     """Return how many samples to draw for p: a thousand of a small graph, fewer of a large one, and 0 of a huge one.
+
+    ``entries`` is how many entries of A and X the neighbourhood may move.
 
     The error that sampling adds is about units / samples of what an additive function leaves, before it is shrunk. If
     there are too many units to hold a table of their moves, the slope of p is the best guess.
     """
-    entries = _count_entries(near, graph)
-    fewest = _FEWEST_OF_ALL if near.perturbs_features else _SAMPLES
+    fewest = _FEWEST_OF_ALL if near.perturbs_features else SAMPLES
     rare = 1 if near.by_itself else _RARE
-    count = min(max(rare * _ENTRIES // entries, fewest), rare * _SAMPLES, max(_MOST_ENTRIES // entries, _FEWEST_OF_ALL))
-    count = min(count, _HELD // max(units, 1))
+    count = min(max(rare * _ENTRIES // entries, fewest), rare * SAMPLES, max(_MOST_ENTRIES // entries, _FEWEST_OF_ALL))
+    count = min(count, HELD // max(units, 1))
     return count if count >= _FEWEST_OF_ALL else 0
 
 
 def reading_bytes(near: Neighborhood, graph: ComputationGraph) -> int:
     """Return about how much memory it takes to read shares and pairs off a p."""
     entries = _count_entries(near, graph)
-    samples = count_samples(near, graph, entries)
+    samples = count_samples(near, entries, entries)
     return 8 * (5 * samples * entries + 16 * min(samples, _chunk_size(near, graph)) * entries + 4 * entries)
 
 
@@ -263,7 +297,7 @@ def draw_changes(p: DifferenceModel, moves: Moves, count: int, seed: int) -> Dra
 
     In a symmetric neighbourhood p is also asked about their mirror images.
     """
-    graph, near, own = moves.graph, moves.near, (seed + _STREAM) % (1 << 64)
+    graph, near, own = moves.graph, moves.near, seed_of_draws(seed)
     mirrors = near.is_symmetric(graph)
     matrix = torch.empty(len(moves), count, dtype=torch.float64).T  # by units, of which pairs read a few
     changes = torch.empty(1 + mirrors, count, dtype=torch.float64)

@@ -13,15 +13,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._base import core
 from .._base.errors import ModelError
 from ..model.target import Target
 from ..sampling.perturbations import Perturbations
 from .walks import Float64
 
 RANK = 8  # the largest number of directions, both of the columns of X and of the curvature
-_ROWS = 32  # the directions of the columns are computed from the gradients at this many most sensitive nodes
-_RIDGE = 0.1  # the ridge penalty of the curvature, as a share of the spread of each direction
-_CUT = 1e-6  # squared singular values below this share of the largest one are rounding errors
+ROWS = 32  # the directions of the columns are computed from the gradients at this many most sensitive nodes
+RIDGE = 0.1  # the ridge penalty of the curvature, as a share of the spread of each direction
+CUT = 1e-6  # squared singular values below this share of the largest one are rounding errors
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,9 @@ class Sensitivity:
 
         A sample with a gradient that is not finite is left out. If the gradient at (X, A) is not finite, 0 is used.
         """
-        slopes, chunk = _select_finite(target, gradients, chunk)
+        (of_x, of_a), chunk = _select_finite(target, gradients, chunk)
+        # There are few entries of A, so that their gradients are combined in double precision.
+        slopes = of_x, of_a.double()
         count, moves = len(chunk), (chunk.features, chunk.edges)
         mix, bend = _fit_curvature([(g[1:], eps) for g, eps in zip(slopes, moves, strict=True) if eps is not None])
         rows = np.zeros((2 + len(mix), 1 + count))
@@ -57,7 +60,7 @@ class Sensitivity:
             g.unsqueeze(0) if eps is None else _combine(mixed, g) for g, eps in zip(slopes, moves, strict=True)
         )
         columns = _main_columns(along_x[1 if len(along_x) > 1 else 0, : chunk.graph.num_visible])
-        return cls(along_x, along_a, torch.from_numpy(bend + bend.T) / 2, columns)
+        return cls(along_x, along_a, torch.from_numpy(bend), columns)
 
     def foreseen(self, chunk: Perturbations) -> Tensor:
         """Return the changes that the gradient and the mean gradient predict, and z, for each sample: [S, 2 + r]."""
@@ -71,7 +74,7 @@ class Sensitivity:
 
     def gradient(self, local: float, mean: float) -> tuple[Tensor, Tensor]:
         """Return ``local`` times the gradient at (X, A) plus ``mean`` times the mean gradient, for X and for A."""
-        both = torch.tensor([local, mean])
+        both = torch.tensor([local, mean], dtype=torch.float64)
         combined = (
             (local + mean) * along[0]
             if len(along) == 1
@@ -103,11 +106,20 @@ def gradients_at(target: Target, chunk: Perturbations) -> tuple[Tensor, Tensor]:
     They are [1 + S, ...] for X if the samples perturb X, and for A if they perturb A. Otherwise the gradient is the sum
     over all 1 + S points.
     """
-    part, count = target.computation_graph, len(chunk) + 1
-    held = part.num_edges + (0 if chunk.features is None else part.x.numel())
-    per_sample = 8 * (4 * part.num_edges * target.unit_width(drops=chunk.edges is not None) + 4 * held)
+    return differentiate_at(target, chunk.x_with_own, None if chunk.edges is None else chunk.weight_with_own)
+
+
+def differentiate_at(target: Target, x: Tensor | None, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return F's gradients at points with features [S, n, d] or entries of A [S, e], as many at a time as fit.
+
+    For an argument that is None, and that the points share, it is the sum of the gradients.
+    """
+    given = x if weight is None else weight
+    assert given is not None
+    part, count = target.computation_graph, len(given)
+    held = part.num_edges + (0 if x is None else part.x.numel())
+    per_sample = 8 * (4 * part.num_edges * target.unit_width(drops=weight is not None) + 4 * held)
     size = max(1, target.room(8 * count * held, per_sample, f"the gradient at {count} points") // per_sample)
-    x, weight = chunk.x_with_own, None if chunk.edges is None else chunk.weight_with_own
     parts = []
     for start in range(0, count, size):
         points = slice(start, start + size)
@@ -160,47 +172,22 @@ def _fit_curvature(parts: list[tuple[Tensor, Tensor]]) -> tuple[Float64, Float64
     overflows, there are no directions, and the mean gradient is all that is known of F's slope.
     """
     count = len(parts[0][0])
-    none = np.zeros((0, count)), np.zeros((0, 0))
-    if not count:
-        return none
     gram, meet = np.zeros((count, count)), np.zeros((count, count))  # meet: perturbations times gradients
     with np.errstate(over="ignore", invalid="ignore"):
-        for gradients, epsilon in parts:
+        for gradients, epsilon in parts if count else []:
             g, eps = gradients.flatten(1).numpy(), epsilon.flatten(1).numpy()
             spread = math.inf if eps.dtype == np.float16 else float(np.vdot(eps, eps)) / eps.size
             if not math.isfinite(spread):  # the sum of squares may need more than the precision of eps
                 spread = float(np.square(eps, dtype=np.float64).mean())
             gram += spread * _products(g, g)
             meet += _products(eps.astype(g.dtype, copy=False), g)
-    if not math.isfinite(gram.sum() + meet.sum()):
-        return none
-    values, vectors = _largest_eigenpairs(gram)
-    root = np.sqrt(values)
-    mix = vectors / root
-    with np.errstate(over="ignore", invalid="ignore"):
-        z, along = meet @ mix, vectors * root
-        design = np.concatenate([np.ones((count, 1)), z], axis=1)
-        normal, moved = design.T @ design, design.T @ along
-    if not math.isfinite(normal.sum() + moved.sum()):
-        return none
-    spread = normal.diagonal()
-    normal.flat[:: len(normal) + 1] += np.where(spread > 0, _RIDGE * spread, 1.0)
-    return mix.T, np.linalg.solve(normal, moved)[1:]
+    mix, bend = core.fit_curvature(gram, meet, RANK, CUT, RIDGE)
+    return mix.T, bend
 
 
 def _main_columns(gradient: Tensor) -> Tensor:
     """Return the directions of the columns in which a gradient [n, d] is largest, [d, u]; all of them if d is small."""
-    if gradient.size(1) <= RANK:
-        return torch.eye(gradient.size(1), dtype=torch.float64)
-    rows = gradient.numpy()
-    if len(rows) > _ROWS:
-        rows = rows[np.argsort(-np.square(rows).sum(axis=1), kind="stable")[:_ROWS]]
-    products = _products(rows, rows)
-    if not math.isfinite(products.sum()):  # only their directions matter
-        rows = rows / np.abs(rows).max()
-        products = _products(rows, rows)
-    values, vectors = _largest_eigenpairs(products)
-    return torch.from_numpy(rows.T.astype(np.float64) @ (vectors / np.sqrt(values)))
+    return torch.from_numpy(core.main_columns(gradient.double().contiguous().numpy(), RANK, ROWS, CUT))
 
 
 def _products(a: np.ndarray, b: np.ndarray) -> Float64:
@@ -211,10 +198,3 @@ def _products(a: np.ndarray, b: np.ndarray) -> Float64:
     if enough:
         return products
     return np.asarray(a.astype(np.float64) @ b.astype(np.float64).T)
-
-
-def _largest_eigenpairs(gram: Float64) -> tuple[Float64, Float64]:
-    """Return up to ``RANK`` largest eigenvalues of a Gram matrix, in falling order, and their eigenvectors."""
-    values, vectors = np.linalg.eigh(gram)
-    rank = min(RANK, int((values > _CUT * values[-1]).sum())) if len(values) and values[-1] > 0 else 0
-    return values[::-1][:rank], vectors[:, ::-1][:, :rank]

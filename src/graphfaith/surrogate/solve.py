@@ -12,6 +12,7 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
+from .._base import core
 from .._base.errors import InputError
 
 _EPS = torch.finfo(torch.float64).eps
@@ -156,7 +157,7 @@ class Ridge:
 PENALTIES = tuple(10 ** (half / 2) for half in range(-16, 5))  # 1e-8 .. 100
 # An error of up to this multiple of the least error counts as equally good, because the errors are not known more
 # precisely. Among equally good penalties the largest is taken, because it gives the smallest weights.
-_NEARLY = 1.1
+NEARLY = 1.1
 
 
 def ridge(features: Tensor, change: Tensor) -> Ridge:
@@ -180,18 +181,9 @@ def ridge(features: Tensor, change: Tensor) -> Ridge:
         left, spread, right = np.linalg.svd(phi, full_matrices=False)
         solution = ridge(torch.from_numpy(left * spread), change)
         return replace(solution, weights=torch.from_numpy(right.T @ solution.weights.numpy()))
-    count, penalties = len(phi), np.array(PENALTIES)
-    values, vectors = np.linalg.eigh(phi.T @ phi)
-    turned = phi @ vectors  # [S, P]
-    shrink = 1 / (values.clip(min=0)[:, None] + count * penalties)  # [P, penalties]
-    coefficients = shrink * (turned.T @ delta)[:, None]
-    residual = turned @ coefficients - delta[:, None]
-    left_out = residual / (1 - np.square(turned) @ shrink)
-    errors = np.square(left_out).sum(axis=0)
-    best = int(np.flatnonzero(errors <= _NEARLY * errors.min())[-1])
-    columns = (vectors @ coefficients[:, best], residual[:, best].copy(), left_out[:, best].copy())
-    weights, residual, left_out = map(torch.from_numpy, columns)
-    return Ridge(weights, PENALTIES[best], residual, left_out)
+    weights, best, residual, left_out = core.fit_ridge(np.ascontiguousarray(phi), delta, np.array(PENALTIES), NEARLY)
+    parts = (torch.from_numpy(part) for part in (weights, residual, left_out))
+    return Ridge(next(parts), PENALTIES[best], *parts)
 
 
 def truncated_svd_dual(gram: Tensor, change: Tensor, threshold: float = 1e-4, *, relative: bool = False) -> Solution:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._base import core
 from .._base.errors import ModelError
 from .._base.stages import stage
 from ..graph.computation_graph import ComputationGraph
@@ -26,8 +27,16 @@ Block = Literal["khop", "degrees", "saliency", "mean", "energy", "curvature", "k
 BLOCKS: tuple[Block, ...] = get_args(Block)
 Chosen = Literal["anchored", "saliency", "zero"]
 
-_ROUNDING = 1e-11  # the largest relative rounding error of a term
-_FAINT = 1e-3  # terms smaller than this share of F's change are not scaled up to the size of the others
+ROUNDING = 1e-11  # the largest relative rounding error of a term
+FAINT = 1e-3  # terms smaller than this share of F's change are not scaled up to the size of the others
+KINDS = {
+    "khop": core.KHOP,
+    "degrees": core.DEGREES,
+    "saliency": core.FORESEEN,
+    "mean": core.FORESEEN,
+    "energy": core.ENERGY,
+    "curvature": core.FORESEEN,
+}
 FIRM = 100.0  # the penalty of all terms except "khop" and "degrees" is smaller by this factor
 
 
@@ -79,8 +88,8 @@ class Terms:
         if kind not in self._rows:
             self._rows[kind] = walks.rows[..., 0].clone()
             size = float(torch.linalg.vector_norm(self._rows[kind] @ self._columns))
-            self._rounding[f"khop {kind}"] = _ROUNDING * size if chunk.features is None else 0.0
-            self._rounding[f"degrees {kind}"] = _ROUNDING * float(walks.moments[..., 0].abs().max())
+            self._rounding[f"khop {kind}"] = ROUNDING * size if chunk.features is None else 0.0
+            self._rounding[f"degrees {kind}"] = ROUNDING * float(walks.moments[..., 0].abs().max())
         parts: Tensor | None = None
         if chunk.edges is not None:
             lost = walks.change()
@@ -178,26 +187,12 @@ class Fit:
     def __init__(self, blocks: dict[Block, tuple[Tensor, float]], change: Tensor) -> None:
         parts = [block.numpy() for block, _ in blocks.values()]
         terms = np.concatenate(parts, axis=1) if parts else np.zeros((len(change), 0))
-        with np.errstate(over="ignore"):  # A term whose square is infinite gets the scale 0, so that it is left out.
-            squares = (terms * terms).sum(axis=0) / len(terms)
-        typical = float(change @ change) / len(change)
         self._places: dict[Block, slice] = {}
-        size, stop = squares.copy(), 0
+        kinds, roundings, stop = np.empty(terms.shape[1], dtype=np.int64), np.empty(terms.shape[1]), 0
         for name, (block, rounding) in blocks.items():
-            columns = slice(stop, stop := stop + block.size(1))
-            # The columns of the k-hop model share one scale. Every column of the other terms has its own scale.
-            if name == "khop":
-                size[columns] = squares[columns].sum()
-            elif name == "degrees":
-                size[columns] *= block.size(1)
-            else:
-                # A prediction that is tiny compared with F's change must not be scaled up to the size of the others.
-                least = 0.0 if name == "energy" else _FAINT**2 * typical
-                size[columns] = np.maximum(squares[columns], least) / FIRM
-            # A term that changes only by rounding is left out.
-            size[columns][size[columns] <= rounding * rounding] = np.inf
-            self._places[name] = columns
-        self._scale = 1 / np.sqrt(size)
+            self._places[name] = columns = slice(stop, stop := stop + block.size(1))
+            kinds[columns], roundings[columns] = KINDS[name], rounding
+        self._scale = core.scales_of_terms(terms, change.numpy(), kinds, roundings, FAINT, FIRM)
         with np.errstate(invalid="ignore"):  # ridge refuses a term that is infinite itself
             scaled = terms * self._scale
         self._scaled, self._change = torch.from_numpy(scaled), change

@@ -1,0 +1,359 @@
+"""AnchoredKEC explains many nodes together: what a block of nodes needs beside KEC's.
+
+The computation graphs of a batch of nodes stand side by side, unconnected, as one graph for the model. One backward
+pass of the sum of their F therefore gives every node the gradients of its own F. The fits and the shares are found by
+the compiled core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._base import core
+from .._base.memory import CHUNK_BYTES
+from .._base.stages import stage
+from ..explanation.masks import of_mask
+from ..graph.computation_graph import ComputationGraph
+from ..graph.graph import Int64
+from ..graph.parts import Parts
+from ..model.side_by_side import put_side_by_side
+from ..model.target import Target
+from ..sampling.neighborhood import Moments
+from ..sampling.perturbations import Perturbations
+from ..surrogate import additive, readings, sensitivity, terms
+from ..surrogate.difference import AnchoredModel
+from ..surrogate.estimate import MEASURABLE, estimate_unfaithfulness, rounding_square
+from ..surrogate.evidence import Evidence
+from ..surrogate.frame import as_array
+from ..surrogate.moves import LEAST, Moves
+from ..surrogate.solve import NEARLY, PENALTIES
+from ..surrogate.walks import CODES, Float64, Normalization
+from .anchored_kec import AnchoredKEC, split_samples
+from .sweep import Batch, Block, share_out
+
+_KINDS: dict[int, Normalization] = {code: name for name, code in CODES.items()}
+
+
+class Fits(NamedTuple):
+    """What the core has fitted, one part after the other."""
+
+    sound: NDArray[np.bool_]  # [b]
+    kinds: Int64  # [b] the chosen normalisation
+    ranks: Int64  # [b, 2] how many directions the curvature and the columns of X have
+    singles: Float64  # [b, 4] the weights of the gradient, of its mean, of the energy and of the curvature
+    solved: Float64  # [b, M, u]
+    degrees: Float64  # [b, M, 2]
+    columns: Float64  # [b, d, u]
+    alongs: Float64  # [e, 2 + r] Phi_A, the mean gradient, and the directions of the curvature
+    bends: Float64  # [b, r, r]
+    scores: Float64  # [e] the gradient of p with respect to A
+    left_out: Float64  # [b, S]
+    fitted: Float64  # [b, S]
+    rests: Float64  # [b, S] what the scores leave of F's change
+
+    @classmethod
+    def for_parts(cls, parts: Parts, num_samples: int) -> Fits:
+        """Return arrays of zeros that the core writes the fits of some parts into."""
+        count, hops, entries, rank = len(parts), parts.num_hops, len(parts.row), sensitivity.RANK
+        return cls(
+            np.zeros(count, dtype=bool),
+            np.zeros(count, np.int64),
+            np.zeros((count, 2), np.int64),
+            np.zeros((count, 4)),
+            np.zeros((count, hops, rank)),
+            np.zeros((count, hops, 2)),
+            np.zeros((count, parts.whole.num_features, rank)),
+            np.zeros((entries, 2 + rank)),
+            np.zeros((count, rank, rank)),
+            np.zeros(entries),
+            *(np.zeros((count, num_samples)) for _ in range(3)),
+        )
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What the core has read off p, one part after the other."""
+
+    scores: Float64  # [e]
+    stderr: Float64  # [e]
+    excess: Float64  # [b]
+    changes: Float64  # [b, 2, S] of p in the samples that the shares were found in, and in their mirror images
+    counts: (
+        Int64  # [b, 3] how many samples the slope was taken at and the shares found in, and whether in mirror images
+    )
+
+
+@dataclass(frozen=True)
+class AnchoredBatch(Batch):
+    """The fits of some nodes by AnchoredKEC."""
+
+    block: AnchoredBlock
+    first: int  # the number of the first node in the block
+    rest: Int64  # [S] the samples of the regression
+    gradient: Float64  # [n, d] of F with respect to X, at the graph as it is
+    fits: Fits
+    shares: Shares | None
+
+    def records(self, chosen: slice, with_nodes: bool) -> dict[str, NDArray[Any]]:
+        """Return pieces of the arrays of :class:`~graphfaith.explainers.records.Records` for a run of proven nodes."""
+        changes = self.block.changes.numpy()[self.first : self.first + len(self)][:, self.rest]
+        relative, stderr = _estimate_each(self.fits.rests[chosen], changes[chosen])
+        return {**super().records(chosen, with_nodes), "unexplained": relative, "unexplained_stderr": stderr}
+
+    def fit(self, i: int) -> tuple[ComputationGraph, AnchoredModel, None] | None:
+        """Return the computation graph and p of node number i; None if it is not proven."""
+        if not self.proven[i]:
+            return None
+        algorithm, graph = self.block.anchored, self.parts.graph(i)
+        nodes, entries = self.parts.slices(i)
+        size, width = self.fits.ranks[i].tolist()
+        along = torch.from_numpy(self.fits.alongs[entries].T.copy())
+        weights = np.zeros((self.parts.num_hops + 1, graph.x.size(1)))
+        weights[1:] = self.fits.solved[i, :, :width] @ self.fits.columns[i, :, :width].T
+        p = AnchoredModel(
+            graph,
+            torch.from_numpy(weights),
+            torch.from_numpy(self.fits.degrees[i].copy()),
+            torch.zeros_like(graph.x, dtype=torch.float64),
+            along[0],
+            torch.tensor([0.0, float(self.fits.singles[i, 2])], dtype=torch.float64),
+            None,
+            along[2 : 2 + size].clone(),
+            torch.from_numpy(self.fits.bends[i, :size, :size].copy()),
+            _KINDS[int(self.fits.kinds[i])],
+        )
+        # No sample shows how F depends on X, so that Phi_X takes up the difference to the gradient of F.
+        p.phi_x = torch.from_numpy(self.gradient[nodes]) - p.gradient_x()
+        change, left, fitted = (
+            torch.from_numpy(part)
+            for part in (
+                self.block.changes.numpy()[self.first + i][self.rest],
+                self.fits.left_out[i],
+                self.fits.fitted[i],
+            )
+        )
+        near, noise, numbers = algorithm.neighborhood, self.block.noise, torch.from_numpy(self.rest)
+        p.evidence = Evidence(numbers, algorithm.seed, str(near), change, left, fitted, noise)
+        p.estimate = estimate_unfaithfulness(left, change, noise, near, algorithm.seed)
+        p.in_sample_error, p.fit_samples, p.chosen = float(self.errors[i]), algorithm.count_samples(), "anchored"
+        if self.shares is not None:
+            self._keep_shares(i, p, self.shares)
+        return graph, p, None
+
+    def _keep_shares(self, i: int, p: AnchoredModel, found: Shares) -> None:
+        """Give p the shares that the core has found, so that they are not looked for again."""
+        algorithm, entries = self.block.anchored, self.parts.slices(i)[1]
+        config = getattr(algorithm, "_explainer_config", None)
+        of = of_mask(getattr(config, "node_mask_type", None))
+        moves = Moves(p.graph, algorithm.neighborhood, of)
+        _, count, mirrors = found.counts[i].tolist()
+        assert moves.edge_unit is not None
+        moved = (moves.edge_unit >= 0).nonzero().view(-1)
+        scores, stderr = torch.zeros(len(moves), dtype=torch.float64), torch.zeros(len(moves), dtype=torch.float64)
+        scores[moves.edge_unit[moved]] = torch.from_numpy(found.scores[entries])[moved]
+        stderr[moves.edge_unit[moved]] = torch.from_numpy(found.stderr[entries])[moved]
+        eps = torch.from_numpy(self.block.tables[1][self.parts.row[entries], :count]).T
+        both = torch.from_numpy(found.changes[i, :, :count])
+        draws = additive.Draws(moves.of(Perturbations(p.graph, None, eps)), both[0], both[1] if mirrors else None)
+        shares = additive.Additive(moves, scores, stderr, float(found.excess[i]))
+        readings.keep_shares(p, shares, draws, seed=algorithm.seed, pairs=algorithm.pairs, of=of)
+
+
+class AnchoredBlock(Block):
+    """A block of nodes for AnchoredKEC: KEC's, and the perturbations in which shares are found."""
+
+    tables = 4
+    proves_parts = True
+
+    def __init__(self, algorithm: AnchoredKEC, joint: Target, nodes: Sequence[int]) -> None:
+        super().__init__(algorithm, joint, nodes)
+        self.anchored, part, near = algorithm, joint.computation_graph, algorithm.neighborhood
+        self.noise = rounding_square(joint.scale, part.x.dtype)
+        self.kinds = np.array([CODES[kind] for kind in algorithm.kinds_for(joint)])
+        self.is_symmetric = near.is_symmetric(part)
+        slopes, draws = (readings.SLOPES, readings.SAMPLES) if algorithm.reading == "share" else (0, 0)
+        # The last row is that of the loops that F does not depend on, which never move.
+        self.tables = np.zeros((part.num_edges + 1, slopes)), np.zeros((part.num_edges + 1, draws))
+        seeds = readings.seed_of_slopes(algorithm.seed), readings.seed_of_draws(algorithm.seed)
+        size = max(1, CHUNK_BYTES // (16 * part.num_edges))
+        with stage("sampling"):
+            for table, seed in zip(self.tables, seeds, strict=True):
+                for start in range(0, table.shape[1], size):
+                    eps = near.sample(part, min(size, table.shape[1] - start), seed, start).edges
+                    assert eps is not None
+                    table[:-1, start : start + size] = eps.T.numpy()
+        moments = near.edge_moments(part)
+        self.moments = None if moments is None else _with_still_row(moments)
+
+    @staticmethod
+    def count_columns(algorithm: Any) -> int:
+        """Return how many numbers of an entry of A a block holds."""
+        more: int = readings.SLOPES + readings.SAMPLES if algorithm.reading == "share" else 0
+        return int(algorithm.count_samples()) + 1 + more
+
+    @staticmethod
+    def limit_batch(algorithm: Any, first: Target) -> tuple[int, int]:
+        """Return how many entries of A, and how many features, a batch may have, so that its gradients fit."""
+        points = len(split_samples(algorithm.count_samples())[0]) + 1
+        return CHUNK_BYTES // (32 * points * (first.width() + 1)), 2**21
+
+    @staticmethod
+    def count_bytes(algorithm: Any, nodes: Int64, entries: Int64, num_hops: int) -> Int64:
+        """Return what it takes to fit each of some parts."""
+        count, drawn = algorithm.count_samples() + 1, readings.SAMPLES if algorithm.reading == "share" else 0
+        taken: Int64 = 8 * count * ((2 * num_hops + 6) * nodes + 5 * entries) + 8 * 6 * drawn * entries
+        return taken
+
+    def fit(self, parts: Parts, first: int, proven: NDArray[np.bool_], num_threads: int = 1) -> AnchoredBatch:
+        """Return the fits of some nodes, from the one number ``first`` in the block on, if they are ``proven``."""
+        asked, rest = split_samples(self.anchored.count_samples())
+        own, mean, slopes = self._differentiate(parts, first, proven, asked)
+        fits = Fits.for_parts(parts, len(rest))
+        with stage("features"):
+            distinct, row = np.unique(parts.nodes, return_inverse=True)
+            x = core.sparse_of(as_array(parts.whole.x.detach()[torch.from_numpy(distinct)]))
+        given = parts.node_start, parts.entry_start, parts.num_visible, row, parts.hop, parts.ends, parts.row
+        values, changes = self.values.numpy(), self.changes.numpy()[first : first + len(parts)]
+        options = self.num_hops, self.kinds, self.anchored.neighborhood.drops_edges, float(self.noise)
+        what = given, values, x, changes, (asked, rest), slopes, mean, parts.felt, options, _CONSTANTS, tuple(fits)
+        sizes = np.diff(parts.entry_start)
+        with stage("solve"):
+            share_out(lambda some: core.anchor_parts(some, *what), np.flatnonzero(proven), sizes[proven], num_threads)
+            sound = fits.sound
+            sound &= proven & _are_measurable(changes[:, rest], fits.rests)
+            shares = None
+            if self.anchored.reading == "share":
+                shares = self._read(parts, fits, (given, values, x, rest, parts.felt), num_threads)
+        seen = np.zeros((len(parts.nodes), 1))
+        features = parts.whole.x.detach()
+        for i in np.flatnonzero(sound).tolist():
+            nodes = slice(parts.node_start[i], parts.node_start[i] + parts.num_visible[i])
+            chosen = features[torch.from_numpy(parts.nodes[nodes])].double()
+            seen[nodes, 0] = (chosen.numpy() * own[nodes]).sum(axis=1)
+        errors = np.square(fits.fitted - changes[:, rest]).mean(axis=1)
+        scores, kind = fits.scores if shares is None else shares.scores, _KINDS[int(self.kinds[0])]
+        of_kec = parts, kind, sound, seen, seen, np.ones_like(seen), scores, errors
+        return AnchoredBatch(*of_kec, {}, self, first, rest, own, fits, shares)
+
+    def _differentiate(
+        self, parts: Parts, first: int, proven: NDArray[np.bool_], asked: Int64
+    ) -> tuple[Float64, Float64, Float64]:
+        """Return F's gradient for X at the graph as it is, its mean at 1 + S' points, both [n, d], and those for A.
+
+        The latter are [e, 1 + S']. A part where the model does not give what it gives on the whole graph is not proven.
+        """
+        nodes, count = np.zeros((len(parts.nodes), parts.whole.num_features)), len(parts)
+        nothing = nodes, nodes, np.zeros((len(parts.row), 1 + len(asked)))
+        labels = None if self.joint.labels is None else self.joint.labels[first : first + count]
+        dtype, values = self.joint.computation_graph.weight.dtype, self.values
+        row = torch.from_numpy(parts.row)
+        try:
+            with stage("subgraph"), torch.no_grad():
+                target, order, entries = put_side_by_side(self.joint, parts, values[row, 0].to(dtype), labels)
+                proven &= self.joint.are_right_at(first, target.own_rows)
+            if not proven.any():
+                return nothing
+            with stage("sensitivity"):
+                points = torch.from_numpy(np.concatenate(([0], 1 + asked)))
+                weight = values[row[torch.from_numpy(entries)]][:, points].T.contiguous()
+                total, by_entry = sensitivity.differentiate_at(target, None, weight)
+                _, own, _ = target.gradients()
+        except Exception:  # The user's forward may raise anything on a graph that it was not made for.
+            proven[:] = False
+            return nothing
+        gradients, slopes = [], np.empty((len(parts.row), len(points)))
+        for part in (own, total / len(points)):
+            back = np.empty(part.shape)
+            back[order] = part.numpy()
+            gradients.append(back)
+        slopes[entries] = by_entry.T.numpy()
+        return gradients[0], gradients[1], slopes
+
+    def _read(self, parts: Parts, fits: Fits, given: tuple[Any, ...], num_threads: int) -> Shares:
+        """Read shares off p; parts for which that is not possible are not sound. Entries that stay keep their slope."""
+        near, count, sound = self.anchored.neighborhood, len(parts), fits.sound
+        if self.moments is None:  # They would have to be estimated for every part by itself.
+            sound[:] = False
+        moments = self.moments or tuple(np.zeros(len(self.values)) for _ in range(3))
+        unit, num_units = _number_units(parts, near.units(self.joint.computation_graph), moments)
+        felt = np.bincount(parts.part_of_entry[parts.felt], minlength=count)
+        counts = np.zeros((count, 3), np.int64)
+        for i in np.flatnonzero(sound).tolist():
+            mirrors = self.is_symmetric or near.is_symmetric(parts.graph(i))
+            slopes = readings.count_slopes(max(1, int(felt[i])))
+            drawn = readings.count_samples(near, max(1, int(felt[i])), int(num_units[i]))
+            counts[i] = (0 if slopes < 2 else slopes // 2 if mirrors else slopes), drawn, mirrors
+        sound &= (counts[:, 1] > 0) & (num_units > 0)
+        # Entries whose message reaches nothing that F is read from only add to the degree of their sink.
+        hop = parts.hop[parts.node_start[parts.part_of_entry] + parts.ends[1]]
+        outer = np.where((hop >= parts.num_hops) & (parts.own_node < 0), parts.whole_ends()[1], -1)
+        shares, stderr, excess = fits.scores.copy(), np.zeros(len(parts.row)), np.zeros(count)
+        changes = np.zeros((count, 2, self.tables[1].shape[1]))
+        constants = *additive.CONSTANTS, readings.HELD, LEAST
+        units, found = (unit, num_units, outer), (shares, stderr, excess, changes)
+        what = *given, units, self.tables, moments, counts, constants, tuple(fits), found
+        sizes = np.diff(parts.entry_start)
+        share_out(lambda some: core.read_parts(some, *what), np.flatnonzero(sound), sizes[sound], num_threads)
+        return Shares(shares, stderr, excess, changes, counts)
+
+
+_CONSTANTS = (
+    sensitivity.RANK,
+    sensitivity.ROWS,
+    sensitivity.CUT,
+    sensitivity.RIDGE,
+    terms.ROUNDING,
+    terms.FAINT,
+    terms.FIRM,
+    np.array(PENALTIES),
+    NEARLY,
+)
+
+
+def _with_still_row(moments: Moments) -> tuple[Float64, ...]:
+    """Return moments of the entries of a block, and after them those of an entry that never moves."""
+    return tuple(np.append(part.numpy(), 0.0) for part in (moments.mean, moments.spread, moments.common))
+
+
+def _number_units(parts: Parts, units: Tensor | None, moments: tuple[Float64, ...]) -> tuple[Int64, Int64]:
+    """Return the unit of each entry of A in its part, [e], -1 if it stays; and how many units each part has, [b].
+
+    ``units`` has the unit of each entry of the block; without it, every entry that moves is one.
+    """
+    _, spread, common = moments
+    moved = np.flatnonzero((spread + np.square(common) > 0)[parts.row])
+    part, unit = parts.part_of_entry[moved], np.full(len(parts.row), -1)
+    # In the order of the entries, a unit has the number of its first entry.
+    code = moved if units is None else part * (len(units) + 1) + units.numpy()[parts.row[moved]]
+    _, begin, which = np.unique(code, return_index=True, return_inverse=True)
+    rank = np.empty_like(begin)
+    rank[np.argsort(begin, kind="stable")] = np.arange(len(begin))
+    num_units = np.bincount(part[begin], minlength=len(parts))
+    before = np.concatenate(([0], np.cumsum(num_units)[:-1]))
+    unit[moved] = rank[which] - before[part]
+    return unit, num_units
+
+
+def _are_measurable(changes: Float64, rests: Float64) -> NDArray[np.bool_]:
+    """Return whether fourth powers of F's changes and of what is left of them are normal numbers, [b]."""
+    largest = np.maximum(np.abs(changes).max(axis=1), np.abs(rests).max(axis=1))
+    least, most = MEASURABLE
+    able: NDArray[np.bool_] = (largest > least) & (largest < most)
+    return able
+
+
+def _estimate_each(rests: Float64, changes: Float64) -> tuple[Float64, Float64]:
+    """Return Delta / Delta(0) and its standard error for each part, as :func:`estimate_unfaithfulness` does."""
+    errors, own, count = np.square(rests), np.square(changes), rests.shape[1]
+    zero = own.mean(axis=1)
+    relative = errors.mean(axis=1) / zero
+    spread = np.square(errors - relative[:, None] * own).sum(axis=1)
+    stderr = np.sqrt(spread / (count - 1) / count) / zero if count > 1 else np.full(len(zero), np.nan)
+    return relative, stderr

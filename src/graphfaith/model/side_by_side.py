@@ -1,0 +1,45 @@
+"""F of many nodes at once, each on a computation graph of its own: all of them are one graph for the model."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..graph.graph import Int64
+from ..graph.parts import Parts
+from .call import Call
+from .readout import Readout
+from .target import Target
+
+
+def may_stand_side_by_side(target: Target) -> bool:
+    """Return whether the model can be called on unconnected computation graphs of several nodes as on one graph.
+
+    An argument with a row for each node or edge would have to be put together, too.
+    """
+    given: Any = target.readout.kwargs.values()
+    return target.route == "weight" and target.adds_loops and not any(isinstance(value, Tensor) for value in given)
+
+
+def put_side_by_side(like: Target, parts: Parts, weight: Tensor, labels: Tensor | None) -> tuple[Target, Int64, Int64]:
+    """Return the target of the nodes that ``parts`` are the computation graphs of, on all parts as one graph.
+
+    Also returned is the order of the nodes and of the entries of the parts in that graph.
+
+    The parts are not connected, so that the derivative of the sum of F over the nodes has the derivative of each F on
+    its own part. ``weight`` are the entries of A, [e], and ``labels`` the explained classes. Nothing is proven of the
+    model: whether its output on a part is that on the whole graph can be seen from the target's own rows.
+    """
+    graph, nodes, entries = parts.side_by_side(weight)
+    node = int(graph.nodes[0])
+    readout = Readout(like.task, like.graph, like.readout.kwargs, like.graph.num_nodes, node, torch.tensor([node]))
+    target = copy.copy(like)
+    target.readout = readout
+    target.call = Call(like.model, like.record, like.task, readout, graph, like.call.loop_weight, like.route)
+    target.call.rows = graph.seeds
+    target.labels = labels
+    target.take_own_rows()
+    return target, nodes, entries
