@@ -13,6 +13,7 @@ from torch_geometric.nn import GCN
 
 from graphfaith._base.progress import track
 from graphfaith.explainers import KEC
+from graphfaith.graph.graph import Graph
 
 from .case import Case, spread
 from .contenders import EDGES, all_nodes_contender
@@ -102,11 +103,23 @@ def _measure_sweeps(sizes: Sizes, show: bool | None) -> list[Curve]:
     return [*curves, _measure_sweep("nodes of the graph", sizes, large, show)]
 
 
+def _forget_graphs() -> None:
+    """Make the library forget the graphs that it has indexed last, by giving it as many small ones.
+
+    Otherwise the index of a large graph of an earlier curve would be freed in the middle of a measurement, and what
+    takes its place would not be counted.
+    """
+    small = [lattice(50, seed=seed) for seed in range(16)]
+    for data in small:
+        Graph.of(data.x, data.edge_index)
+
+
 def _measure_sweep(against: str, sizes: Sizes, points: Sequence[tuple[int, Case, int]], show: bool | None) -> Curve:
     """Measure the memory of one sweep at each point, which warms up too, then the times, with all points in turns."""
     megabytes, contenders = [], []
     for size, case, samples in points:
         algorithm = KEC(EDGES, num_samples=samples)
+        _forget_graphs()
         megabytes.append(measure_peak(partial(case.records, algorithm)))
         contenders.append(all_nodes_contender(case, str(size), algorithm))
     tracker = partial(track, doing=f"all nodes, against {against}", what="steps", show=show)
@@ -144,6 +157,7 @@ def _measure_curve(
     megabytes, contenders = [], []
     for size, case, samples in points:
         explain = partial(case.explanations, KEC(EDGES, num_samples=samples))
+        _forget_graphs()
         if not index:
             next(case.explanations(KEC(EDGES, num_samples=1), case.nodes[:1]))
         megabytes.append(measure_peak(partial(next, explain(case.nodes[:1]))))

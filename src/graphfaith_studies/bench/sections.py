@@ -175,4 +175,4 @@ def _format(value: float | None) -> str:
 
 
 def _round(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    return "-" if value is None else f"{round(value, 2) + 0.0:.2f}"  # -0.0 is written as 0.00
