@@ -55,13 +55,13 @@ def _jobs_on(cases: Mapping[str, Case], plan: Plan) -> dict[str, _Job]:
         ):
             jobs[name] = _one_by_one(cora, algorithm, plan)
         anchored = AnchoredKEC(EDGES, num_samples=plan.samples)
-        jobs[pieces.ALL] = _together(cora, kec, plan)
-        jobs[pieces.ALL_THREADS] = _together(cora, kec, plan, threads=2)
-        jobs[pieces.ALL_MASKS] = _together(cora, kec, plan, masks=True)
-        jobs[pieces.ALL_ANCHORED] = _together(cora, anchored, plan, anchored_nodes(cora, plan))
+        jobs[pieces.ALL] = _together(cora, kec)
+        jobs[pieces.ALL_THREADS] = _together(cora, kec, threads=2)
+        jobs[pieces.ALL_MASKS] = _together(cora, kec, masks=True)
+        jobs[pieces.ALL_ANCHORED] = _together(cora, anchored, anchored_nodes(cora, plan))
     jobs |= {piece: _one_by_one(cases[name], kec, plan) for name, piece in _ON.items() if name in cases}
     if "large-sweep" in cases:
-        jobs[pieces.LARGE_SWEEP] = _together(cases["large-sweep"], kec, plan)
+        jobs[pieces.LARGE_SWEEP] = _together(cases["large-sweep"], kec)
     return jobs
 
 
@@ -69,14 +69,11 @@ def _one_by_one(case: Case, algorithm: FaithfulExplainer, plan: Plan) -> _Job:
     return _Job(lambda: case.explanations(algorithm, case.nodes), len(case.nodes), plan.repetitions)
 
 
-def _together(
-    case: Case, algorithm: FaithfulExplainer, plan: Plan, nodes: Sequence[int] | None = None, **options: Any
-) -> _Job:
-    """Return the job of explaining nodes together, all if None; it warms up by itself, being long."""
+def _together(case: Case, algorithm: FaithfulExplainer, nodes: Sequence[int] | None = None, **options: Any) -> _Job:
+    """Return the job of explaining nodes together, all if None; being long, it is done once and not warmed up."""
     count = int(case.data.num_nodes) if nodes is None else len(nodes)
     contender = all_nodes_contender(case, "", algorithm, nodes, **options)
-    repetitions = 1 if count > 10_000 else plan.all_nodes_repetitions
-    return _Job(lambda: contender.explanations([0]), count, repetitions, warm_up=False)
+    return _Job(lambda: contender.explanations([0]), count, 1, warm_up=False)
 
 
 def _measure(job: _Job) -> dict[str, Any]:
