@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 help:
 	@echo "make demo    explain a dozen nodes of BA-Shapes with ten methods (no download)"
 	@echo "make test    linters, types and tests"
-	@echo "make bench   time every method and its peers (15 minutes; graphfaith bench --quick takes two)"
+	@echo "make bench   time every method and its peers (15 to 20 minutes; graphfaith bench --quick takes two)"
 	@echo "make paper   every table and figure of the paper (about an hour on two cores; goes on where it was stopped)"
 	@echo "make nightly the same with the long forms of tests, and 500 examples for every property instead of 25 to 50"
 	@echo "make stress  threads, kills, full disks, fuzzed graphs, damaged files, bad requests: ten minutes, and a table"
@@ -47,7 +47,7 @@ test: check $(VENV)/.browser
 
 bench: $(VENV)/.test
 	@mkdir -p results
-	$(BIN)/graphfaith bench --json results/bench.json
+	$(BIN)/graphfaith bench --all --json results/bench.json --figure results/growth.png
 
 paper: $(VENV)/.run
 	$(BIN)/graphfaith reproduce --all
@@ -66,4 +66,4 @@ format: $(VENV)/.test
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) demo results/bench.json .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo results/bench.json results/growth.png .pytest_cache .mypy_cache .ruff_cache .hypothesis

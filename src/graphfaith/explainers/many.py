@@ -14,6 +14,7 @@ from torch_geometric.explain.config import ExplanationType
 
 from .._base.errors import InputError, UnsupportedError
 from .._base.progress import track
+from .._base.stages import stage
 from .._base.version import __version__
 from ..graph.graph import check_features
 from ..model.side_by_side import may_stand_side_by_side
@@ -252,7 +253,8 @@ def _record_together(asked: _Asked, found: RecordsBuilder) -> Iterator[None]:
         rows = asked.rows[done : done + len(batch)]
         for part in batch.runs():
             if batch.proven[part.start]:
-                found.add(**batch.records(part, with_nodes), index=rows[part])
+                with stage("layout"):
+                    found.add(**batch.records(part, with_nodes), index=rows[part])
             else:
                 for row in rows[part]:
                     found.add_explanation(row, asked.alone(row), asked.explainer.algorithm)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,11 +20,12 @@ from graphfaith.data import load_dataset
 from . import growth as sweep
 from . import plan as plans
 from .contenders import check_peers
+from .curve import Curve
 from .machine import machine
 from .picture import draw
-from .profile import profile_of_all, profiles
 from .run import TABLES, cases_for, run
-from .tables import print_growth, print_run, print_threads
+from .sections import sections_of
+from .tables import fill_page, mark, marked_in, print_sections
 from .threads import threads as compare_threads
 
 
@@ -39,17 +41,31 @@ def bench(
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure every figure in two minutes, on fewer nodes.")
     ] = False,
-    profile: Annotated[bool, typer.Option("--profile", help="Also show the time of each stage of KEC.")] = False,
+    profile: Annotated[
+        bool,
+        typer.Option("--profile", help="Show the time of each stage of all our work, not only where bars are missed."),
+    ] = False,
     growth: Annotated[
         bool, typer.Option("--growth", help="Instead, measure how time and memory grow with each size.")
     ] = False,
     threads: Annotated[
         bool, typer.Option("--threads", help="Instead, compare two threads with two processes.")
     ] = False,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Measure all of it in one run: the figures, --profile, --growth and --threads."),
+    ] = False,
     figure_file: Annotated[
         Path | None, typer.Option("--figure", help="Draw the curves of --growth into this file (.png, .pdf or .svg).")
     ] = None,
     json_file: Json = None,
+    from_file: Annotated[
+        Path | None, typer.Option("--from", help="Measure nothing; show what an earlier run has written by --json.")
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables as Markdown.")] = False,
+    page: Annotated[
+        Path | None, typer.Option("--page", help="Also write the tables into this page (.md), between its marks.")
+    ] = None,
 ) -> None:
     """Time every method of graphfaith and its peers in turns, and compare the ratios with their bars.
 
@@ -57,9 +73,20 @@ def bench(
     Examples:
       graphfaith bench --quick --json bench.json
       graphfaith bench --growth --figure growth.png
+      graphfaith bench --all --json bench.json
+      graphfaith bench --from bench.json --page docs/speed.md
     """
-    options = {"quick": quick, "profile": profile, "growth": growth, "threads": threads}
-    run_bench(Console(), dataset, **options, figure=figure_file, json_file=json_file)
+    options = {"quick": quick, "profile": profile, "growth": growth, "threads": threads, "everything": everything}
+    options["markdown"] = markdown
+    run_bench(
+        Console(),
+        dataset,
+        **options,
+        figure=figure_file,
+        json_file=json_file,
+        from_file=from_file,
+        page=page,
+    )
 
 
 def run_bench(
@@ -70,61 +97,106 @@ def run_bench(
     profile: bool = False,
     growth: bool = False,
     threads: bool = False,
+    everything: bool = False,
     figure: Path | None = None,
     json_file: Path | None = None,
+    from_file: Path | None = None,
+    page: Path | None = None,
+    markdown: bool = False,
 ) -> None:
-    """Run the comparison, or instead the measurements that ``growth`` and ``threads`` select."""
-    names = _check_arguments(datasets, profile, growth or threads, growth, figure)
+    """Run the comparison, or instead the measurements that ``growth`` and ``threads`` select, or all; and show them."""
+    chosen = bool(datasets) or quick or profile or growth or threads or everything or json_file is not None
+    _check_arguments(datasets, profile=profile, growth=growth, threads=threads, everything=everything)
+    if from_file is not None and chosen:
+        raise InputError("--from shows an earlier run: leave out what chooses or writes a new one")
+    if figure is not None and not (growth or everything or from_file is not None):
+        raise InputError("--figure draws the curves of --growth: add --growth")
+    if page is not None and not (everything or from_file is not None):
+        raise InputError("--page needs all tables of one run: add --all, or --from with the file of such a run")
     picture = None if figure is None else check_output(figure, (".png", ".pdf", ".svg"))
     path = None if json_file is None else check_output(json_file, (".json",))
-    if not growth:
-        _check_data(["cora"] if threads else names)
-    if not (growth or threads):
-        check_peers()
+    text = None if page is None else _read_page(page)
     if not console.is_terminal:  # In a file or a pipe, rich would fold the tables to 80 columns.
         console = Console(file=console.file, width=120)
-    plan, sizes = (plans.QUICK, sweep.QUICK) if quick else (plans.FULL, sweep.FULL)
-    result: dict[str, Any] = {"quick": quick}
-    if growth:
-        curves = sweep.measure_growth(sizes, show=True)
-        result |= {"machine": machine(), "growth": [curve.as_json() for curve in curves]}
-        if picture is not None:
-            draw(curves, picture)
-    if threads:
-        comparison = compare_threads("cora", plans.FULL.nodes, 1 if quick else 3)
-        result |= {"machine": machine(), "threads": comparison}
-    if not (growth or threads):
-        cases = cases_for(names, plan)
-        result = {**run(cases, plan, show=True), **result}
-        if profile:
-            result["profile"] = profiles({name: cases[name] for name in names}, plan)
-            if "cora" in names:
-                result["profile"].append(profile_of_all("cora", cases["cora"], plan))
-    # Whoever reads the output may stop reading at any time, so the file is written first.
+    if from_file is not None:
+        result = _read_run(from_file)
+    else:
+        names = [name for name in TABLES if name in datasets or not datasets]
+        instead = (growth or threads) and not everything
+        if not growth or everything:
+            _check_data(["cora"] if instead else names)
+        if not instead:
+            check_peers()
+        result = _measure(names, quick, profile or everything, growth or everything, threads or everything, instead)
+    # Whoever reads the output may stop reading at any time, so the files are written first.
     if path is not None:
         write_file(path, (json.dumps(_to_json(result), indent=2, allow_nan=False) + "\n").encode())
+    if picture is not None:
+        if "growth" not in result:
+            raise InputError(f"{from_file} has no curves of --growth: --figure has nothing to draw")
+        draw([Curve.from_json(curve) for curve in result["growth"]], picture)
+    sections = sections_of(_to_json(result))
+    if page is not None and text is not None:
+        write_file(page, fill_page(text, sections).encode())
+    if markdown:
+        for section in sections:
+            console.print(mark(section), highlight=False, markup=False, soft_wrap=True)
+    else:
+        print_sections(console, sections)
+    for what, file in (("Figures", json_file), ("Page", page)):
+        if file is not None and not markdown:
+            console.print(f"\n{what}: {file}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _measure(
+    names: Sequence[str], quick: bool, profile: bool, growth: bool, threads: bool, instead: bool
+) -> dict[str, Any]:
+    """Measure what was asked for; the figures and tables are left out if only something else is (``instead``)."""
+    plan, sizes = (plans.QUICK, sweep.QUICK) if quick else (plans.FULL, sweep.FULL)
+    started = time.perf_counter()
+    result: dict[str, Any] = {"machine": machine()} if instead else {}
+    if not instead:
+        result |= run(cases_for(names, plan), plan, profile=profile, show=True)
     if growth:
-        print_growth(console, curves)
+        result["growth"] = [curve.as_json() for curve in sweep.measure_growth(sizes, show=True)]
     if threads:
-        print_threads(console, comparison)
-    if not (growth or threads):
-        print_run(console, result)
-    if path is not None:
-        console.print(f"\nFigures: {json_file}", highlight=False, markup=False, soft_wrap=True)
+        result["threads"] = compare_threads("cora", plans.FULL.nodes, 1 if quick else 3)
+    return {**result, "quick": quick, "seconds": time.perf_counter() - started}
 
 
-def _check_arguments(
-    datasets: Sequence[str], profile: bool, instead: bool, growth: bool, figure: Path | None
-) -> list[str]:
-    """Check that the arguments fit together, and return the names of the tables to make."""
+def _check_arguments(datasets: Sequence[str], *, profile: bool, growth: bool, threads: bool, everything: bool) -> None:
+    """Check that the arguments fit together."""
     for name in datasets:
         if name not in TABLES:
             raise InputError(f"unknown dataset {name!r}: known are {', '.join(TABLES)}")
-    if figure is not None and not growth:
-        raise InputError("--figure draws the curves of --growth: add --growth")
-    if instead and (datasets or profile):
+    if everything and (datasets or profile or growth or threads):
+        raise InputError("--all has every data set, --profile, --growth and --threads: leave them out")
+    if (growth or threads) and (datasets or profile):
         raise InputError("--growth and --threads choose the graphs themselves: leave out --dataset and --profile")
-    return [name for name in TABLES if name in datasets or not datasets]
+
+
+def _read_run(path: Path) -> dict[str, Any]:
+    """Return what an earlier run has written."""
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}, which should be of graphfaith bench --json: {error}") from error
+    known = ("machine", "quick")
+    if not isinstance(result, dict) or any(key not in result for key in known):
+        raise InputError(f"{path} is not a file that graphfaith bench --json has written")
+    return result
+
+
+def _read_page(path: Path) -> str:
+    """Return the text of a page, which has to be there before."""
+    checked = check_output(path, (".md",))
+    try:
+        text = checked.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read the page {path}: {error}") from error
+    if not marked_in(text):
+        raise InputError(f"{path} has no place for a table: mark one by <!-- bench: figures --> and <!-- end -->")
+    return text
 
 
 def _check_data(names: Sequence[str]) -> None:

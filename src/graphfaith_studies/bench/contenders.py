@@ -12,9 +12,10 @@ from torch import Tensor
 from torch_geometric.explain import CaptumExplainer, Explainer, GNNExplainer, PGExplainer
 
 from graphfaith._base.errors import UnsupportedError
-from graphfaith.explainers import KEC, AnchoredKEC
+from graphfaith.explainers import KEC, AnchoredKEC, FaithfulExplainer
 from graphfaith.explainers.methods import method_named, method_names
 from graphfaith.sampling import Neighborhood, UniformEdges, UniformFeatures
+from graphfaith.surrogate.readings import Reading
 
 from .case import Case, spread
 from .plan import Plan
@@ -68,9 +69,9 @@ def contenders_on(case: Case, plan: Plan) -> list[Contender]:
     gnn_explainer = GNNExplainer(epochs=plan.gnn_epochs)
     return [
         *ours,
-        Contender(CAPTUM_SALIENCY, case.nodes, _part_runner(case, saliency)),
-        Contender(CAPTUM_IG, slow_nodes, _part_runner(case, integrated_gradients), slow=True),
-        Contender(GNN, slow_nodes, _part_runner(case, gnn_explainer), slow=True),
+        Contender(CAPTUM_SALIENCY, case.nodes, part_runner(case, saliency)),
+        Contender(CAPTUM_IG, slow_nodes, part_runner(case, integrated_gradients), slow=True),
+        Contender(GNN, slow_nodes, part_runner(case, gnn_explainer), slow=True),
         Contender(PG, slow_nodes, lambda nodes: _run_pg_explainer(case, nodes, plan.pg_epochs), slow=True),
         Contender(STRAIGHTFORWARD, slow_nodes, _straightforward_runner(case, EDGES, plan.samples), slow=True),
     ]
@@ -113,8 +114,8 @@ def part_contenders(case: Case, plan: Plan) -> list[Contender]:
     in the cache of edge indices and would evict others.
     """
     return [
-        Contender(KEC_PART, case.nodes, _part_runner(case, KEC(EDGES, num_samples=plan.samples))),
-        Contender(CAPTUM_SALIENCY, case.nodes, _part_runner(case, CaptumExplainer("Saliency"))),
+        Contender(KEC_PART, case.nodes, part_runner(case, KEC(EDGES, num_samples=plan.samples))),
+        Contender(CAPTUM_SALIENCY, case.nodes, part_runner(case, CaptumExplainer("Saliency"))),
         Contender(CAPTUM_GIVEN, case.nodes, lambda nodes: _run_captum_with_class(case, nodes)),
         kec_contender(case, plan, "kec"),
     ]
@@ -127,20 +128,40 @@ def kec_contender(case: Case, plan: Plan, name: str, nodes: Sequence[int] | None
     )
 
 
-def all_nodes_contender(case: Case, plan: Plan, name: str, *, masks: bool = False, threads: int = 1) -> Contender:
-    """Return KEC of every node of the graph as a single piece of work, whose time is recorded for node 0.
+def anchored_nodes(case: Case, plan: Plan) -> list[int]:
+    """Return the nodes that AnchoredKEC explains together, evenly spaced if they are not all."""
+    count = int(case.data.num_nodes)
+    return spread(range(count), count if plan.anchored_nodes is None else plan.anchored_nodes)
+
+
+def anchored_contender(case: Case, plan: Plan, name: str, nodes: Sequence[int], reading: Reading) -> Contender:
+    """Return AnchoredKEC, one node at a time, with one of its readings."""
+    algorithm = AnchoredKEC(EDGES, num_samples=plan.samples, reading=reading)
+    return Contender(name, nodes, _whole_graph_runner(case, algorithm), slow=True)
+
+
+def all_nodes_contender(
+    case: Case,
+    name: str,
+    algorithm: FaithfulExplainer,
+    nodes: Sequence[int] | None = None,
+    *,
+    masks: bool = False,
+    threads: int = 1,
+) -> Contender:
+    """Return the explanations of many nodes, all if None, as a single piece of work, whose time is that of "node 0".
 
     The result is a table of scores, or an explanation with ``masks`` of the size of the graph for every node.
     """
 
     def explanations(_: Sequence[int]) -> Iterator[int]:
-        algorithm, before = KEC(EDGES, num_samples=plan.samples), torch.get_num_threads()
+        before = torch.get_num_threads()
         torch.set_num_threads(threads)
         try:
             yield (
-                sum(1 for _ in case.explanations(algorithm, None, together=None))
+                sum(1 for _ in case.explanations(algorithm, nodes, together=None))
                 if masks
-                else len(case.records(algorithm))
+                else len(case.records(algorithm, nodes))
             )
         finally:
             torch.set_num_threads(before)
@@ -152,7 +173,7 @@ def _whole_graph_runner(case: Case, algorithm: Any) -> Runner:
     return lambda nodes: case.explanations(algorithm, nodes)
 
 
-def _part_runner(case: Case, algorithm: Any) -> Runner:
+def part_runner(case: Case, algorithm: Any) -> Runner:
     """Return a runner that explains each node in its computation graph, which is prepared before the timing."""
     explainer = _model_explainer(case, algorithm)
 

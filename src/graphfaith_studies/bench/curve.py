@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,19 @@ class Curve:
     sizes: list[int]
     seconds: list[float]
     megabytes: list[float | None]
+    together: bool = False  # whether all nodes of the graph were explained, and not one after the other
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Curve:
+        """Return the curve of which :meth:`as_json` has written the points."""
+        seconds = [value / 1e3 for value in values["ms"]]
+        return cls(values["against"], list(values["sizes"]), seconds, list(values["mb"]), bool(values["together"]))
 
     def as_json(self) -> dict[str, Any]:
         """Return the points and the exponents."""
         return {
             "against": self.against,
+            "together": self.together,
             "sizes": self.sizes,
             "ms": [1e3 * value for value in self.seconds],
             "mb": self.megabytes,

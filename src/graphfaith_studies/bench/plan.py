@@ -20,6 +20,7 @@ class Plan:
     repetitions: int = 7
     slow_repetitions: int = 2
     all_nodes_repetitions: int = 3  # repetitions of explaining every node of Cora
+    anchored_nodes: int | None = None  # nodes of Cora that AnchoredKEC explains together; None is all of them
     sample_of_all: int = 271  # nodes explained one by one, to be compared with all nodes of Cora
     scored_nodes: int = 50  # nodes whose held-out Delta is measured
     samples: int = 200
@@ -44,5 +45,6 @@ QUICK = Plan(
     all_nodes_repetitions=1,
     scored_nodes=10,
     sample_of_all=51,
+    anchored_nodes=300,
     large_sweep=20_000,
 )

@@ -12,16 +12,19 @@ import numpy as np
 import torch
 
 from graphfaith._base.progress import track
-from graphfaith.explainers import KEC
+from graphfaith.explainers import KEC, AnchoredKEC
 from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith.surrogate.difference import DifferenceModel
+from graphfaith.surrogate.readings import Reading
 
 from . import contenders
 from .case import TEN_THOUSAND, Case, generate_case, load_case, spread, train_lattice_model
+from .limits import measure_limits
 from .machine import machine
 from .peak import measure_peak, measure_peak_of_one_node, process_peak
 from .plan import Plan
-from .ratios import order_figures
+from .profile import measure_profiles
+from .ratios import floors_of, missed_pieces, order_figures
 from .straightforward import fit_straightforward_kec
 from .timing import Ratio, Timing, ratio_of, time_interleaved
 
@@ -29,24 +32,31 @@ TABLES = ("ba-shapes", "cora", "citeseer", "million")
 
 
 def cases_for(names: Sequence[str], plan: Plan) -> dict[str, Case]:
-    """Return the cases of these tables by name; with "million" also the smaller graph that it is compared with."""
+    """Return the cases of these tables by name.
+
+    With "million" there is also the smaller graph that it is compared with, and with "cora" too the one whose nodes are
+    all explained.
+    """
     counts = {"ba-shapes": plan.ba_shapes_nodes}
     cases = {name: load_case(name, counts.get(name, plan.nodes)) for name in names if name != "million"}
     if "million" in names:
         model = train_lattice_model()
         cases["ten-thousand"] = generate_case(TEN_THOUSAND, spread(range(TEN_THOUSAND), plan.nodes), model)
         cases["million"] = generate_case(plan.large, spread(range(plan.large), plan.nodes), model)
+        if "cora" in names:
+            cases["large-sweep"] = generate_case(plan.large_sweep, [], model)
     return cases
 
 
-def run(cases: Mapping[str, Case], plan: Plan, *, show: bool | None = False) -> dict[str, Any]:
+def run(cases: Mapping[str, Case], plan: Plan, *, profile: bool = False, show: bool | None = False) -> dict[str, Any]:
     """Measure all tables and figures on these cases and return them as plain values.
 
-    A figure is measured only if its cases are given: "cora" for most of them, and "citeseer", "million" and
-    "ten-thousand" for the others.
+    A figure is measured only if its cases are given: "cora" for most of them, and "citeseer", "million",
+    "ten-thousand" and "large-sweep" for the others. The stages of our own work in figures that miss their bar are
+    measured too; with ``profile``, the stages of all our work.
     """
     started = time.perf_counter()
-    result: dict[str, Any] = {"ratios": {}, "machine": machine(), "tables": {}}
+    result: dict[str, Any] = {"ratios": {}, "machine": machine(), "tables": {}, "sizes": {}}
     figures: dict[str, Ratio | float | None] = {}
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         # PyG and Captum raise these warnings about their own code.
@@ -63,16 +73,25 @@ def run(cases: Mapping[str, Case], plan: Plan, *, show: bool | None = False) -> 
             result["computation_graph"], figures["kec_over_captum_saliency"] = _compare_on_parts(cora, plan, show)
             result["faithfulness"] = _measure_faithfulness(cora, plan, show)
             result["whole_graph"], whole = _time_whole_graph(cora, plan, show)
-            figures |= whole
+            result["anchored_whole_graph"] = anchored = _time_anchored_graph(cora, plan, show)
+            figures |= whole | {"anchored_whole_graph_over_one_node": anchored["over_mean"]}
         if "cora" in cases and "citeseer" in cases:
-            figures["citeseer_over_cora"] = _compare_cases(cases["citeseer"], cases["cora"], plan, show)
+            sizes, figures["citeseer_over_cora"] = _compare_cases(cases, "citeseer", "cora", plan, show)
+            result["sizes"] |= sizes
         if "million" in cases:
-            figures["million_over_ten_thousand"] = _compare_cases(cases["million"], cases["ten-thousand"], plan, show)
+            sizes, figures["million_over_ten_thousand"] = _compare_cases(cases, "million", "ten-thousand", plan, show)
+            result["sizes"] |= sizes
             figures["million_peak_mb"] = measure_peak_of_one_node(plan.large)
-        if "cora" in cases and "million" in cases:
-            figures["large_sweep_over_cora"] = _compare_sweeps(cora, plan, show)
-    result["ratios"] = order_figures(figures)
-    result["ratios_of_means"] = {key: figure.of_means for key, figure in figures.items() if isinstance(figure, Ratio)}
+        if "cora" in cases and "large-sweep" in cases:
+            sizes, figures["large_sweep_over_cora"] = _compare_sweeps(cases["large-sweep"], cora, plan, show)
+            result["sizes"] |= sizes
+        result["ratios"] = order_figures(figures)
+        result["ratios_of_means"] = {
+            key: figure.of_means for key, figure in figures.items() if isinstance(figure, Ratio)
+        }
+        result["limits"] = measure_limits(result, cases, plan)
+        result["floors"] = floors_of(result["ratios"], result["limits"]["rows"])
+        result["profile"] = measure_profiles(cases, plan, None if profile else missed_pieces(result["ratios"]))
     result["bench_peak_mb"] = process_peak()
     result["seconds"] = time.perf_counter() - started
     return result
@@ -147,14 +166,15 @@ def _time_whole_graph(
     masks of the size of the graph for every node.
     """
     count = int(case.data.num_nodes)
+    algorithm = KEC(contenders.EDGES, num_samples=plan.samples)
     # The nodes are evenly spaced: 0, 10, 20, ... for the 2708 nodes of Cora.
     sample = list(range(0, count, max(1, count // (plan.sample_of_all - 1)))) if plan.sample_of_all > 1 else [0]
     timings = time_interleaved(
         [
             contenders.kec_contender(case, plan, "alone", sample),
-            contenders.all_nodes_contender(case, plan, "all"),
-            contenders.all_nodes_contender(case, plan, "masks", masks=True),
-            contenders.all_nodes_contender(case, plan, "threads", threads=2),
+            contenders.all_nodes_contender(case, "all", algorithm),
+            contenders.all_nodes_contender(case, "masks", algorithm, masks=True),
+            contenders.all_nodes_contender(case, "threads", algorithm, threads=2),
         ],
         plan.repetitions,
         plan.all_nodes_repetitions,
@@ -172,7 +192,7 @@ def _time_whole_graph(
         "over_median": per_node / alone.median,
         "masks_ms_a_node": 1e3 * timings["masks"].median / count,
         "two_threads_ms_a_node": 1e3 * timings["threads"].median / count,
-        "peak_mb": measure_peak(lambda: case.records(KEC(contenders.EDGES, num_samples=plan.samples))),
+        "peak_mb": measure_peak(lambda: case.records(algorithm)),
     }
     # The total time divided by the number of nodes is a mean, so it is compared with a mean. The median would be
     # smaller, because computation graphs differ in size and most of them are small.
@@ -183,19 +203,54 @@ def _time_whole_graph(
     }
 
 
-def _compare_cases(above: Case, below: Case, plan: Plan, show: bool | None) -> Ratio:
-    """Return the time of KEC on one graph over that on another, timed in turns."""
-    timed = [contenders.kec_contender(above, plan, "above"), contenders.kec_contender(below, plan, "below")]
-    timings = time_interleaved(timed, plan.repetitions, track=_tracker(f"{above.name} and {below.name}", show))
-    return ratio_of(timings["above"], timings["below"], paired=False)
+def _time_anchored_graph(case: Case, plan: Plan, show: bool | None) -> dict[str, Any]:
+    """Return the time a node of AnchoredKEC when nodes are explained together, over that of a node explained alone.
+
+    Both have the same reading: the shares, which are the default and stand in the figure, or the slope alone.
+    """
+    nodes = contenders.anchored_nodes(case, plan)
+    sample = spread(nodes, plan.sample_of_all)
+    readings: tuple[Reading, ...] = ("share", "slope")
+    timed = []
+    for reading in readings:
+        algorithm = AnchoredKEC(contenders.EDGES, num_samples=plan.samples, reading=reading)
+        timed.append(contenders.anchored_contender(case, plan, f"alone {reading}", sample, reading))
+        timed.append(contenders.all_nodes_contender(case, f"all {reading}", algorithm, nodes))
+    timings = time_interleaved(
+        timed,
+        plan.all_nodes_repetitions,
+        plan.all_nodes_repetitions,
+        track=_tracker(f"AnchoredKEC on all of {case.name}", show),
+    )
+    share, slope = (
+        {
+            "ms_a_node": 1e3 * timings[f"all {reading}"].median / len(nodes),
+            "alone_mean_ms": 1e3 * timings[f"alone {reading}"].mean,
+            "over_mean": timings[f"all {reading}"].median / len(nodes) / timings[f"alone {reading}"].mean,
+        }
+        for reading in readings
+    )
+    return {"nodes": len(nodes), **share, **{f"slope_{key}": value for key, value in slope.items()}}
 
 
-def _compare_sweeps(cora: Case, plan: Plan, show: bool | None) -> float:
-    """Return the time a node when all nodes of a large graph are explained, over that of Cora's nodes."""
-    large = generate_case(plan.large_sweep, [], train_lattice_model())
-    timed = [contenders.all_nodes_contender(large, plan, "large"), contenders.all_nodes_contender(cora, plan, "cora")]
+def _compare_cases(
+    cases: Mapping[str, Case], above: str, below: str, plan: Plan, show: bool | None
+) -> tuple[dict[str, float], Ratio]:
+    """Return the times of KEC on two graphs, timed in turns, and that on one over that on the other."""
+    timed = [contenders.kec_contender(cases[name], plan, name) for name in (above, below)]
+    timings = time_interleaved(timed, plan.repetitions, track=_tracker(f"{above} and {below}", show))
+    sizes = {f"{name.replace('-', '_')}_ms": 1e3 * timings[name].median for name in (above, below)}
+    return sizes, ratio_of(timings[above], timings[below], paired=False)
+
+
+def _compare_sweeps(large: Case, cora: Case, plan: Plan, show: bool | None) -> tuple[dict[str, float], float]:
+    """Return the time a node when all nodes of a large graph are explained, and that over the time of Cora's nodes."""
+    algorithm, cases = KEC(contenders.EDGES, num_samples=plan.samples), {"large": large, "cora": cora}
+    timed = [contenders.all_nodes_contender(case, name, algorithm) for name, case in cases.items()]
     timings = time_interleaved(timed, 1, 1, track=_tracker(f"all of {large.name}", show))
-    return timings["large"].median / plan.large_sweep / (timings["cora"].median / int(cora.data.num_nodes))
+    each = {name: timings[name].median / int(case.data.num_nodes) for name, case in cases.items()}
+    sizes = {"large_sweep_nodes": int(large.data.num_nodes), "large_sweep_ms": 1e3 * each["large"]}
+    return sizes, each["large"] / each["cora"]
 
 
 def _measure_faithfulness(case: Case, plan: Plan, show: bool | None) -> dict[str, float]:

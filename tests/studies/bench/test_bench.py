@@ -6,7 +6,10 @@ import itertools
 import json
 import math
 import sys
+import time
+import weakref
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,21 +22,26 @@ from conftest import needs_data
 from graphfaith._base.stages import STAGES
 from graphfaith.cli import application
 from graphfaith.explainers.methods import method_names
+from graphfaith.explainers.records import RecordsBuilder
 from graphfaith.explainers.sweep import Sweep
+from graphfaith.graph.graph import Graph
 from graphfaith.model.target import Target
-from graphfaith_studies.bench import contenders
+from graphfaith_studies.bench import contenders, growth, pieces
 from graphfaith_studies.bench import run as bench_run
 from graphfaith_studies.bench.case import generate_case, spread
+from graphfaith_studies.bench.contenders import CAPTUM_SALIENCY, GNN
 from graphfaith_studies.bench.curve import Curve, fit_exponent
 from graphfaith_studies.bench.growth import Sizes, measure_growth
 from graphfaith_studies.bench.lattice import lattice
 from graphfaith_studies.bench.peak import measure_peak
 from graphfaith_studies.bench.picture import draw
 from graphfaith_studies.bench.plan import QUICK, Plan
-from graphfaith_studies.bench.profile import profile_of_all, profiles
+from graphfaith_studies.bench.profile import measure_profiles
 from graphfaith_studies.bench.ratios import BARS, order_figures
 from graphfaith_studies.bench.run import rows_of, run
+from graphfaith_studies.bench.sections import Section, sections_of
 from graphfaith_studies.bench.straightforward import fit_straightforward_kec
+from graphfaith_studies.bench.tables import fill_page, marked_in
 from graphfaith_studies.bench.threads import find_largest_difference
 from graphfaith_studies.bench.timing import Contender, Ratio, Timing, ratio_of, time_interleaved
 
@@ -46,6 +54,7 @@ KEYS = [
     "straightforward_over_kec",
     "kec1500_over_kec200",
     "whole_graph_over_one_node",
+    "anchored_whole_graph_over_one_node",
     "two_threads_over_one",
     "large_sweep_over_cora",
     "whole_graph_peak_mb",
@@ -66,6 +75,7 @@ TINY = Plan(
     slow_repetitions=1,
     all_nodes_repetitions=1,
     sample_of_all=5,
+    anchored_nodes=20,
     scored_nodes=2,
     samples=20,
     many_samples=60,
@@ -198,6 +208,7 @@ def test_the_bars():
         ">= 30",
         "<= 2.5",
         "<= 0.12",
+        "<= 0.2",
         "<= 0.6",
         "<= 1.3",
         "<= 1000",
@@ -247,9 +258,9 @@ def tiny(num_nodes, labels=True):
 
 @pytest.fixture(scope="module")
 def result():
-    sizes = {"cora": 200, "citeseer": 150, "ten-thousand": 100, "million": 300}
-    cases = {name: tiny(count, labels=name in ("million", "ten-thousand")) for name, count in sizes.items()}
-    return run(cases, TINY)
+    sizes = {"cora": 200, "citeseer": 150, "ten-thousand": 100, "million": 300, "large-sweep": 250}
+    cases = {name: tiny(count, labels=name not in ("cora", "citeseer")) for name, count in sizes.items()}
+    return run(cases, TINY, profile=True)
 
 
 def test_a_run_has_every_figure(result):
@@ -281,6 +292,43 @@ def test_the_ratios_of_a_run_are_those_of_its_tables(result):
     assert whole["nodes"] == 200
     assert whole["over_mean"] == result["ratios"]["whole_graph_over_one_node"]
     assert whole["ms_a_node"] == pytest.approx(1e3 * whole["seconds"] / 200)
+    anchored = result["anchored_whole_graph"]
+    assert anchored["nodes"] == 20
+    assert anchored["over_mean"] == result["ratios"]["anchored_whole_graph_over_one_node"]
+    assert anchored["over_mean"] == pytest.approx(anchored["ms_a_node"] / anchored["alone_mean_ms"])
+    assert anchored["slope_over_mean"] == pytest.approx(anchored["slope_ms_a_node"] / anchored["slope_alone_mean_ms"])
+    sizes = result["sizes"]
+    assert sizes["large_sweep_nodes"] == 250
+    million = result["ratios"]["million_over_ten_thousand"]
+    assert million == pytest.approx(sizes["million_ms"] / sizes["ten_thousand_ms"])
+
+
+def test_every_time_has_its_limit_its_floor_and_its_stages(result):
+    rows = {row["piece"]: row for row in result["limits"]["rows"]}
+    profiled = {row["piece"] for row in result["profile"]}
+    for key, bar in BARS.items():
+        assert (bar.piece is None) == key.endswith("_peak_mb")
+        if bar.piece is not None:
+            assert bar.piece in rows
+            assert bar.piece in profiled
+            share = rows[bar.piece]["floor_ms"] / rows[bar.piece]["measured_ms"]
+            at_floor = result["ratios"][key] * (share if bar.at_most else 1 / share)
+            assert result["floors"][key] == pytest.approx(at_floor)
+    for row in rows.values():
+        assert 0 < row["limit_ms"] <= row["floor_ms"]
+        assert row["over_limit"] == pytest.approx(row["measured_ms"] / row["limit_ms"])
+        assert row["over_limit"] > 1  # Nothing is faster than its limit.
+
+
+@pytest.mark.parametrize(("bound", "profiled"), [(0.0, [pieces.MILLION]), (math.inf, [])])
+def test_the_stages_of_missed_bars_are_measured_in_any_run(monkeypatch, bound, profiled):
+    key, timings = "million_over_ten_thousand", {name: Timing(name, {0: [1.0]}) for name in (CAPTUM_SALIENCY, GNN)}
+    monkeypatch.setitem(BARS, key, replace(BARS[key], bound=bound))
+    monkeypatch.setattr(bench_run, "_time_case", lambda *_: timings)
+    monkeypatch.setattr(bench_run, "measure_peak_of_one_node", lambda _: 1.0)
+    result = run({"million": tiny(300), "ten-thousand": tiny(100)}, TINY)
+    assert [row["piece"] for row in result["profile"]] == profiled
+    assert [row["piece"] for row in result["limits"]["rows"]] == [pieces.MILLION]
 
 
 def test_faithfulness_is_the_same_whichever_way_it_is_computed(result):
@@ -328,7 +376,7 @@ def test_single_nodes_are_timed_one_by_one(ways):
 
 
 def test_all_nodes_are_explained_together(ways):
-    contender = contenders.all_nodes_contender(tiny(120), TINY, "all", masks=True)
+    contender = contenders.all_nodes_contender(tiny(120), "all", gf.KEC("U(A,0.5)", num_samples=20), masks=True)
     assert list(contender.explanations(contender.nodes)) == [120]
     assert ways == [(None, None)]
 
@@ -337,11 +385,19 @@ def test_all_nodes_are_explained_together(ways):
 def test_all_nodes_are_recorded(ways, monkeypatch, threads):
     before, seen = torch.get_num_threads(), []
     monkeypatch.setattr("graphfaith.explainers.many.Sweep", spied_sweep(seen))
-    contender = contenders.all_nodes_contender(tiny(120), TINY, "all", threads=threads)
+    algorithm = gf.KEC("U(A,0.5)", num_samples=20)
+    contender = contenders.all_nodes_contender(tiny(120), "all", algorithm, threads=threads)
     assert list(contender.explanations(contender.nodes)) == [120]
     assert ways == []
     assert seen == [threads]
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(("wanted", "count"), [(None, 120), (30, 30), (500, 120)])
+def test_the_nodes_that_anchored_kec_explains_together(wanted, count):
+    nodes = contenders.anchored_nodes(tiny(120), replace(TINY, anchored_nodes=wanted))
+    assert len(set(nodes)) == count
+    assert max(nodes) >= 115
 
 
 def spied_sweep(seen):
@@ -361,29 +417,29 @@ def test_the_faithfulness_of_the_whole_graph_is_of_nodes_explained_together(ways
     assert sorted(together for together, _ in ways) == [False, True]
 
 
-def test_a_profile_of_all_nodes_is_of_nodes_explained_together(monkeypatch):
-    asked, case = [], tiny(200)
-    usual = type(case).explanations
-
-    def spied(self, algorithm, nodes, **options):
-        asked.append((len(nodes), options))
-        return usual(self, algorithm, nodes, **options)
-
-    monkeypatch.setattr(type(case), "explanations", spied)
-    profile = profile_of_all("some", case, TINY)
-    assert (profile["dataset"], profile["nodes"]) == ("all of some", 200)
-    assert asked[-1] == (200, {"together": True})
-    assert sum(profile["ms"].values()) == pytest.approx(profile["total_ms"])
-    assert min(profile["ms"][stage] for stage in ("subgraph", "F", "features", "solve", "layout")) > 0
+def test_profiles_have_the_time_of_every_stage():
+    names = [pieces.ONE, pieces.FEATURES, pieces.ALL, pieces.ALL_MASKS]
+    profiles = {row["piece"]: row for row in measure_profiles({"cora": tiny(200, labels=False)}, TINY, names)}
+    assert list(profiles) == names
+    for row in profiles.values():
+        assert list(row["ms"]) == [*STAGES, "other"]
+        assert sum(row["ms"].values()) == pytest.approx(row["total_ms"])
+        assert min(row["ms"][stage] for stage in ("subgraph", "F", "features", "solve", "layout")) > 0
+    assert profiles[pieces.ONE]["nodes"] == 3
+    assert profiles[pieces.ALL]["nodes"] == profiles[pieces.ALL_MASKS]["nodes"] == 200
 
 
-def test_a_profile_has_the_time_of_every_stage():
-    (edges, features) = profiles({"some": tiny(200)}, TINY)
-    assert edges["neighborhood"] == "U(A,0.5)"
-    assert features["neighborhood"] == "U(X,0.2r)"
-    assert list(edges["ms"]) == [*STAGES, "other"]
-    assert sum(edges["ms"].values()) == pytest.approx(edges["total_ms"])
-    assert edges["ms"]["solve"] > 0
+def test_making_the_table_of_all_nodes_is_a_stage(monkeypatch):
+    usual, calls = RecordsBuilder.add, []
+
+    def slow(self, **given):
+        calls.append(1)
+        time.sleep(0.05)
+        usual(self, **given)
+
+    monkeypatch.setattr(RecordsBuilder, "add", slow)
+    (row,) = measure_profiles({"cora": tiny(120, labels=False)}, TINY, [pieces.ALL])
+    assert row["ms"]["layout"] * row["nodes"] >= 50 * len(calls) > 0
 
 
 def test_threads_do_not_change_the_result():
@@ -452,16 +508,35 @@ def test_the_exponent_of_the_upper_half():
     assert fit_exponent(sizes, [None, 1.0, None, 100.0, None]) == pytest.approx(1.0)
 
 
+def test_the_index_of_an_earlier_graph_does_not_hide_memory():
+    data = lattice(200)
+    index = weakref.ref(Graph.of(data.x, data.edge_index))
+    assert index() is not None
+    growth._forget_graphs()
+    assert index() is None
+
+
 def test_curves_are_measured_and_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr("graphfaith_studies.bench.growth._SMALL", 500)
-    sizes = Sizes((20, 40), (1, 2), (4, 8), (2, 4), (300, 600), explained=2, repetitions=1)
+    swept = {"swept_samples": (20, 40), "swept_hops": (1, 2), "swept_half_degrees": (2, 4), "swept_nodes": (100, 200)}
+    sizes = Sizes(
+        (20, 40), (1, 2), (4, 8), (2, 4), (300, 600), explained=2, repetitions=1, swept=150, sweeps=1, **swept
+    )
     curves = measure_growth(sizes)
+    assert [curve.together for curve in curves] == [False] * 5 + [True] * 4
+    assert [(curve.against, curve.sizes) for curve in curves[5:]] == [
+        ("samples S", [20, 40]),
+        ("hops M", [1, 2]),
+        ("mean degree", [4, 8]),
+        ("nodes of the graph", [100, 200]),
+    ]
+    assert [Curve.from_json(curve.as_json()).as_json() for curve in curves] == [curve.as_json() for curve in curves]
     assert [curve.sizes for curve in curves][:3] == [[20, 40], [1, 2], [4, 8]]
     assert curves[3].sizes[0] < curves[3].sizes[1]
     assert curves[4].sizes == [300, 600]
     assert all(seconds > 0 for curve in curves for seconds in curve.seconds)
     unmeasured = Curve("nothing", [1, 2], [1.0, 2.0], [None, None])
-    draw([*curves, unmeasured], tmp_path / "growth.png")
+    draw([curves[0], unmeasured, curves[-1]], tmp_path / "growth.png")
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -486,6 +561,13 @@ def command(monkeypatch, capsys, *arguments):
         (["--growth", "--figure", "growth.txt"], "end the name in .png"),
         (["--growth", "--dataset", "cora"], "leave out --dataset"),
         (["--threads", "--profile"], "leave out --dataset and --profile"),
+        (["--all", "--growth"], "leave them out"),
+        (["--all", "--dataset", "cora"], "leave them out"),
+        (["--from", "bench.json", "--quick"], "--from shows an earlier run"),
+        (["--from", "none.json"], "cannot read none.json"),
+        (["--page", "speed.md"], "add --all"),
+        (["--all", "--page", "speed.txt"], "end the name in .md"),
+        (["--all", "--page", "speed.md"], "cannot read the page speed.md"),
     ],
 )
 def test_wrong_arguments_are_reported_before_any_work(monkeypatch, capsys, tmp_path, arguments, message):
@@ -522,7 +604,7 @@ def test_the_command_prints_and_writes_its_results(monkeypatch, capsys, tmp_path
     monkeypatch.setattr("graphfaith_studies.bench.command.cases_for", lambda names, plan: dict.fromkeys(names))
     given = []
     monkeypatch.setattr(
-        "graphfaith_studies.bench.command.run", lambda cases, plan, show: given.append((cases, plan)) or result
+        "graphfaith_studies.bench.command.run", lambda cases, plan, **_: given.append((cases, plan)) or result
     )
     code, out, _ = command(monkeypatch, capsys, "--quick", "--dataset", "cora", "--json", tmp_path / "bench.json")
     assert code == 0
@@ -531,10 +613,95 @@ def test_the_command_prints_and_writes_its_results(monkeypatch, capsys, tmp_path
     assert list(written["ratios"]) == KEYS
     assert written["quick"] is True
     assert written["machine"]["threads"] == 1
+    told = " ".join(out.replace("│", " ").split())
+    assert "AnchoredKEC, all nodes" in told
     for bar in BARS.values():
-        assert bar.what in out
+        assert " ".join(bar.what.split()[:6]) in told
     assert "straightforward KEC" in out
     assert "Held-out Delta" in out
+
+
+@pytest.fixture
+def everything(monkeypatch, result):
+    """Let the command measure nothing: the figures are those of the tiny run, growth and threads are made up."""
+    curves = [
+        Curve("samples S", [10, 100], [0.001, 0.01], [1.0, None]),
+        Curve("nodes of the graph", [10, 100], [0.002, 0.002], [1.0, 2.0], together=True),
+    ]
+    ways = {"one_process_one_thread": 2.0, "one_process_two_threads": 2.0, "two_processes_one_thread": 1.0}
+    told = {"dataset": "cora", "nodes": 50, "rounds": 5, "seconds": ways}
+    where = "graphfaith_studies.bench.command."
+    monkeypatch.setattr(where + "load_dataset", lambda name: None)
+    monkeypatch.setattr(where + "cases_for", lambda names, plan: dict.fromkeys(names))
+    monkeypatch.setattr(where + "run", lambda cases, plan, *, profile, show: {**result, "asked": profile})
+    monkeypatch.setattr(where + "sweep.measure_growth", lambda sizes, show: curves)
+    monkeypatch.setattr(
+        where + "compare_threads",
+        lambda *_: {**told, "processes_over_threads": 0.5, "largest_relative_difference": 0.0},
+    )
+
+
+@pytest.mark.usefixtures("everything")
+def test_all_is_measured_in_one_run_and_a_page_is_made_of_its_file(monkeypatch, capsys, tmp_path):
+    path, page = tmp_path / "bench.json", tmp_path / "speed.md"
+    code, out, _ = command(monkeypatch, capsys, "--all", "--json", path, "--figure", tmp_path / "growth.png")
+    assert code == 0
+    assert (tmp_path / "growth.png").stat().st_size > 1000
+    written = json.loads(path.read_text())
+    assert written["asked"] is True  # the stages of all pieces
+    assert {"ratios", "limits", "profile", "growth", "threads", "sizes"} <= set(written)
+    assert "all nodes of a graph together" in out
+    page.write_text(
+        "# Speed\n\n<!-- bench: growth-together -->\nold\n<!-- end -->\nmore\n<!-- bench: figures -->\n<!-- end -->\n"
+    )
+    code, out, _ = command(monkeypatch, capsys, "--from", path, "--markdown", "--page", page)
+    assert code == 0
+    text = page.read_text()
+    assert "old" not in text
+    assert text.startswith("# Speed\n\n<!-- bench: growth-together -->\n| against | ms a node |")
+    assert "| nodes of the graph | 10: 2, 100: 2 | 0.00 (-) | 10: 1, 100: 2 | 0.30 (-) |" in text
+    assert "more\n<!-- bench: figures -->\n| figure | bar | value |" in text
+    for bar in BARS.values():
+        assert f"| {bar.what} | {bar} |" in text
+    for name in (
+        "cora",
+        "citeseer",
+        "million",
+        "words",
+        "profile",
+        "limits",
+        "figures",
+        "growth",
+        "threads",
+        "machine",
+    ):
+        assert f"<!-- bench: {name} -->\n" in out
+    assert max(map(len, out.splitlines())) > 120  # A row of a table in Markdown is one line.
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("[]", "is not a file that graphfaith bench"), ("{", "cannot read"), ('{"quick": true}', "is not a file")],
+)
+def test_a_file_of_something_else_is_refused(monkeypatch, capsys, tmp_path, text, message):
+    (tmp_path / "bench.json").write_text(text)
+    code, out, err = command(monkeypatch, capsys, "--from", tmp_path / "bench.json")
+    assert code == 2
+    assert message in err
+    assert not out
+
+
+def test_a_page_is_not_made_of_two_runs():
+    figures = Section("figures", columns=("figure", "value"), rows=(("a|b", "1"),))
+    assert fill_page("<!-- bench: figures -->\n<!-- end -->", [figures]).splitlines()[3] == "| a\\|b | 1 |"
+    with pytest.raises(gf.InputError, match="has not measured growth"):
+        fill_page("<!-- bench: figures -->\n<!-- end -->\n<!-- bench: growth -->\n<!-- end -->", [figures])
+
+
+def test_the_page_of_the_documentation_has_a_place_for_every_table(result):
+    page = (Path(__file__).parents[3] / "docs" / "speed.md").read_text(encoding="utf-8")
+    measured = {section.name for section in sections_of({**result, "quick": True})}
+    assert set(marked_in(page)) == measured | {"ba-shapes", "growth", "growth-together", "threads"}
 
 
 @needs_data
