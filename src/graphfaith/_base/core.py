@@ -22,6 +22,7 @@ SYMMETRIC, ROW, NONE = 0, 1, 2  # the normalisations N(A^k) = D^-1/2 A^k D^-1/2,
 _FAR = 1e-5  # the least ratio of the smallest to the largest singular value for which Cholesky is used
 _BLOCK = 128  # samples that are propagated at once
 _DEPENDENT = 1e-12  # the share of the square of a row of X that is left of it, if it depends on rows before it
+_PANEL = 32  # rows of a matrix that are factorised at once
 FINE = 3e-6  # the least ratio of a singular value to the largest one that can be told with these coordinates
 
 
@@ -473,13 +474,56 @@ def gradient_of_propagation(values, source, sink, hop, e, y, v, kind):
 
 
 @compiled
+def subtract_products(own, rows, first, last, i):
+    """Subtract from own[c], for c >= i, the sum of rows[k, i] rows[k, c] over k from ``first`` to ``last``."""
+    k = first
+    while k + 4 <= last:  # Four rows at a time, so that ``own`` is read and written once for all of them.
+        a, b, c, d = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
+        p, q, r, s = a[i], b[i], c[i], d[i]
+        for j in range(i, len(own)):
+            own[j] -= (p * a[j] + q * b[j]) + (r * c[j] + s * d[j])
+        k += 4
+    while k < last:
+        a, p = rows[k], rows[k, i]
+        for j in range(i, len(own)):
+            own[j] -= p * a[j]
+        k += 1
+
+
+@compiled
+def subtract_panel(panel, rows, first, last, rank):
+    """Subtract R^T R from rows ``first`` to ``last`` of a matrix, of which ``panel`` has the columns from first on.
+
+    R has the first ``rank`` of ``rows``. A product of matrices is several times as fast as one vector after another.
+    """
+    left = np.ascontiguousarray(rows[:rank, first:last].T)
+    panel[:, first:] -= np.dot(left, np.ascontiguousarray(rows[:rank, first:]))
+
+
+@compiled
+def write_products(x, nodes, unit, first, last, dense, out):
+    """Write the products of rows ``first`` to ``last`` of some of X with those from themselves on into ``out``."""
+    start, columns, numbers, _ = x
+    for i in range(first, last):
+        own, a, b = out[i - first], start[nodes[i]], start[nodes[i] + 1]
+        for c in range(a, b):
+            dense[columns[c]] = numbers[c] * unit
+        for j in range(i, len(nodes)):
+            total = 0.0
+            for c in range(start[nodes[j]], start[nodes[j] + 1]):
+                total += numbers[c] * unit * dense[columns[c]]
+            own[j] = total
+        for c in range(a, b):
+            dense[columns[c]] = 0
+
+
+@compiled
 def coordinates_of(x, nodes):
     """Return coordinates of some rows of X, and which rows are independent of those before them.
 
     X is sparse: ``x`` has where each row begins, the columns, the numbers, and how many columns there are. With
-    X = L Q^T, L lower
-    triangular and Q orthonormal, L is Cholesky's factor of X X^T. It is returned without the columns of rows that
-    depend on rows before them, [n, r], together with the places of the r others.
+    X = L Q^T, L lower triangular and Q orthonormal, L is Cholesky's factor of X X^T. It is returned without the columns
+    of rows that depend on rows before them, [n, r], together with the places of the r others.
     """
     start, columns, numbers, width = x
     count = len(nodes)
@@ -489,36 +533,28 @@ def coordinates_of(x, nodes):
         for c in range(start[nodes[i]], start[nodes[i] + 1]):
             largest = max(largest, abs(numbers[c]))
     unit = 1 / largest if largest > 0 else 0.0
-    upper = np.zeros((most, count))  # upper[r, i] is entry r of row i, so that loops are long
+    upper = np.zeros((most, count))  # L^T, so that loops are long
+    panel = np.zeros((min(_PANEL, count), count))
     independent, rank = np.empty(most, np.int64), 0
-    packed, own = np.zeros((most, most)), np.empty(most)  # packed[r] has the entries r of the independent rows
-    for i in range(count):
-        a, b, left = start[nodes[i]], start[nodes[i] + 1], 0.0
-        for c in range(a, b):
-            dense[columns[c]] = numbers[c] * unit
-            left += dense[columns[c]] * dense[columns[c]]
-        bound = _DEPENDENT * left
-        for r in range(rank):
-            j, total = nodes[independent[r]], 0.0
-            for c in range(start[j], start[j + 1]):
-                total += numbers[c] * unit * dense[columns[c]]
-            own[r] = total
-        for r in range(rank):
-            row = packed[r]
-            own[r] /= row[r]
-            share = own[r]
-            for c in range(r + 1, rank):
-                own[c] -= share * row[c]
-            left -= share * share
-            upper[r, i] = share
-        if rank < most and left > bound:
-            for r in range(rank):
-                packed[r, rank] = own[r]
-            packed[rank, rank] = upper[rank, i] = np.sqrt(left)
-            independent[rank] = i
-            rank += 1
-        for c in range(a, b):
-            dense[columns[c]] = 0
+    for first in range(0, count, _PANEL):
+        if rank == most:  # All other rows depend on those that were found, and their coordinates are known.
+            break
+        last, known = min(first + _PANEL, count), rank
+        write_products(x, nodes, unit, first, last, dense, panel)
+        bounds = np.empty(last - first)
+        for i in range(first, last):
+            bounds[i - first] = _DEPENDENT * panel[i - first, i]
+        if known:
+            subtract_panel(panel[: last - first], upper, first, last, known)
+        for i in range(first, last):
+            own = panel[i - first]
+            subtract_products(own, upper, known, rank, i)
+            if rank < most and own[i] > bounds[i - first]:
+                share = 1 / np.sqrt(own[i])
+                for c in range(i, count):
+                    upper[rank, c] = own[c] * share
+                independent[rank] = i
+                rank += 1
     return np.ascontiguousarray(upper[:rank].T) * largest, independent[:rank].copy()
 
 
@@ -544,17 +580,21 @@ def features_of(rows, factor, near, widths):
 
 @compiled
 def factorise(matrix):
-    """Write R, R^T R = ``matrix``, on and above the diagonal of a symmetric matrix; return whether it is positive."""
+    """Write R, R^T R = ``matrix``, on and above the diagonal of a symmetric matrix; return whether it is positive.
+
+    Nothing below the diagonal is read.
+    """
     count = len(matrix)
-    for i in range(count):
-        own = matrix[i]
-        if not own[i] > 0:
-            return False
-        own[i:] /= np.sqrt(own[i])
-        for j in range(i + 1, count):
-            row, share = matrix[j], own[j]
-            for c in range(j, count):
-                row[c] -= share * own[c]
+    for first in range(0, count, _PANEL):
+        last = min(first + _PANEL, count)
+        if first:
+            subtract_panel(matrix[first:last], matrix, first, last, first)
+        for i in range(first, last):
+            own = matrix[i]
+            subtract_products(own, matrix, first, i, i)
+            if not own[i] > 0:
+                return False
+            own[i:] /= np.sqrt(own[i])
     return True
 
 
