@@ -23,6 +23,7 @@ _FAR = 1e-5  # the least ratio of the smallest to the largest singular value for
 _BLOCK = 128  # samples that are propagated at once
 _DEPENDENT = 1e-12  # the share of the square of a row of X that is left of it, if it depends on rows before it
 _PANEL = 32  # rows of a matrix that are factorised at once
+_SPARSE = 8  # X is sparse if not more than one number in so many is not 0
 FINE = 3e-6  # the least ratio of a singular value to the largest one that can be told with these coordinates
 
 
@@ -518,6 +519,45 @@ def write_products(x, nodes, unit, first, last, dense, out):
 
 
 @compiled
+def link_columns(x, nodes, size):
+    """Return lists of the ``size`` numbers in some rows of X, one for every column, in ascending order of the rows.
+
+    They are where the list of each column begins, -1 if it has none, and for every number the next in its list, or
+    -1, its row and where it is in X.
+    """
+    start, columns, _, width = x
+    head, after = np.full(width, -1), np.empty(size, np.int64)
+    rows, places = np.empty(size, np.int64), np.empty(size, np.int64)
+    at = size
+    for i in range(len(nodes) - 1, -1, -1):
+        for c in range(start[nodes[i] + 1] - 1, start[nodes[i]] - 1, -1):
+            at -= 1
+            after[at], rows[at], places[at] = head[columns[c]], i, c
+            head[columns[c]] = at
+    return head, after, rows, places
+
+
+@compiled
+def write_products_by_lists(x, nodes, unit, first, last, lists, out):
+    """Do what :func:`write_products` does with the lists of :func:`link_columns`, of rows from ``first`` on.
+
+    Only pairs of numbers in the same column are looked at, which are few if most of X is 0. Rows up to ``last`` are
+    taken out of the lists.
+    """
+    start, columns, numbers, _ = x
+    head, after, rows, places = lists
+    for i in range(first, last):
+        own = out[i - first]
+        own[i:] = 0
+        for c in range(start[nodes[i]], start[nodes[i] + 1]):
+            at, share = head[columns[c]], numbers[c] * unit
+            head[columns[c]] = after[at]
+            while at >= 0:
+                own[rows[at]] += numbers[places[at]] * unit * share
+                at = after[at]
+
+
+@compiled
 def coordinates_of(x, nodes):
     """Return coordinates of some rows of X, and which rows are independent of those before them.
 
@@ -525,13 +565,17 @@ def coordinates_of(x, nodes):
     X = L Q^T, L lower triangular and Q orthonormal, L is Cholesky's factor of X X^T. It is returned without the columns
     of rows that depend on rows before them, [n, r], together with the places of the r others.
     """
-    start, columns, numbers, width = x
+    start, _, numbers, width = x
     count = len(nodes)
-    most, dense = min(count, width), np.zeros(width)
+    most, size = min(count, width), 0
     largest = 0.0  # Numbers are divided by the largest one, so that no square is too large or too small.
     for i in range(count):
+        size += start[nodes[i] + 1] - start[nodes[i]]
         for c in range(start[nodes[i]], start[nodes[i] + 1]):
             largest = max(largest, abs(numbers[c]))
+    is_sparse = size * _SPARSE <= count * width
+    dense = np.zeros(0 if is_sparse else width)
+    lists = link_columns(x, nodes if is_sparse else nodes[:0], size if is_sparse else 0)
     unit = 1 / largest if largest > 0 else 0.0
     upper = np.zeros((most, count))  # L^T, so that loops are long
     panel = np.zeros((min(_PANEL, count), count))
@@ -540,7 +584,10 @@ def coordinates_of(x, nodes):
         if rank == most:  # All other rows depend on those that were found, and their coordinates are known.
             break
         last, known = min(first + _PANEL, count), rank
-        write_products(x, nodes, unit, first, last, dense, panel)
+        if is_sparse:
+            write_products_by_lists(x, nodes, unit, first, last, lists, panel)
+        else:
+            write_products(x, nodes, unit, first, last, dense, panel)
         bounds = np.empty(last - first)
         for i in range(first, last):
             bounds[i - first] = _DEPENDENT * panel[i - first, i]

@@ -25,7 +25,7 @@ from .placement import Placement
 from .readout import Readout
 from .record import Batching, Record, Route, evaluating, key_of
 from .task import Index, Task
-from .whole import Whole, is_close
+from .whole import Whole, are_close, is_close
 
 _LOG = logging.getLogger(__name__)
 
@@ -379,9 +379,9 @@ class Target:
         matrix = self.call.products.matrix(weight)
         return vmap(lambda a, b, c: self.call(a, b, c)[self.call.rows], (*dims, dims[1]))(x, weight, matrix)
 
-    def is_right_at(self, place: int, rows: Tensor) -> bool:
-        """Return whether ``rows`` is the unperturbed output of one of the explained rows, up to rounding."""
-        return is_close(rows, self._own_rows[place : place + 1], self.scale)
+    def is_right_at(self, place: int, rows: Tensor) -> Tensor:
+        """Return which of ``rows`` are the unperturbed output of the explained rows from ``place`` on, to rounding."""
+        return are_close(rows, self._own_rows[place : place + len(rows)], self.scale)
 
     def gradient(self, x: Tensor | None = None, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the gradients of F with respect to X [n, d] and to A [e], at (X, A) or at another point.
