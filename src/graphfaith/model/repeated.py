@@ -26,25 +26,25 @@ class RepeatedRows(torch.Tensor):
     """
 
     rows: Tensor
-    index: Tensor
+    chosen: Tensor
     written: Tensor | None  # From then on it is the matrix, so that what is written into it is not lost.
 
     @classmethod
     def of(cls, rows: Tensor, index: Tensor) -> RepeatedRows:
         """Return the matrix ``rows[index]``."""
         shape = len(index), rows.size(1)
-        made: RepeatedRows = cls._make_wrapper_subclass(cls, shape, dtype=rows.dtype, device=rows.device)  # type: ignore[attr-defined]
-        made.rows, made.index, made.written = rows, index, None
+        made: RepeatedRows = cls._make_wrapper_subclass(cls, shape, dtype=rows.dtype, device=rows.device)
+        made.rows, made.chosen, made.written = rows, index, None
         return made
 
     def write(self) -> Tensor:
         """Return the matrix as a plain tensor, the same one every time."""
         if self.written is None:
-            self.written = self.rows.index_select(0, self.index)
+            self.written = self.rows.index_select(0, self.chosen)
         return self.written
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]  # torch passes func first
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Multiply the distinct rows, or do anything else with the matrix written out."""
@@ -53,6 +53,6 @@ class RepeatedRows(torch.Tensor):
             same = all(term.dim() == 1 for term in bias)  # whether all rows have the same term added
             if same and isinstance(own, RepeatedRows) and own.written is None and not isinstance(weight, RepeatedRows):
                 product: Tensor = func(*bias, own.rows, weight)
-                return product.index_select(0, own.index)
+                return product.index_select(0, own.chosen)
         args, kwargs = tree_map_only(RepeatedRows, RepeatedRows.write, (args, kwargs or {}))
         return func(*args, **kwargs)
