@@ -497,8 +497,17 @@ def subtract_panel(panel, rows, first, last, rank):
 
     R has the first ``rank`` of ``rows``. A product of matrices is several times as fast as one vector after another.
     """
-    left = np.ascontiguousarray(rows[:rank, first:last].T)
-    panel[:, first:] -= np.dot(left, np.ascontiguousarray(rows[:rank, first:]))
+    height, width = last - first, rows.shape[1] - first
+    left, right = np.empty((height, rank)), np.empty((rank, width))
+    for k in range(rank):  # Loops are compiled in a fraction of the time that slices of matrices take.
+        for j in range(height):
+            left[j, k] = rows[k, first + j]
+        for j in range(width):
+            right[k, j] = rows[k, first + j]
+    product = np.dot(left, right)
+    for i in range(height):
+        for j in range(width):
+            panel[i, first + j] -= product[i, j]
 
 
 @compiled
@@ -526,8 +535,10 @@ def link_columns(x, nodes, size):
     -1, its row and where it is in X.
     """
     start, columns, _, width = x
-    head, after = np.full(width, -1), np.empty(size, np.int64)
+    head, after = np.empty(width, np.int64), np.empty(size, np.int64)
     rows, places = np.empty(size, np.int64), np.empty(size, np.int64)
+    for c in range(width):
+        head[c] = -1
     at = size
     for i in range(len(nodes) - 1, -1, -1):
         for c in range(start[nodes[i] + 1] - 1, start[nodes[i]] - 1, -1):
@@ -548,7 +559,8 @@ def write_products_by_lists(x, nodes, unit, first, last, lists, out):
     head, after, rows, places = lists
     for i in range(first, last):
         own = out[i - first]
-        own[i:] = 0
+        for j in range(i, len(nodes)):
+            own[j] = 0
         for c in range(start[nodes[i]], start[nodes[i] + 1]):
             at, share = head[columns[c]], numbers[c] * unit
             head[columns[c]] = after[at]
