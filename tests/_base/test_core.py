@@ -78,6 +78,58 @@ def test_coordinates_of_some_rows_in_any_order():
     assert independent.tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("rows", [1, 31, 32, 33, 70, 100])
+@pytest.mark.parametrize("zeros", [0.0, 0.93])
+def test_coordinates_of_many_rows(rows, zeros):
+    x = random_matrix(rows, rows, 80, zeros=zeros)
+    x[rows // 2 :: 7] = 2 * x[0]  # They depend on the first row, and are in several panels.
+    factor, independent = core.coordinates_of(sparse(x), np.arange(rows))
+    right, at = np.zeros((rows, 0)), []
+    for i in range(rows):  # plain Cholesky of X X^T, one column after another
+        left = x[i:] @ x[i] - right[i:] @ right[i]
+        if len(at) < 80 and left[0] > 1e-12 * (x[i] @ x[i]):
+            column = np.concatenate((np.zeros(i), left / np.sqrt(left[0])))
+            right, at = np.column_stack((right, column)), [*at, i]
+    assert independent.tolist() == at
+    np.testing.assert_allclose(factor, right, atol=1e-9 * np.abs(x).max())
+
+
+def test_products_of_rows_in_both_ways():
+    x, nodes = random_matrix(3, 12, 20, zeros=0.8), np.array([5, 1, 9, 1, 7, 0])
+    right, given = np.triu(x[nodes] @ x[nodes].T), sparse(x)
+    size = int((x[nodes] != 0).sum())
+    lists = core.link_columns(given, nodes, size)
+    for column in range(20):
+        at, rows = lists[0][column], []
+        while at >= 0:
+            rows.append(int(lists[2][at]))
+            assert given[2][lists[3][at]] == x[nodes[rows[-1]], column]
+            at = lists[1][at]
+        assert rows == np.flatnonzero(x[nodes, column]).tolist()
+    for first, last in ((0, 4), (4, 6)):
+        one, other = np.full((4, 6), 7.0), np.full((4, 6), 7.0)
+        core.write_products(given, nodes, 1.0, first, last, np.zeros(20), one)
+        core.write_products_by_lists(given, nodes, 1.0, first, last, lists, other)
+        for i in range(first, last):
+            assert one[i - first, i:].tolist() == other[i - first, i:].tolist()
+            np.testing.assert_allclose(one[i - first, i:], right[i, i:], rtol=1e-12)
+
+
+@pytest.mark.parametrize("last", [2, 3, 6, 7, 11])
+def test_products_are_subtracted(last):
+    random = np.random.default_rng(last)
+    rows, own = random.normal(size=(12, 15)), random.normal(size=15)
+    right = own.copy()
+    right[4:] -= rows[2:last, 4] @ rows[2:last, 4:]
+    core.subtract_products(own, rows, 2, last, 4)
+    np.testing.assert_allclose(own, right, atol=1e-13)
+    panel = random.normal(size=(3, 15))
+    right = panel.copy()
+    right[:, 5:] -= rows[:last, 5:8].T @ rows[:last, 5:]
+    core.subtract_panel(panel, rows, 5, 8, last)
+    np.testing.assert_allclose(panel, right, atol=1e-13)
+
+
 def plain_truncated(phi, change, threshold, relative):
     u, sigma, vt = np.linalg.svd(phi, full_matrices=False)
     top = sigma[0] if len(sigma) else 0.0
@@ -141,7 +193,7 @@ def test_solutions_are_expanded():
     assert not y[5].any()
 
 
-@pytest.mark.parametrize("size", [1, 2, 17])
+@pytest.mark.parametrize("size", [1, 2, 17, 32, 33, 100])
 def test_factor_and_solution(size):
     a = random_matrix(size, size, size + 3)
     matrix, right = a @ a.T, np.arange(1.0, size + 1)

@@ -387,6 +387,44 @@ def test_threads_do_not_change_answers(threads):
         assert torch.equal(mine.node_mask, other.node_mask)
 
 
+@pytest.mark.parametrize("limit", ["_ENTRIES", "_NUMBERS"])
+def test_threads_and_batches_do_not_change_records(monkeypatch, limit):
+    # Some parts have more rows than a panel of the core, and some are solved by singular values.
+    x, edges = graph(17, nodes=90, edges=260, features=60)
+    model = seeded(lambda: TwoLayerGCN(60))
+    explainer = explainer_of(model, gf.KEC("U(A,0.5)", num_samples=50))
+    others, fit_given = [], gf.KEC.fit_given
+    monkeypatch.setattr(gf.KEC, "fit_given", lambda *given: others.append(0) or fit_given(*given))
+    right, before = gf.explain_all(explainer, x, edges, progress=False), torch.get_num_threads()
+    assert 0 < len(others) < 90
+    monkeypatch.setattr(sweep, limit, 3000)
+    for threads in (1, 2, 5):
+        torch.set_num_threads(threads)
+        try:
+            found = gf.explain_all(explainer, x, edges, progress=False)
+        finally:
+            torch.set_num_threads(before)
+        for name in ("index", "edge_start", "source", "sink", "edge_id", "score", "node", "node_score"):
+            assert getattr(found, name).tolist() == getattr(right, name).tolist(), name
+
+
+def test_a_model_that_reads_the_memory_of_features_is_explained_together(spy):
+    class Reader(TwoLayerGCN):
+        def forward(self, x, edge_index, edge_weight=None):
+            return super().forward(x + 0 * torch.from_numpy(x.detach().numpy()), edge_index, edge_weight)
+
+    x, edges = graph(18)
+    found = list(sweep_batches(seeded(lambda: Reader(FEATURES)), x, edges))
+    assert all(batch.proven.all() for batch in found)
+
+
+def sweep_batches(model, x, edges):
+    asked = many._Asked.of(
+        explainer_of(model, gf.KEC("U(A,0.5)", num_samples=40, edges="weight")), x, edges, None, None, {}
+    )
+    return many._sweep(asked)[1].batches(asked.rows)
+
+
 def test_little_memory_makes_blocks_smaller(spy):
     x, edges = ring(200)
     algorithm = gf.KEC("U(A,0.5)", num_samples=100)

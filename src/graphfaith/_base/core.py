@@ -22,6 +22,8 @@ SYMMETRIC, ROW, NONE = 0, 1, 2  # the normalisations N(A^k) = D^-1/2 A^k D^-1/2,
 _FAR = 1e-5  # the least ratio of the smallest to the largest singular value for which Cholesky is used
 _BLOCK = 128  # samples that are propagated at once
 _DEPENDENT = 1e-12  # the share of the square of a row of X that is left of it, if it depends on rows before it
+_PANEL = 32  # rows of a matrix that are factorised at once
+_SPARSE = 8  # X is sparse if not more than one number in so many is not 0
 FINE = 3e-6  # the least ratio of a singular value to the largest one that can be told with these coordinates
 
 
@@ -523,52 +525,145 @@ def gradient_of_propagation(values, source, sink, hop, e, y, v, kind):
 
 
 @compiled
+def subtract_products(own, rows, first, last, i):
+    """Subtract from own[c], for c >= i, the sum of rows[k, i] rows[k, c] over k from ``first`` to ``last``."""
+    k = first
+    while k + 4 <= last:  # Four rows at a time, so that ``own`` is read and written once for all of them.
+        a, b, c, d = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
+        p, q, r, s = a[i], b[i], c[i], d[i]
+        for j in range(i, len(own)):
+            own[j] -= (p * a[j] + q * b[j]) + (r * c[j] + s * d[j])
+        k += 4
+    while k < last:
+        a, p = rows[k], rows[k, i]
+        for j in range(i, len(own)):
+            own[j] -= p * a[j]
+        k += 1
+
+
+@compiled
+def subtract_panel(panel, rows, first, last, rank):
+    """Subtract R^T R from rows ``first`` to ``last`` of a matrix, of which ``panel`` has the columns from first on.
+
+    R has the first ``rank`` of ``rows``. A product of matrices is several times as fast as one vector after another.
+    """
+    height, width = last - first, rows.shape[1] - first
+    left, right = np.empty((height, rank)), np.empty((rank, width))
+    for k in range(rank):  # Loops are compiled in a fraction of the time that slices of matrices take.
+        for j in range(height):
+            left[j, k] = rows[k, first + j]
+        for j in range(width):
+            right[k, j] = rows[k, first + j]
+    product = np.dot(left, right)
+    for i in range(height):
+        for j in range(width):
+            panel[i, first + j] -= product[i, j]
+
+
+@compiled
+def write_products(x, nodes, unit, first, last, dense, out):
+    """Write the products of rows ``first`` to ``last`` of some of X with those from themselves on into ``out``."""
+    start, columns, numbers, _ = x
+    for i in range(first, last):
+        own, a, b = out[i - first], start[nodes[i]], start[nodes[i] + 1]
+        for c in range(a, b):
+            dense[columns[c]] = numbers[c] * unit
+        for j in range(i, len(nodes)):
+            total = 0.0
+            for c in range(start[nodes[j]], start[nodes[j] + 1]):
+                total += numbers[c] * unit * dense[columns[c]]
+            own[j] = total
+        for c in range(a, b):
+            dense[columns[c]] = 0
+
+
+@compiled
+def link_columns(x, nodes, size):
+    """Return lists of the ``size`` numbers in some rows of X, one for every column, in ascending order of the rows.
+
+    They are where the list of each column begins, -1 if it has none, and for every number the next in its list, or
+    -1, its row and where it is in X.
+    """
+    start, columns, _, width = x
+    head, after = np.empty(width, np.int64), np.empty(size, np.int64)
+    rows, places = np.empty(size, np.int64), np.empty(size, np.int64)
+    for c in range(width):
+        head[c] = -1
+    at = size
+    for i in range(len(nodes) - 1, -1, -1):
+        for c in range(start[nodes[i] + 1] - 1, start[nodes[i]] - 1, -1):
+            at -= 1
+            after[at], rows[at], places[at] = head[columns[c]], i, c
+            head[columns[c]] = at
+    return head, after, rows, places
+
+
+@compiled
+def write_products_by_lists(x, nodes, unit, first, last, lists, out):
+    """Do what :func:`write_products` does with the lists of :func:`link_columns`, of rows from ``first`` on.
+
+    Only pairs of numbers in the same column are looked at, which are few if most of X is 0. Rows up to ``last`` are
+    taken out of the lists.
+    """
+    start, columns, numbers, _ = x
+    head, after, rows, places = lists
+    for i in range(first, last):
+        own = out[i - first]
+        for j in range(i, len(nodes)):
+            own[j] = 0
+        for c in range(start[nodes[i]], start[nodes[i] + 1]):
+            at, share = head[columns[c]], numbers[c] * unit
+            head[columns[c]] = after[at]
+            while at >= 0:
+                own[rows[at]] += numbers[places[at]] * unit * share
+                at = after[at]
+
+
+@compiled
 def coordinates_of(x, nodes):
     """Return coordinates of some rows of X, and which rows are independent of those before them.
 
     X is sparse: ``x`` has where each row begins, the columns, the numbers, and how many columns there are. With
-    X = L Q^T, L lower
-    triangular and Q orthonormal, L is Cholesky's factor of X X^T. It is returned without the columns of rows that
-    depend on rows before them, [n, r], together with the places of the r others.
+    X = L Q^T, L lower triangular and Q orthonormal, L is Cholesky's factor of X X^T. It is returned without the columns
+    of rows that depend on rows before them, [n, r], together with the places of the r others.
     """
-    start, columns, numbers, width = x
+    start, _, numbers, width = x
     count = len(nodes)
-    most, dense = min(count, width), np.zeros(width)
+    most, size = min(count, width), 0
     largest = 0.0  # Numbers are divided by the largest one, so that no square is too large or too small.
     for i in range(count):
+        size += start[nodes[i] + 1] - start[nodes[i]]
         for c in range(start[nodes[i]], start[nodes[i] + 1]):
             largest = max(largest, abs(numbers[c]))
+    is_sparse = size * _SPARSE <= count * width
+    dense = np.zeros(0 if is_sparse else width)
+    lists = link_columns(x, nodes if is_sparse else nodes[:0], size if is_sparse else 0)
     unit = 1 / largest if largest > 0 else 0.0
-    upper = np.zeros((most, count))  # upper[r, i] is entry r of row i, so that loops are long
+    upper = np.zeros((most, count))  # L^T, so that loops are long
+    panel = np.zeros((min(_PANEL, count), count))
     independent, rank = np.empty(most, np.int64), 0
-    packed, own = np.zeros((most, most)), np.empty(most)  # packed[r] has the entries r of the independent rows
-    for i in range(count):
-        a, b, left = start[nodes[i]], start[nodes[i] + 1], 0.0
-        for c in range(a, b):
-            dense[columns[c]] = numbers[c] * unit
-            left += dense[columns[c]] * dense[columns[c]]
-        bound = _DEPENDENT * left
-        for r in range(rank):
-            j, total = nodes[independent[r]], 0.0
-            for c in range(start[j], start[j + 1]):
-                total += numbers[c] * unit * dense[columns[c]]
-            own[r] = total
-        for r in range(rank):
-            row = packed[r]
-            own[r] /= row[r]
-            share = own[r]
-            for c in range(r + 1, rank):
-                own[c] -= share * row[c]
-            left -= share * share
-            upper[r, i] = share
-        if rank < most and left > bound:
-            for r in range(rank):
-                packed[r, rank] = own[r]
-            packed[rank, rank] = upper[rank, i] = np.sqrt(left)
-            independent[rank] = i
-            rank += 1
-        for c in range(a, b):
-            dense[columns[c]] = 0
+    for first in range(0, count, _PANEL):
+        if rank == most:  # All other rows depend on those that were found, and their coordinates are known.
+            break
+        last, known = min(first + _PANEL, count), rank
+        if is_sparse:
+            write_products_by_lists(x, nodes, unit, first, last, lists, panel)
+        else:
+            write_products(x, nodes, unit, first, last, dense, panel)
+        bounds = np.empty(last - first)
+        for i in range(first, last):
+            bounds[i - first] = _DEPENDENT * panel[i - first, i]
+        if known:
+            subtract_panel(panel[: last - first], upper, first, last, known)
+        for i in range(first, last):
+            own = panel[i - first]
+            subtract_products(own, upper, known, rank, i)
+            if rank < most and own[i] > bounds[i - first]:
+                share = 1 / np.sqrt(own[i])
+                for c in range(i, count):
+                    upper[rank, c] = own[c] * share
+                independent[rank] = i
+                rank += 1
     return np.ascontiguousarray(upper[:rank].T) * largest, independent[:rank].copy()
 
 
@@ -594,17 +689,21 @@ def features_of(rows, factor, near, widths):
 
 @compiled
 def factorise(matrix):
-    """Write R, R^T R = ``matrix``, on and above the diagonal of a symmetric matrix; return whether it is positive."""
+    """Write R, R^T R = ``matrix``, on and above the diagonal of a symmetric matrix; return whether it is positive.
+
+    Nothing below the diagonal is read.
+    """
     count = len(matrix)
-    for i in range(count):
-        own = matrix[i]
-        if not own[i] > 0:
-            return False
-        own[i:] /= np.sqrt(own[i])
-        for j in range(i + 1, count):
-            row, share = matrix[j], own[j]
-            for c in range(j, count):
-                row[c] -= share * own[c]
+    for first in range(0, count, _PANEL):
+        last = min(first + _PANEL, count)
+        if first:
+            subtract_panel(matrix[first:last], matrix, first, last, first)
+        for i in range(first, last):
+            own = matrix[i]
+            subtract_products(own, matrix, first, i, i)
+            if not own[i] > 0:
+                return False
+            own[i:] /= np.sqrt(own[i])
     return True
 
 
@@ -1118,11 +1217,11 @@ def project_shares(matrix, change, mirrored, moments, guess, alike, seen, left, 
 
 
 @compiled
-def multiply_sparse(x, nodes, columns):
-    """Return some rows of X, as :func:`sparse_of` gives it, times a matrix, [d, u]: [n, u]."""
+def multiply_sparse(x, nodes, visible, columns):
+    """Return the first ``visible`` of some rows of X, which is sparse, times a matrix, [d, u]; 0 for others: [n, u]."""
     start, places, numbers, _ = x
     product = np.zeros((len(nodes), columns.shape[1]))
-    for i in range(len(nodes)):
+    for i in range(visible):
         own = product[i]
         for c in range(start[nodes[i]], start[nodes[i] + 1]):
             number, column = numbers[c], columns[places[c]]
@@ -1224,7 +1323,7 @@ def anchor_parts(wanted, parts, values, x, changes, samples, slopes, gradient, f
         for j in range(d - c):
             along[j, 1] = sampled[j].sum() / sampled.shape[1]
         main = main_columns(of_x, rank, most, cut)
-        y = multiply_sparse(x, nodes[a:b], main)
+        y = multiply_sparse(x, nodes[a:b], visible[i], main)
         width, least = main.shape[1], min(mean_square(change), mean_square(np.dot(along[:, 0], eps) - change))
         if num_hops * width + 2 * num_hops + 4 > len(rest):
             continue
@@ -1279,7 +1378,7 @@ def read_parts(wanted, parts, values, x, samples, felt, units, tables, moments, 
     their mirror images, [., 2, S]; see :func:`project_shares`. What the shares leave at the samples of the fit is
     written over what the slope leaves.
     """
-    node_start, entry_start, _, nodes, hops, ends, places = parts
+    node_start, entry_start, visible, nodes, hops, ends, places = parts
     unit, num_units, outer = units
     at_slopes, at_draws = tables
     mean, spread, common = moments
@@ -1300,7 +1399,7 @@ def read_parts(wanted, parts, values, x, samples, felt, units, tables, moments, 
         e, v, kind = np.zeros(b - a), degrees[i], chosen[i]
         e[0] = 1.0
         y = np.dot(
-            multiply_sparse(x, nodes[a:b], np.ascontiguousarray(columns[i, :, :width])),
+            multiply_sparse(x, nodes[a:b], visible[i], np.ascontiguousarray(columns[i, :, :width])),
             np.ascontiguousarray(solved[i, :, :width].T),
         )
         own, middle, bend = np.empty(m), np.empty(m), np.ascontiguousarray(bends[i, :size, :size])

@@ -7,7 +7,8 @@ the compiled core.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from .._base import core
 from .._base.memory import CHUNK_BYTES
+from .._base.shares import Shares
 from .._base.stages import stage
 from ..explanation.masks import of_mask
 from ..graph.computation_graph import ComputationGraph
@@ -31,12 +33,11 @@ from ..surrogate import additive, readings, sensitivity, terms
 from ..surrogate.difference import AnchoredModel
 from ..surrogate.estimate import MEASURABLE, estimate_unfaithfulness, rounding_square
 from ..surrogate.evidence import Evidence
-from ..surrogate.frame import as_array
 from ..surrogate.moves import LEAST, Moves
 from ..surrogate.solve import NEARLY, PENALTIES
 from ..surrogate.walks import CODES, Float64, Normalization
 from .anchored_kec import AnchoredKEC, split_samples
-from .sweep import Batch, Block, share_out
+from .sweep import Batch, Block, cut
 
 _KINDS: dict[int, Normalization] = {code: name for name, code in CODES.items()}
 
@@ -78,7 +79,7 @@ class Fits(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shares:
+class ReadShares:
     """What the core has read off p, one part after the other."""
 
     scores: Float64  # [e]
@@ -99,7 +100,7 @@ class AnchoredBatch(Batch):
     rest: Int64  # [S] the samples of the regression
     gradient: Float64  # [n, d] of F with respect to X, at the graph as it is
     fits: Fits
-    shares: Shares | None
+    shares: ReadShares | None
 
     def records(self, chosen: slice, with_nodes: bool) -> dict[str, NDArray[Any]]:
         """Return pieces of the arrays of :class:`~graphfaith.explainers.records.Records` for a run of proven nodes."""
@@ -147,7 +148,7 @@ class AnchoredBatch(Batch):
             self._keep_shares(i, p, self.shares)
         return graph, p, None
 
-    def _keep_shares(self, i: int, p: AnchoredModel, found: Shares) -> None:
+    def _keep_shares(self, i: int, p: AnchoredModel, found: ReadShares) -> None:
         """Give p the shares that the core has found, so that they are not looked for again."""
         algorithm, entries = self.block.anchored, self.parts.slices(i)[1]
         config = getattr(algorithm, "_explainer_config", None)
@@ -169,7 +170,7 @@ class AnchoredBatch(Batch):
 class AnchoredBlock(Block):
     """A block of nodes for AnchoredKEC: KEC's, and the perturbations in which shares are found."""
 
-    tables = 4
+    rooms = 4
     proves_parts = True
 
     def __init__(self, algorithm: AnchoredKEC, joint: Target, nodes: Sequence[int]) -> None:
@@ -211,36 +212,47 @@ class AnchoredBlock(Block):
         taken: Int64 = 8 * count * ((2 * num_hops + 6) * nodes + 5 * entries) + 8 * 6 * drawn * entries
         return taken
 
-    def fit(self, parts: Parts, first: int, proven: NDArray[np.bool_], num_threads: int = 1) -> AnchoredBatch:
-        """Return the fits of some nodes, from the one number ``first`` in the block on, if they are ``proven``."""
+    def fit(
+        self,
+        parts: Parts,
+        first: int,
+        proven: NDArray[np.bool_],
+        pool: ThreadPoolExecutor | None = None,
+        num_threads: int = 1,
+    ) -> Callable[[], AnchoredBatch]:
+        """Begin the fits of some nodes, from number ``first`` in the block on; return a function that finishes them.
+
+        What is proven of them is found here.
+        """
         asked, rest = split_samples(self.anchored.count_samples())
         own, mean, slopes = self._differentiate(parts, first, proven, asked)
         fits = Fits.for_parts(parts, len(rest))
-        with stage("features"):
-            distinct, row = np.unique(parts.nodes, return_inverse=True)
-            x = core.sparse_of(as_array(parts.whole.x.detach()[torch.from_numpy(distinct)]))
+        x, row = self.features, self.places[1][parts.nodes] - self.joint.computation_graph.num_plain
         given = parts.node_start, parts.entry_start, parts.num_visible, row, parts.hop, parts.ends, parts.row
         values, changes = self.values.numpy(), self.changes.numpy()[first : first + len(parts)]
         options = self.num_hops, self.kinds, self.anchored.neighborhood.drops_edges, float(self.noise)
         what = given, values, x, changes, (asked, rest), slopes, mean, parts.felt, options, _CONSTANTS, tuple(fits)
-        sizes = np.diff(parts.entry_start)
-        with stage("solve"):
-            share_out(lambda some: core.anchor_parts(some, *what), np.flatnonzero(proven), sizes[proven], num_threads)
-            sound = fits.sound
-            sound &= proven & _are_measurable(changes[:, rest], fits.rests)
+        sizes, pieces = np.diff(parts.entry_start), 8 * num_threads if pool else 1
+        work = cut(np.flatnonzero(proven), sizes[proven], pieces)
+        begun = Shares(lambda some: core.anchor_parts(some, *what), work, pool, num_threads - 1)
+
+        def finish() -> AnchoredBatch:
             shares = None
-            if self.anchored.reading == "share":
-                shares = self._read(parts, fits, (given, values, x, rest, parts.felt), num_threads)
-        seen = np.zeros((len(parts.nodes), 1))
-        features = parts.whole.x.detach()
-        for i in np.flatnonzero(sound).tolist():
-            nodes = slice(parts.node_start[i], parts.node_start[i] + parts.num_visible[i])
-            chosen = features[torch.from_numpy(parts.nodes[nodes])].double()
-            seen[nodes, 0] = (chosen.numpy() * own[nodes]).sum(axis=1)
-        errors = np.square(fits.fitted - changes[:, rest]).mean(axis=1)
-        scores, kind = fits.scores if shares is None else shares.scores, _KINDS[int(self.kinds[0])]
-        of_kec = parts, kind, sound, seen, seen, np.ones_like(seen), scores, errors
-        return AnchoredBatch(*of_kec, {}, self, first, rest, own, fits, shares)
+            with stage("solve"):
+                begun.finish()
+                sound = fits.sound
+                sound &= proven & _are_measurable(changes[:, rest], fits.rests)
+                if self.anchored.reading == "share":
+                    arguments, shares = self._prepare_shares(parts, fits, (given, values, x, rest, parts.felt))
+                    some = cut(np.flatnonzero(sound), sizes[sound], pieces)
+                    Shares(lambda some: core.read_parts(some, *arguments), some, pool, num_threads - 1).finish()
+            seen = _multiply_rows(parts, own)
+            errors = np.square(fits.fitted - changes[:, rest]).mean(axis=1)
+            scores, kind = fits.scores if shares is None else shares.scores, _KINDS[int(self.kinds[0])]
+            of_kec = parts, kind, sound, seen, seen, np.ones_like(seen), scores, errors
+            return AnchoredBatch(*of_kec, {}, self, first, rest, own, fits, shares)
+
+        return finish
 
     def _differentiate(
         self, parts: Parts, first: int, proven: NDArray[np.bool_], asked: Int64
@@ -257,7 +269,7 @@ class AnchoredBlock(Block):
         try:
             with stage("subgraph"), torch.no_grad():
                 target, order, entries = put_side_by_side(self.joint, parts, values[row, 0].to(dtype), labels)
-                proven &= self.joint.are_right_at(first, target.own_rows)
+                proven &= self.joint.is_right_at(first, target.own_rows).numpy()
             if not proven.any():
                 return nothing
             with stage("sensitivity"):
@@ -276,8 +288,11 @@ class AnchoredBlock(Block):
         slopes[entries] = by_entry.T.numpy()
         return gradients[0], gradients[1], slopes
 
-    def _read(self, parts: Parts, fits: Fits, given: tuple[Any, ...], num_threads: int) -> Shares:
-        """Read shares off p; parts for which that is not possible are not sound. Entries that stay keep their slope."""
+    def _prepare_shares(self, parts: Parts, fits: Fits, given: tuple[Any, ...]) -> tuple[tuple[Any, ...], ReadShares]:
+        """Return what the core needs to read shares off p, and the arrays that it writes them into.
+
+        Parts for which that is not possible are not sound. Entries that stay keep their slope.
+        """
         near, count, sound = self.anchored.neighborhood, len(parts), fits.sound
         if self.moments is None:  # They would have to be estimated for every part by itself.
             sound[:] = False
@@ -298,10 +313,18 @@ class AnchoredBlock(Block):
         changes = np.zeros((count, 2, self.tables[1].shape[1]))
         constants = *additive.CONSTANTS, readings.HELD, LEAST
         units, found = (unit, num_units, outer), (shares, stderr, excess, changes)
-        what = *given, units, self.tables, moments, counts, constants, tuple(fits), found
-        sizes = np.diff(parts.entry_start)
-        share_out(lambda some: core.read_parts(some, *what), np.flatnonzero(sound), sizes[sound], num_threads)
-        return Shares(shares, stderr, excess, changes, counts)
+        arguments = *given, units, self.tables, moments, counts, constants, tuple(fits), found
+        return arguments, ReadShares(shares, stderr, excess, changes, counts)
+
+
+def _multiply_rows(parts: Parts, gradient: Float64) -> Float64:
+    """Return sum_c x_c g_c for every node of the parts, [n, 1]."""
+    found, features = np.empty((len(parts.nodes), 1)), parts.whole.x.detach()
+    size = max(1, CHUNK_BYTES // (8 * features.size(1)))
+    for start in range(0, len(found), size):
+        rows = features[torch.from_numpy(parts.nodes[start : start + size])].double().numpy()
+        found[start : start + size, 0] = np.einsum("nc,nc->n", rows, gradient[start : start + size])
+    return found
 
 
 _CONSTANTS = (

@@ -130,6 +130,12 @@ class KEC(FittedExplainer):
 
     def fit_given(self, graph: ComputationGraph, num_hops: int, weight: Tensor, change: Tensor) -> KHopModel:
         """Return the optimum for entries of A, [1 + S, e], first those of the graph as it is, and F's changes, [S]."""
+        frame = Frame.of(graph, num_hops) if self.is_compiled else None
+        if frame is not None:
+            own, phi = frame.features(weight, self.kinds[0])
+            p = frame.solve(phi, change, own, self.kinds[0], self.threshold, self.relative)
+            if p is not None:
+                return p
         coordinates = Coordinates(graph, num_hops, moved=False)
         both = {kind: khop_rows(graph, weight, num_hops, kind) for kind in self.kinds}
         features = {kind: coordinates.of_rows((row[:, :1] - row[:, 1:]).transpose(1, 2)) for kind, row in both.items()}

@@ -249,7 +249,7 @@ def _record_together(asked: _Asked, found: RecordsBuilder) -> Iterator[None]:
         yield from _record_one_by_one(asked, found)
         return
     with_nodes, done = has_nodes(asked.explainer.node_mask_type), 0
-    for batch in sweep.batches(asked.rows):
+    for batch in sweep.batches(asked.rows, ahead=True):
         rows = asked.rows[done : done + len(batch)]
         for part in batch.runs():
             if batch.proven[part.start]:

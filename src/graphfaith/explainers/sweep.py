@@ -13,10 +13,12 @@ results of a block come in batches of arrays, from which an explanation is made 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -29,6 +31,7 @@ from torch_geometric.explain import Explanation
 from .._base import core
 from .._base.errors import MemoryLimitError
 from .._base.memory import CHUNK_BYTES
+from .._base.shares import Shares
 from .._base.stages import stage, time_items
 from .._base.threads import one_thread
 from ..graph.computation_graph import ComputationGraph
@@ -37,6 +40,7 @@ from ..graph.parts import Parts
 from ..model.call import Call
 from ..model.readout import Readout
 from ..model.record import Route, evaluating
+from ..model.repeated import RepeatedRows
 from ..model.target import Target
 from ..surrogate.difference import DifferenceModel, KHopModel
 from ..surrogate.frame import as_array, is_small, model_of
@@ -47,7 +51,7 @@ from . import KEC, AnchoredKEC
 AT_LEAST = 16  # nodes; with fewer nodes, the time saved does not justify the wait for the first explanation
 _FIRST = 16  # nodes in the first batch, so that the first explanation does not wait for the others
 _ENTRIES = 2**20  # entries of A in a batch
-_NUMBERS = 2**20  # features in a batch
+_NUMBERS = 2**24  # features in a batch
 _ROOM = 2**30  # bytes that all threads may take for walks
 
 
@@ -119,14 +123,16 @@ class Batch:
             start[chosen.start : chosen.stop + 1] for start in (parts.node_start, parts.entry_start)
         )
         nodes, entries = slice(node_start[0], node_start[-1]), slice(entry_start[0], entry_start[-1])
-        scores = self.scores.copy()
+        scores = self.scores[entries].copy()
         for i, p in self.others.items():
-            scores[parts.slices(i)[1]] = p.gradient()[1].numpy()
-        of_nodes = np.repeat(np.arange(len(parts)), np.diff(parts.node_start))[nodes]  # the part of each node
+            if chosen.start <= i < chosen.stop:
+                own = parts.slices(i)[1]
+                scores[own.start - entries.start : own.stop - entries.start] = p.gradient()[1].numpy()
+        numbers = np.arange(chosen.start, chosen.stop)
+        of_nodes, of_entries = (np.repeat(numbers, np.diff(start)) for start in (node_start, entry_start))
         place = np.arange(nodes.start, nodes.stop) - parts.node_start[of_nodes]
         visible = (place < parts.num_visible[of_nodes]) & with_nodes
         # The self-loops of a part follow its edges.
-        of_entries = np.repeat(np.arange(len(parts)), np.diff(parts.entry_start))[entries]
         last = parts.entry_start[of_entries + 1] - np.diff(parts.node_start)[of_entries]
         own = np.arange(entries.start, entries.stop) - last  # the node of a self-loop; less than 0 for an edge
         edge_id = parts.edge_id[entries]
@@ -142,7 +148,7 @@ class Batch:
             "source": source[felt],
             "sink": sink[felt],
             "edge_id": edge_id[felt],
-            "score": scores[entries][felt],
+            "score": scores[felt],
             "node_start": np.bincount(of_nodes[visible] - chosen.start, minlength=len(unknown)),
             "node": parts.nodes[nodes][visible],
             "node_score": (self.rows[nodes] * self.products[nodes]).sum(axis=1)[visible],
@@ -204,15 +210,26 @@ class Sweep:
                 fit = batch.fit(i)
                 yield None if fit is None else self._explanation(*fit)
 
-    def batches(self, nodes: Sequence[int]) -> Iterator[Batch]:
-        """Yield the fits of ``nodes``, a batch at a time, in their order."""
-        size = self._block_size(nodes)
-        for start in range(0, len(nodes), size):
-            yield from self._fit_block(nodes[start : start + size])
+    def batches(self, nodes: Sequence[int], *, ahead: bool = False) -> Iterator[Batch]:
+        """Yield the fits of ``nodes``, a batch at a time, in their order.
+
+        If ``ahead``, the next batch has begun when one is yielded, so that all threads have something to do. The model
+        must not change in between. Otherwise nothing is computed before it is asked for, and the first batch is small.
+        """
+        size, helpers = self._block_size(nodes), self.num_threads - 1
+        with ThreadPoolExecutor(helpers) if helpers else nullcontext() as pool:
+            begun: deque[Callable[[], Batch]] = deque()
+            for start in range(0, len(nodes), size):
+                for batch in self._fit_block(nodes[start : start + size], pool, 0 if ahead else _FIRST):
+                    begun.append(batch)
+                    if len(begun) > ahead:
+                        yield begun.popleft()()
+            for batch in begun:
+                yield batch()
 
     def _block_size(self, nodes: Sequence[int]) -> int:
         """Return how many nodes a block may have, so that the entries of A in all samples fit in memory."""
-        graph, room = self.first.graph, self.kind.tables * CHUNK_BYTES
+        graph, room = self.first.graph, self.kind.rooms * CHUNK_BYTES
         if self.algorithm.max_memory is not None:
             room = min(room, self.algorithm.max_memory // 4)
         entries = room // (8 * self.kind.count_columns(self.algorithm))
@@ -243,8 +260,13 @@ class Sweep:
             most=(max(1, numbers // graph.num_features), max(1, entries)),
         )
 
-    def _fit_block(self, nodes: Sequence[int]) -> Iterator[Batch]:
-        """Yield the batches of a block of nodes; if memory does not suffice, the block is halved."""
+    def _fit_block(
+        self, nodes: Sequence[int], pool: ThreadPoolExecutor | None, first: int
+    ) -> Iterator[Callable[[], Batch]]:
+        """Begin the batches of a block of nodes, the first of them with at most ``first`` nodes if that is not 0.
+
+        Each is finished by a call of what is yielded. If memory does not suffice, the block is halved.
+        """
         try:
             with torch.inference_mode(False), evaluating(self.first.model), one_thread():
                 block = self.kind(self.algorithm, self._target(nodes), nodes)
@@ -252,17 +274,22 @@ class Sweep:
             if len(nodes) == 1:
                 raise
             half = len(nodes) // 2
-            yield from self._fit_block(nodes[:half])
-            yield from self._fit_block(nodes[half:])
+            yield from self._fit_block(nodes[:half], pool, first)
+            yield from self._fit_block(nodes[half:], pool, first)
             return
         start = 0
         while start < len(nodes):
-            batch = self._fit_batch(block, nodes, start, _FIRST if start == 0 else len(nodes))
+            count, batch = self._fit_batch(block, nodes, start, first if start == 0 and first else len(nodes), pool)
             yield batch
-            start += len(batch)
+            start += count
 
-    def _fit_batch(self, block: Block, nodes: Sequence[int], start: int, count: int) -> Batch:
-        """Return the fits of at most ``count`` nodes of a block, from number ``start`` on: as many as a batch takes."""
+    def _fit_batch(
+        self, block: Block, nodes: Sequence[int], start: int, count: int, pool: ThreadPoolExecutor | None
+    ) -> tuple[int, Callable[[], Batch]]:
+        """Begin the fits of at most ``count`` nodes of a block, from number ``start`` on: as many as a batch takes.
+
+        Return how many they are, and a function that finishes them.
+        """
         with torch.inference_mode(False), evaluating(self.first.model) as record, one_thread():
             with stage("subgraph"), torch.no_grad():
                 parts = self._parts(nodes[start : start + count], block)
@@ -273,10 +300,9 @@ class Sweep:
                     if self.kind.proves_parts:
                         proven[:] = True
                     else:
-                        for i, row in self._run_on_parts(parts, nodes[start : start + len(parts)], block).items():
-                            proven[i] = block.joint.is_right_at(start + i, row)
+                        self._run_on_parts(parts, nodes[start : start + len(parts)], block, start, proven)
                 proven &= self._fits_in_memory(parts)
-            return block.fit(parts, start, proven, self.num_threads)
+            return len(parts), block.fit(parts, start, proven, pool, self.num_threads)
 
     def _fits_in_memory(self, parts: Parts) -> NDArray[np.bool_]:
         """Return which parts all threads may fit at the same time; others are explained alone, a chunk at a time."""
@@ -287,9 +313,14 @@ class Sweep:
         )
         return fits
 
-    def _run_on_parts(self, parts: Parts, nodes: Sequence[int], block: Block) -> dict[int, Tensor]:
-        """Return the model's output at each node on the node's computation graph, without nodes where it raises."""
-        like, rows = self.first, {}
+    def _run_on_parts(
+        self, parts: Parts, nodes: Sequence[int], block: Block, start: int, proven: NDArray[np.bool_]
+    ) -> None:
+        """Run the model on each node's computation graph, and write into ``proven`` where its output is the right one.
+
+        Nodes have the numbers from ``start`` on in the block. It is not proven where the model raises.
+        """
+        like, joint = self.first, block.joint
         kwargs = like.readout.kwargs
         if (
             like.route == "weight"
@@ -298,21 +329,22 @@ class Sweep:
         ):
             # Unconnected parts form one graph, so that one call of the model is enough.
             ends = torch.from_numpy(parts.ends + np.repeat(parts.node_start[:-1], np.diff(parts.entry_start)))
-            x = like.graph.x.detach().index_select(0, torch.from_numpy(parts.nodes))
-            weight = block.values[torch.from_numpy(parts.row), 0].to(block.joint.computation_graph.weight.dtype)
+            weight = block.values[:, 0][torch.from_numpy(parts.row)].to(joint.computation_graph.weight.dtype)
             edges = ends if like.graph.flow == "source_to_target" else ends.flip(0)
-            # The user's forward may raise any exception. In that case the parts are tried one by one.
-            with suppress(Exception):
-                out = like.model(x, edges, edge_weight=weight, **kwargs)[torch.from_numpy(parts.node_start[:-1])]
-                return {i: out[i : i + 1] for i in range(len(parts))}
+            # The user's forward may raise any exception. In that case the features are written out, which some code
+            # needs, and then the parts are tried one by one.
+            for x in _features(like.graph.x.detach(), parts.nodes):
+                with suppress(Exception):
+                    out = like.model(x, edges, edge_weight=weight, **kwargs)[torch.from_numpy(parts.node_start[:-1])]
+                    proven[:] = joint.is_right_at(start, out).numpy()
+                    return
         for i, node in enumerate(nodes):
             row = torch.tensor([node])
             readout = Readout(like.task, like.graph, kwargs, like.graph.num_nodes, node, row)
             with suppress(Exception):
                 part, loop_weight = parts.graph(i), like.call.loop_weight
                 call = Call(like.model, like.record, like.task, readout, part, loop_weight, like.route)
-                rows[i] = call.output[call.rows]
-        return rows
+                proven[i] = bool(joint.is_right_at(start + i, call.output[call.rows]).all())
 
     def _target(self, nodes: Sequence[int]) -> Target:
         x, edge_index, labels, kwargs = self._arguments
@@ -332,7 +364,7 @@ class Block:
     ``joint`` is the target of all ``nodes``, in the same order.
     """
 
-    tables = 1  # times CHUNK_BYTES is for the entries of A in all samples
+    rooms = 1  # times CHUNK_BYTES is for the entries of A in all samples
     proves_parts = False  # whether ``fit`` itself compares the model's output on a part with that on the whole graph
 
     @staticmethod
@@ -376,8 +408,24 @@ class Block:
         loops[part.nodes.numpy()] = part.num_plain + np.arange(part.num_nodes)
         self.places = edges, loops, blank  # the rows of the values of edges, of self-loops, and of those that F ignores
 
-    def fit(self, parts: Parts, first: int, proven: NDArray[np.bool_], num_threads: int = 1) -> Batch:
-        """Return the optimum for some nodes, from the one number ``first`` in the block on, if they are ``proven``."""
+    @cached_property
+    def features(self) -> tuple[Int64, Int64, Float64, int]:
+        """X of the joint computation graph, without zeros."""
+        found: tuple[Int64, Int64, Float64, int] = core.sparse_of(as_array(self.joint.computation_graph.x.detach()))
+        return found
+
+    def fit(
+        self,
+        parts: Parts,
+        first: int,
+        proven: NDArray[np.bool_],
+        pool: ThreadPoolExecutor | None = None,
+        num_threads: int = 1,
+    ) -> Callable[[], Batch]:
+        """Begin the fits of some nodes, from number ``first`` in the block on, if they are ``proven``.
+
+        Return a function that finishes them. The threads of the pool and the one that calls it share the work.
+        """
         algorithm, hops, kind = self.algorithm, self.num_hops, self.algorithm.kinds[0]
         values, changes = self.values.numpy(), self.changes.numpy()[first : first + len(parts)]
         wanted = np.flatnonzero(proven & is_small(parts.num_visible, parts.whole.num_features))
@@ -387,32 +435,46 @@ class Block:
         scores, errors, sound = np.zeros(entries), np.zeros(count), np.zeros(count, dtype=bool)
         found = rows, beta, products, scores, errors, sound
         with stage("features"):
-            distinct, row = np.unique(parts.nodes, return_inverse=True)
-            x = core.sparse_of(as_array(parts.whole.x.detach()[torch.from_numpy(distinct)]))
+            x = self.features
+            # Nodes that are not in the joint graph have no features that F sees, so that none are read.
+            row = self.places[1][parts.nodes] - self.joint.computation_graph.num_plain
         given = parts.node_start, parts.entry_start, parts.num_visible, row, parts.hop, parts.ends, parts.row
         options = hops, CODES[kind], float(algorithm.threshold), bool(algorithm.relative)
-        with stage("solve"):
-            share_out(
-                lambda some: core.fit_parts(some, given, values, x, changes, *options, found),
-                wanted,
-                np.diff(parts.entry_start)[wanted],
-                num_threads,
-            )
-            others = {}
-            for i in np.flatnonzero(proven & ~sound).tolist():
-                weight = self.values[torch.from_numpy(parts.row[parts.slices(i)[1]])].T
-                others[i] = p = algorithm.fit_given(parts.graph(i), hops, weight, self.changes[first + i])
-                own, errors[i] = parts.slices(i)[0], p.in_sample_error
-                rows[own], products[own] = p.rows[:, 0].T.numpy(), p.products.numpy()
-        return Batch(parts, kind, proven, rows, beta, products, scores, errors, others)
+        others: dict[int, KHopModel] = {}
+
+        def fit_one(i: int) -> None:
+            weight = self.values[torch.from_numpy(parts.row[parts.slices(i)[1]])].T
+            others[i] = p = algorithm.fit_given(parts.graph(i), hops, weight, self.changes[first + i])
+            own, errors[i] = parts.slices(i)[0], p.in_sample_error
+            rows[own], products[own] = p.rows[:, 0].T.numpy(), p.products.numpy()
+
+        shares = Shares(
+            lambda some: core.fit_parts(some, given, values, x, changes, *options, found),
+            cut(wanted, np.diff(parts.entry_start)[wanted], 8 * num_threads if pool else 1),
+            pool,
+            num_threads - 1,
+        )
+
+        def finish() -> Batch:
+            with stage("solve"), torch.inference_mode(False), one_thread():
+                shares.finish()
+                Shares(fit_one, np.flatnonzero(proven & ~sound).tolist(), pool, num_threads - 1).finish()
+            return Batch(parts, kind, proven, rows, beta, products, scores, errors, others)
+
+        return finish
 
 
-def share_out(work: Callable[[Int64], None], items: Int64, sizes: Int64, num_threads: int) -> None:
-    """Do work on items with several threads, each of which has items of about the same total size."""
-    if min(num_threads, len(items)) <= 1:
-        work(items)
-        return
+def _features(x: Tensor, nodes: Int64) -> Iterator[Tensor]:
+    """Yield the features of nodes, of which many come several times: first in short, then written out."""
+    distinct, row = np.unique(nodes, return_inverse=True)
+    yield RepeatedRows.of(x[torch.from_numpy(distinct)], torch.from_numpy(row))
+    yield x[torch.from_numpy(nodes)]
+
+
+def cut(items: Int64, sizes: Int64, count: int) -> list[Int64]:
+    """Cut a list of items into at most ``count`` pieces of about the same total size."""
+    if count <= 1 or not len(items):
+        return [items]
     total = np.cumsum(sizes)
-    cuts = np.searchsorted(total, total[-1] * np.arange(1, num_threads) / num_threads)
-    with ThreadPoolExecutor(num_threads) as pool:
-        list(pool.map(work, np.split(items, cuts)))
+    cuts = np.searchsorted(total, total[-1] * np.arange(1, count) / count)
+    return [piece for piece in np.split(items, cuts) if len(piece)]

@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from .._base.checks import check_count
@@ -385,19 +383,9 @@ class Target:
         matrix = self.call.products.matrix(weight)
         return vmap(lambda a, b, c: self.call(a, b, c)[self.call.rows], (*dims, dims[1]))(x, weight, matrix)
 
-    def is_right_at(self, place: int, rows: Tensor) -> bool:
-        """Return whether ``rows`` is the unperturbed output of one of the explained rows, up to rounding."""
-        return is_close(rows, self._own_rows[place : place + 1], self.scale)
-
-    def are_right_at(self, first: int, rows: Tensor) -> NDArray[np.bool_]:
-        """Return :meth:`is_right_at` of each of some rows, which are those from number ``first`` on, [r]."""
-        own = self._own_rows[first : first + len(rows)]
-        if own.shape != rows.shape:
-            return np.zeros(len(rows), dtype=bool)
-        near = are_close(rows, own, self.scale)
-        for i in (~near).nonzero().view(-1).tolist():
-            near[i] = self.is_right_at(first + i, rows[i : i + 1])
-        return near.numpy()
+    def is_right_at(self, place: int, rows: Tensor) -> Tensor:
+        """Return which of ``rows`` are the unperturbed output of the explained rows from ``place`` on, to rounding."""
+        return are_close(rows, self._own_rows[place : place + len(rows)], self.scale)
 
     def gradient(self, x: Tensor | None = None, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the gradients of F with respect to X [n, d] and to A [e], at (X, A) or at another point.
