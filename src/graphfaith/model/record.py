@@ -109,6 +109,7 @@ class _Entry:
         ] = []  # they are kept alive, because a new tensor could get the identity of an old one
         self.volatile: set[int] = set()  # places in the state that the model's own forward changes
         self.before: list[_Held] = []  # while it is running
+        self.run: Run | None = None  # the last run that was noted, while it is running
 
     def is_up_to_date(self) -> bool:
         """Return whether it is seen at once that the model is in the state that the record is of."""
@@ -161,7 +162,7 @@ def evaluating(model: torch.nn.Module) -> Iterator[Record]:
                 model.eval()
             yield entry.record
         finally:
-            entry.runner, entry.before = None, []
+            entry.runner, entry.before, entry.run = None, [], None
             for module, training, *_ in before:
                 if module.training is not training:
                     module.training = training
@@ -185,6 +186,50 @@ def _take_over(entry: _Entry, model: torch.nn.Module, before: list[_Held]) -> No
     entry.tensors = [*model.parameters(), *model.buffers()]
     # A model that changes itself would never be the same as in a snapshot.
     entry.snapshot = None if entry.volatile else Snapshot(model)
+
+
+class Run:
+    """A run of a model on a graph, which need not be repeated as long as nothing that it has read is written to."""
+
+    def __init__(self, x: Tensor, edge_index: Tensor, kwargs: Mapping[str, Any], output: Tensor) -> None:
+        self._read, self._names, self.output = (x, edge_index, *kwargs.values()), list(kwargs), output
+        self._versions = [_version_of(value) for value in (*self._read, output)]
+
+    def is_of(self, x: Tensor, edge_index: Tensor, kwargs: Mapping[str, Any]) -> bool:
+        """Return whether the model was run with these very arguments."""
+        read = (x, edge_index, *kwargs.values())
+        return (
+            list(kwargs) == self._names
+            and all(map(operator.is_, read, self._read))
+            and None not in self._versions
+            and [_version_of(value) for value in (*read, self.output)] == self._versions
+        )
+
+
+def _version_of(value: Any) -> int | None:
+    """Return the number of writes to a value; None if they are not counted."""
+    if isinstance(value, Tensor):
+        return None if value.is_inference() else value._version
+    return 0 if value is None or type(value) in PLAIN else None
+
+
+def note_run(model: torch.nn.Module, x: Tensor, edge_index: Tensor, kwargs: Mapping[str, Any], output: Tensor) -> None:
+    """Keep the output of a run of ``model`` until the outermost :func:`evaluating` ends; it must be called inside."""
+    _ENTRIES[model].run = Run(x, edge_index, kwargs, output)
+
+
+def noted_output(model: torch.nn.Module, x: Tensor, edge_index: Tensor, kwargs: Mapping[str, Any]) -> Tensor | None:
+    """Return a copy of the output of ``model`` if it has just been run like that; None if it has to be run.
+
+    It is a copy, because the user has the output itself and may write to it later.
+    """
+    run = _ENTRIES[model].run
+    return run.output.detach().clone() if run is not None and run.is_of(x, edge_index, kwargs) else None
+
+
+def forget_run(model: torch.nn.Module) -> None:
+    """Drop the output that was noted; it must be called inside :func:`evaluating`."""
+    _ENTRIES[model].run = None
 
 
 def drop_kept(model: torch.nn.Module) -> list[str]:
