@@ -75,6 +75,6 @@ def digest_of(*scores: Tensor | None) -> str:
             digest.update(b"none;")
             continue
         digest.update(f"{values.dtype} {list(values.shape)};".encode())
-        plain = values.detach().cpu().reshape(-1).clone(memory_format=torch.contiguous_format)
+        plain = values.detach().cpu().contiguous().reshape(-1)
         digest.update(plain.view(torch.uint8).numpy().data)
     return digest.hexdigest()
