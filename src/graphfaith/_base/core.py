@@ -37,6 +37,22 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 @compiled
+def finalise(word):
+    """Return the bits of a 64-bit word mixed by the finaliser of SplitMix64."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@compiled
+def draw_keys(state, counters, out):
+    """Write the keys of the ``counters``, [n], that follow on the ``state`` of a stream into ``out``."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    for i in range(len(counters)):
+        out[i] = finalise((state + golden) ^ finalise(np.uint64(counters[i]) + golden))
+
+
+@compiled
 def mix(row, column):
     """Return 32 random bits of a row key and a column key, by three rounds of a multiplication and a shifted xor."""
     low, high = np.uint32(column), np.uint32(column >> np.uint64(32))
