@@ -172,7 +172,6 @@ class Call:
         return arguments, self.readout.rows_on(self.part, places)
 
     def _find_route(self, forced: Edges, record: Record) -> Route:
-        name, layers = type(self.model).__name__, message_passing_layers(self.model)
         reads = False
         if forced in ("auto", "weight"):
             key = key_of(self.readout.kwargs)
@@ -181,6 +180,7 @@ class Call:
             reads = record.reads_weight[key]
         if reads:
             return "weight"
+        name, layers = type(self.model).__name__, message_passing_layers(self.model)
         if forced == "weight":
             raise ModelError(f'{name} takes no edge_weight or ignores it: use edges="auto"')
         if self.readout.graph.edge_weight is not None:
