@@ -13,6 +13,8 @@ from torch_geometric.explain import GNNExplainer as PyGsGNNExplainer
 from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
 
 import graphfaith as gf
+from graphfaith.model.record import evaluating
+from graphfaith.model.target import Target
 
 THREADS, NODES = 8, 8
 FIELDS = ("node_mask", "edge_mask", "self_loop_score", "prediction", "target")
@@ -248,3 +250,47 @@ def test_other_algorithms_may_take_what_they_like(data):
         Embedding(), algorithm, explanation_type="model", edge_mask_type="object", model_config=config
     )
     assert explainer(ids, data.edge_index, index=1).edge_mask.shape == data.edge_index.shape[1:]
+
+
+class Counted(torch.nn.Module):
+    """A model that notes the features that it is run on."""
+
+    def __init__(self):
+        super().__init__()
+        self.gnn = make("GCN")
+
+    def forward(self, x, edge_index, edge_weight=None):
+        SEEN.append(x)
+        return self.gnn(x, edge_index, edge_weight)
+
+
+SEEN: list[torch.Tensor] = []
+
+
+def test_the_model_is_run_on_the_graph_once(data):
+    explainer = explainer_of(Counted(), gf.KEC("U(A,0.5)", num_samples=20))
+    explainer(data.x, data.edge_index, index=2)
+    graph = Data(x=data.x.clone(), edge_index=data.edge_index.clone())
+    SEEN.clear()
+    explainer(graph.x, graph.edge_index, index=2)
+    assert sum(x is graph.x for x in SEEN) == 1  # PyG's prediction
+
+
+def test_a_prediction_that_is_written_to_is_not_what_the_next_explanation_is_compared_with(data):
+    explainer = explainer_of(make("GCN"), gf.KEC("U(A,0.5)", num_samples=20))
+    first = explainer(data.x, data.edge_index, index=2)
+    mask = first.node_mask.clone()
+    first.prediction.zero_()
+    assert torch.equal(explainer(data.x, data.edge_index, index=2).node_mask, mask)
+
+
+def test_a_prediction_with_masks_is_not_taken_for_the_models_own(data):
+    model = make("GCN")
+    explainer = explainer_of(model, gf.KEC("U(A,0.5)", num_samples=20))
+    expected = explainer(data.x, data.edge_index, index=2)
+    graph = Data(x=data.x.clone(), edge_index=data.edge_index.clone())
+    with evaluating(model):
+        explainer.get_masked_prediction(graph.x, graph.edge_index, edge_mask=torch.zeros(data.num_edges))
+        target = Target(model, graph.x, graph.edge_index, 2)
+    assert target.value == pytest.approx(float(expected.prediction[2].max()))
+    assert torch.equal(target.whole.output(), expected.prediction)
