@@ -13,8 +13,7 @@ from torch_geometric.explain import GNNExplainer as PyGsGNNExplainer
 from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
 
 import graphfaith as gf
-from graphfaith.model.record import evaluating
-from graphfaith.model.target import Target
+from graphfaith.model.record import evaluating, noted_output
 
 THREADS, NODES = 8, 8
 FIELDS = ("node_mask", "edge_mask", "self_loop_score", "prediction", "target")
@@ -276,21 +275,27 @@ def test_the_model_is_run_on_the_graph_once(data):
     assert sum(x is graph.x for x in SEEN) == 1  # PyG's prediction
 
 
-def test_a_prediction_that_is_written_to_is_not_what_the_next_explanation_is_compared_with(data):
+def test_a_prediction_is_taken_over_as_a_copy_until_it_is_written_to(data):
     explainer = explainer_of(make("GCN"), gf.KEC("U(A,0.5)", num_samples=20))
-    first = explainer(data.x, data.edge_index, index=2)
-    mask = first.node_mask.clone()
-    first.prediction.zero_()
-    assert torch.equal(explainer(data.x, data.edge_index, index=2).node_mask, mask)
+    run = explainer.model, data.x, data.edge_index, {}
+    with evaluating(explainer.model):
+        prediction = explainer.get_prediction(data.x, data.edge_index)
+        taken, before = noted_output(*run), prediction.clone()
+        assert noted_output(explainer.model, data.x.clone(), data.edge_index, {}) is None
+        prediction.zero_()
+        assert torch.equal(taken, before)
+        assert noted_output(*run) is None
+    with evaluating(explainer.model):
+        explainer.get_prediction(data.x, data.edge_index)
+        data.x.mul_(2)
+        assert noted_output(*run) is None
+        explainer.get_prediction(data.x, data.edge_index)
+    with evaluating(explainer.model):  # The model may have changed in between.
+        assert noted_output(*run) is None
 
 
 def test_a_prediction_with_masks_is_not_taken_for_the_models_own(data):
-    model = make("GCN")
-    explainer = explainer_of(model, gf.KEC("U(A,0.5)", num_samples=20))
-    expected = explainer(data.x, data.edge_index, index=2)
-    graph = Data(x=data.x.clone(), edge_index=data.edge_index.clone())
-    with evaluating(model):
-        explainer.get_masked_prediction(graph.x, graph.edge_index, edge_mask=torch.zeros(data.num_edges))
-        target = Target(model, graph.x, graph.edge_index, 2)
-    assert target.value == pytest.approx(float(expected.prediction[2].max()))
-    assert torch.equal(target.whole.output(), expected.prediction)
+    explainer = explainer_of(make("GCN"), gf.KEC("U(A,0.5)", num_samples=20))
+    with evaluating(explainer.model):
+        explainer.get_masked_prediction(data.x, data.edge_index, edge_mask=torch.zeros(data.num_edges))
+        assert noted_output(explainer.model, data.x, data.edge_index, {}) is None
