@@ -76,5 +76,7 @@ def digest_of(*scores: Tensor | None) -> str:
             continue
         digest.update(f"{values.dtype} {list(values.shape)};".encode())
         plain = values.detach().cpu().contiguous().reshape(-1)
+        if plain.stride(0) != 1:  # A single number, whose steps are of any length, cannot be read as bytes.
+            plain = plain.clone(memory_format=torch.contiguous_format)
         digest.update(plain.view(torch.uint8).numpy().data)
     return digest.hexdigest()
