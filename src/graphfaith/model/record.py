@@ -117,6 +117,7 @@ class _Entry:
 
     def update(self, state: list[Any]) -> None:
         """Take a new state, and drop the record if it is another one."""
+        self.snapshot = None
         same = len(state) == len(self.state) and all(
             now == before or place in self.volatile
             for place, (now, before) in enumerate(zip(state, self.state, strict=True))
