@@ -239,3 +239,34 @@ def test_features_are_changes_of_rows_times_x():
     moved = rows[:, :, :1] - rows[:, :, 1:]
     right = np.concatenate([moved[0, :2].T @ factor[:2, :1], moved[1].T @ factor], axis=1)
     np.testing.assert_allclose(phi, right, rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("rows", "columns"), [(7, 7), (3, 7), (2, 5)])
+def test_normalised_matrices(dtype, rows, columns):
+    rng, count, size = np.random.default_rng(0), 7, 5
+    source, sink = rng.integers(0, count, 20), rng.integers(0, count, 20)  # some entries are there twice
+    values = rng.random((20, size)).astype(dtype)
+    values[sink == 1] = 0  # a node without weight
+    found = np.full((size, rows, columns), np.nan, dtype=dtype)
+    core.normalised_matrices(values, source, sink, count, found)
+    for s in range(size):
+        matrix = np.zeros((count, count))
+        np.add.at(matrix, (sink, source), values[:, s].astype(np.float64))
+        degree = matrix.sum(axis=1)
+        side = np.where(degree > 0, degree, np.inf) ** -0.5
+        twin = (side[:, None] * matrix * side)[:rows, :columns]
+        np.testing.assert_allclose(found[s], twin, rtol=1e-5 if dtype == np.float32 else 1e-13, atol=1e-7)
+
+
+def test_keys_are_mixed_as_by_splitmix():
+    def finalise(word):
+        word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        word = (word ^ (word >> 27)) * 0x94D049BB133111EB % 2**64
+        return word ^ (word >> 31)
+
+    golden, state, counters = 0x9E3779B97F4A7C15, 2**63 + 12345, np.array([0, 1, 17, 2**62, -1])
+    keys = np.empty(5, dtype=np.uint64)
+    core.draw_keys(np.uint64(state), counters, keys)
+    twin = [finalise((state + golden) % 2**64 ^ finalise((int(c) + golden) % 2**64)) for c in counters]
+    assert keys.tolist() == twin

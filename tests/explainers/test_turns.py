@@ -13,6 +13,7 @@ from torch_geometric.explain import GNNExplainer as PyGsGNNExplainer
 from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
 
 import graphfaith as gf
+from graphfaith.model.record import evaluating, noted_output
 
 THREADS, NODES = 8, 8
 FIELDS = ("node_mask", "edge_mask", "self_loop_score", "prediction", "target")
@@ -248,3 +249,53 @@ def test_other_algorithms_may_take_what_they_like(data):
         Embedding(), algorithm, explanation_type="model", edge_mask_type="object", model_config=config
     )
     assert explainer(ids, data.edge_index, index=1).edge_mask.shape == data.edge_index.shape[1:]
+
+
+class Counted(torch.nn.Module):
+    """A model that notes the features that it is run on."""
+
+    def __init__(self):
+        super().__init__()
+        self.gnn = make("GCN")
+
+    def forward(self, x, edge_index, edge_weight=None):
+        SEEN.append(x)
+        return self.gnn(x, edge_index, edge_weight)
+
+
+SEEN: list[torch.Tensor] = []
+
+
+def test_the_model_is_run_on_the_graph_once(data):
+    explainer = explainer_of(Counted(), gf.KEC("U(A,0.5)", num_samples=20))
+    explainer(data.x, data.edge_index, index=2)
+    graph = Data(x=data.x.clone(), edge_index=data.edge_index.clone())
+    SEEN.clear()
+    explainer(graph.x, graph.edge_index, index=2)
+    assert sum(x is graph.x for x in SEEN) == 1  # PyG's prediction
+
+
+def test_a_prediction_is_taken_over_as_a_copy_until_it_is_written_to(data):
+    explainer = explainer_of(make("GCN"), gf.KEC("U(A,0.5)", num_samples=20))
+    run = explainer.model, data.x, data.edge_index, {}
+    with evaluating(explainer.model):
+        prediction = explainer.get_prediction(data.x, data.edge_index)
+        taken, before = noted_output(*run), prediction.clone()
+        assert noted_output(explainer.model, data.x.clone(), data.edge_index, {}) is None
+        prediction.zero_()
+        assert torch.equal(taken, before)
+        assert noted_output(*run) is None
+    with evaluating(explainer.model):
+        explainer.get_prediction(data.x, data.edge_index)
+        data.x.mul_(2)
+        assert noted_output(*run) is None
+        explainer.get_prediction(data.x, data.edge_index)
+    with evaluating(explainer.model):  # The model may have changed in between.
+        assert noted_output(*run) is None
+
+
+def test_a_prediction_with_masks_is_not_taken_for_the_models_own(data):
+    explainer = explainer_of(make("GCN"), gf.KEC("U(A,0.5)", num_samples=20))
+    with evaluating(explainer.model):
+        explainer.get_masked_prediction(data.x, data.edge_index, edge_mask=torch.zeros(data.num_edges))
+        assert noted_output(explainer.model, data.x, data.edge_index, {}) is None

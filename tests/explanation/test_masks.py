@@ -9,7 +9,7 @@ from torch_geometric.nn import GCN
 
 from graphfaith import KEC
 from graphfaith.explanation import masks as adapter
-from graphfaith.explanation.digest import scores_digest
+from graphfaith.explanation.digest import digest_of, scores_digest
 
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 2, 0], [1, 2, 3, 4, 0, 2, 3]])
 
@@ -63,3 +63,13 @@ def test_the_digest_is_that_of_the_masks(nodes, edges):
     assert explanation.scores_digest == scores_digest(explanation, part)
     explanation.self_loop_score[3] += 1
     assert explanation.scores_digest != scores_digest(explanation, part)
+
+
+def test_a_digest_is_of_the_numbers_and_not_of_their_layout():
+    matrix = torch.rand(3, 4)
+    assert digest_of(matrix.T.contiguous().T) == digest_of(matrix)
+    assert digest_of(torch.ones(5, 4)[:, ::2]) == digest_of(torch.ones(5, 2))
+    assert digest_of(torch.ones(()).expand(1), torch.ones(()).expand(1, 1)) == digest_of(
+        torch.ones(1), torch.ones(1, 1)
+    )
+    assert digest_of(torch.ones(()).expand(2)) == digest_of(torch.ones(2))

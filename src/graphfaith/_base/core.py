@@ -48,6 +48,22 @@ def summing(function: Callable[..., Any]) -> Any:
 
 
 @compiled
+def finalise(word):
+    """Return the bits of a 64-bit word mixed by the finaliser of SplitMix64."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@compiled
+def draw_keys(state, counters, out):
+    """Write the keys of the ``counters``, [n], that follow on the ``state`` of a stream into ``out``."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    for i in range(len(counters)):
+        out[i] = finalise((state + golden) ^ finalise(np.uint64(counters[i]) + golden))
+
+
+@compiled
 def mix(row, column):
     """Return 32 random bits of a row key and a column key, by three rounds of a multiplication and a shifted xor."""
     low, high = np.uint32(column), np.uint32(column >> np.uint64(32))
@@ -870,6 +886,31 @@ def fit_parts(wanted, parts, values, x, changes, num_hops, kind, threshold, rela
             betas[a:b], products[a:b] = expand(solution, factor, independent, widths, b - a)
             scores[c:d] = gradient_of_walks(weight, source, sink, seeds, e, products[a:b], kind)
             rows[a:b] = walks[:, :, 0].T
+
+
+@compiled
+def normalised_matrices(values, source, sink, count, matrices):
+    """Write the first rows and columns of N(A) = D^-1/2 A D^-1/2, D = diag(A 1), into ``matrices``, [S, rows, columns].
+
+    ``values``, [e, S], are S sets of entries of A on ``count`` nodes; N(A) is computed in their precision. A node
+    without weight has rows and columns of 0.
+    """
+    size, (_, rows, columns) = values.shape[1], matrices.shape
+    side, entry = np.zeros((count, size), values.dtype), np.empty(size, values.dtype)
+    for j in range(len(source)):
+        add_to(side[sink[j]], values[j])
+    for i in range(count):
+        for s in range(size):
+            # The root is taken in the precision of the values. The quotient is rounded to it when it is stored.
+            side[i, s] = 1 / np.sqrt(side[i, s]) if side[i, s] > 0 else 0.0
+    matrices[:] = 0
+    for j in range(len(source)):
+        if sink[j] < rows and source[j] < columns:
+            # The factors are multiplied in this order, in which PyG multiplies them.
+            write_product(entry, values[j], side[sink[j]])
+            write_product(entry, entry, side[source[j]])
+            for s in range(size):
+                matrices[s, sink[j], source[j]] += entry[s]
 
 
 # What follows is AnchoredKEC's: the terms of its p, the regression on them, and the shares that are read off it.

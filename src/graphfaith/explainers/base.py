@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import logging
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -78,12 +79,13 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments that this method was made with, as plain values."""
-        values = {name: getattr(self, name) for name in _arguments(type(self)) if hasattr(self, name)}
+        names = [name for name, _ in _arguments(type(self))]
+        values = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return {name: str(value) if isinstance(value, Neighborhood) else value for name, value in values.items()}
 
     def __repr__(self) -> str:
         """Return the call that makes this method again, without the arguments that have their default."""
-        defaults = _arguments(type(self))
+        defaults = dict(_arguments(type(self)))
         shown = {name: value for name, value in self.settings.items() if value != defaults.get(name)}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
@@ -231,7 +233,12 @@ class FittedExplainer(FaithfulExplainer):
         }
 
 
-def _arguments(method: type[FaithfulExplainer]) -> dict[str, Any]:
+def _arguments(method: type[FaithfulExplainer]) -> tuple[tuple[str, Any], ...]:
     """Return the arguments that a method's constructor names, with their defaults."""
-    given = list(inspect.signature(method.__init__).parameters.values())[1:]
-    return {one.name: one.default for one in given if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)}
+    return _parameters(method.__init__)
+
+
+@lru_cache(maxsize=256)
+def _parameters(constructor: Callable[..., None]) -> tuple[tuple[str, Any], ...]:
+    given = list(inspect.signature(constructor).parameters.values())[1:]
+    return tuple((one.name, one.default) for one in given if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL))

@@ -16,13 +16,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch_geometric.explain import Explainer
 
 from ..explanation.origin import remember_origin
 from ..explanation.signed import SignedExplanation
 from ..model.call import check_output
 from ..model.lock import locked
-from ..model.record import evaluating
+from ..model.record import evaluating, forget_run, note_run
 from .base import FaithfulExplainer
 
 _RUN_THE_MODEL = ("__call__", "get_prediction", "get_masked_prediction")
@@ -42,7 +43,7 @@ def take_turns() -> None:
 
 
 def _make_wait(method: Callable[..., Any]) -> Callable[..., Any]:
-    explains = method.__name__ == "__call__"
+    explains, predicts = method.__name__ == "__call__", method.__name__ == "get_prediction"
     signature = inspect.signature(method)
 
     @functools.wraps(method)
@@ -57,6 +58,10 @@ def _make_wait(method: Callable[..., Any]) -> Callable[..., Any]:
             algorithm.check_call(model, given["x"], given["edge_index"])
         with evaluating(model):
             result = method(explainer, *args, **kwargs)
+            if predicts and len(args) == 2 and isinstance(result, Tensor):
+                note_run(model, *args, kwargs, result)  # The algorithm need not run the model on the same graph again.
+            elif not explains:
+                forget_run(model)  # A prediction with masks is another one.
         if not explains:
             check_output(result)  # PyG reads the class from it next
         elif isinstance(result, SignedExplanation):

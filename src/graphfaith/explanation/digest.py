@@ -75,6 +75,8 @@ def digest_of(*scores: Tensor | None) -> str:
             digest.update(b"none;")
             continue
         digest.update(f"{values.dtype} {list(values.shape)};".encode())
-        plain = values.detach().cpu().reshape(-1).clone(memory_format=torch.contiguous_format)
+        plain = values.detach().cpu().contiguous().reshape(-1)
+        if plain.stride(0) != 1:  # A single number, whose steps are of any length, cannot be read as bytes.
+            plain = plain.clone(memory_format=torch.contiguous_format)
         digest.update(plain.view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -86,17 +86,18 @@ def lay_out_scores(
             explanation["node_mask"] = node_rows
         else:
             explanation["node_mask"] = _zeros((num_nodes, node_rows.size(1)), node_rows.dtype)
-            explanation["node_mask"][part.nodes[: part.num_visible]] = node_rows
+            explanation["node_mask"].index_copy_(0, part.nodes[: part.num_visible], node_rows)
     edge_score = edge_score.to(dtype)
     _check_finite(part, node_rows, node_mask_type, edge_score, extra.get("method"))
     if edge_mask_type is not None:
-        given = (part.edge_id >= 0).nonzero().view(-1)
+        ids = part.edge_id.numpy()
+        given = torch.from_numpy(np.flatnonzero(ids >= 0))
         given_score = edge_score[given]
         explanation["edge_mask"] = _zeros((num_edges,), dtype)
-        explanation["edge_mask"][part.edge_id[given]] = given_score
+        explanation["edge_mask"].index_copy_(0, part.edge_id[given], given_score)
     loop_score = edge_score[part.num_plain :]
     explanation["self_loop_score"] = _zeros((num_nodes,), dtype)
-    explanation["self_loop_score"][part.nodes] = loop_score
+    explanation["self_loop_score"].index_copy_(0, part.nodes, loop_score)
     _lay_out_errors(explanation, part, errors, node_mask_type, edge_mask_type)
     explanation["difference_model"] = difference_model
     explanation["edge_route"] = target.route
@@ -122,7 +123,7 @@ def _lay_out_errors(
         explanation["node_stderr"] = rows
         if node_mask_type != MaskType.common_attributes:
             explanation["node_stderr"] = _zeros((num_nodes, rows.size(1)), part.x.dtype)
-            explanation["node_stderr"][part.nodes[: part.num_visible]] = rows
+            explanation["node_stderr"].index_copy_(0, part.nodes[: part.num_visible], rows)
     if edge_error is not None:
         rounded = edge_error.to(part.weight.dtype)
         if edge_mask_type is not None:
@@ -144,7 +145,7 @@ def whole_graph(
     if kind == MaskType.common_attributes:
         return node_rows.to(part.x.dtype), edges
     nodes = _zeros((num_nodes, node_rows.size(1)), part.x.dtype)
-    nodes[part.nodes[: part.num_visible]] = node_rows.to(part.x.dtype)
+    nodes.index_copy_(0, part.nodes[: part.num_visible], node_rows.to(part.x.dtype))
     return nodes, edges
 
 

@@ -182,7 +182,8 @@ def _check_seeds(seeds: int | Sequence[int] | Int64, num_nodes: int) -> tuple[In
     if not len(named):
         raise InputError("there is no node to explain: give at least one")
     if len(named) == 1 and (isinstance(named, list) or (isinstance(named, np.ndarray) and named.ndim == 1)):
-        return np.array([check_node(named[0], num_nodes)], dtype=np.int64), np.ones(1)
+        only = named[0] if isinstance(named, list) else named.tolist()[0]
+        return np.array([check_node(only, num_nodes)], dtype=np.int64), np.ones(1)
     if isinstance(named, np.ndarray) and named.dtype == np.int64 and 0 <= named.min() <= named.max() < num_nodes:
         start = named
     else:

@@ -17,7 +17,7 @@ from .._base.threads import SMALL, one_thread
 from ..graph.computation_graph import ComputationGraph
 from .layers import Degrees, message_passing_layers, remove_masks_afterwards, takes_edge_weight
 from .products import Products, convolutions
-from .readout import Readout
+from .readout import Places, Readout
 from .record import Record, Route, key_of
 from .task import Task
 
@@ -52,7 +52,7 @@ class Call:
         # Layers that add self-loops are given every loop, last and in node order, because PyG would misplace a mask
         # otherwise. Other layers are given the loops that the graph has.
         self._read = None if loop_weight is not None else part.felt.nonzero().view(-1)
-        places = torch.arange(part.num_edges) if self._read is None else self._read
+        places: Places = slice(None) if self._read is None else self._read
         self._edge_index = self.edges_at(places)
         self._kwargs, self.rows = self.arguments_at(places)
         self.products: Products | None = None
@@ -95,7 +95,7 @@ class Call:
         finally:
             self.products.first_order = False
 
-    @property
+    @cached_property
     def is_convolutional(self) -> bool:
         """Whether every message is part of a graph convolution's product with N(A)."""
         layers = message_passing_layers(self.model)
@@ -161,18 +161,17 @@ class Call:
                 ) from error
             return masked
 
-    def edges_at(self, places: Tensor) -> Tensor:
+    def edges_at(self, places: Places) -> Tensor:
         """Return the ``edge_index`` of the entries of A at ``places``, in the direction in which the model reads it."""
-        edges = self.part.edge_index[:, places]
+        edges = self.part.edge_index.clone() if isinstance(places, slice) else self.part.edge_index[:, places]
         return edges if self.readout.graph.flow == "source_to_target" else edges.flip(0)
 
-    def arguments_at(self, places: Tensor) -> tuple[dict[str, Any], Tensor]:
+    def arguments_at(self, places: Places) -> tuple[dict[str, Any], Tensor]:
         """Return the model's keyword arguments for the edges at ``places``, and the explained rows of its output."""
         arguments = self.readout.arguments(self.part, places, self.loop_weight)
         return arguments, self.readout.rows_on(self.part, places)
 
     def _find_route(self, forced: Edges, record: Record) -> Route:
-        name, layers = type(self.model).__name__, message_passing_layers(self.model)
         reads = False
         if forced in ("auto", "weight"):
             key = key_of(self.readout.kwargs)
@@ -181,6 +180,7 @@ class Call:
             reads = record.reads_weight[key]
         if reads:
             return "weight"
+        name, layers = type(self.model).__name__, message_passing_layers(self.model)
         if forced == "weight":
             raise ModelError(f'{name} takes no edge_weight or ignores it: use edges="auto"')
         if self.readout.graph.edge_weight is not None:

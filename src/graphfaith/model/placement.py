@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -154,7 +155,7 @@ class Placement:
         own = find_sender_degrees(self.model)
         options: tuple[Degrees, ...] = (own,) if own == "out" else (own, "out")
         for degrees in options:
-            for loop_weight in self._loop_weights():
+            for loop_weight in self._loop_weights:
                 call = self._call(self._around(num_hops, degrees, loop_weight), loop_weight, degrees)
                 if call is not None:
                     yield call
@@ -171,7 +172,7 @@ class Placement:
 
     def _whole_calls(self) -> Iterator[Call]:
         """Yield the model's calls on the whole graph that give what the model gives there, the likeliest first."""
-        for loop_weight in self._loop_weights():
+        for loop_weight in self._loop_weights:
             call = self._whole_call(loop_weight)
             if call is not None and self._fits(call) and self._loops_are_own(call):
                 yield call
@@ -182,6 +183,7 @@ class Placement:
             self._wholes[way] = self._call(self._around(self.num_hops, None, loop_weight), loop_weight)
         return self._wholes[way]
 
+    @cached_property
     def _loop_weights(self) -> tuple[float | None, ...]:
         layers = message_passing_layers(self.model)
         added = [getattr(layer, "add_self_loops", False) for layer in layers]

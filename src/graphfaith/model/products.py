@@ -20,8 +20,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch_geometric.nn import GCNConv, Linear, SumAggregation
 
+from .._base import core
 from ..graph.graph import Int64
 
+_IN_CORE = (torch.float32, torch.float64)  # the precisions that the compiled core computes in
 LARGEST = 128  # nodes; on larger graphs sparse products are faster than dense ones
 
 Multiply = Callable[[Tensor, Any], Tensor]  # from (X, the layer's W as a module) to N(A) X W
@@ -62,6 +64,7 @@ class Products:
 
     def __init__(self, layers: list[Any], edge_index: Tensor, num_nodes: int, near: list[int] | None) -> None:
         self.layers, self.edge_index, self.num_nodes = layers, edge_index, num_nodes
+        self._ends = edge_index.numpy()
         self.near = near if near is not None and len(near) == len(layers) + 1 else None
         self.dense = num_nodes <= LARGEST
         self.first_order = False  # whether to use the derivative in closed form, which cannot be differentiated again
@@ -102,6 +105,11 @@ class Products:
 
     def _matrix(self, weight: Tensor, rows: int, columns: int) -> Tensor:
         """Return the first ``rows`` rows and ``columns`` columns of N(A)."""
+        if not (weight.requires_grad and torch.is_grad_enabled()) and weight.dtype in _IN_CORE:
+            values = weight.detach().reshape(-1, self.edge_index.size(1)).T.contiguous().numpy()
+            matrices = np.empty((values.shape[1], rows, columns), dtype=values.dtype)
+            core.normalised_matrices(values, *self._ends, self.num_nodes, matrices)
+            return torch.from_numpy(matrices[0] if weight.dim() == 1 else matrices)
         source, sink = self.edge_index
         entries = self._entries(weight)
         if rows < self.num_nodes:

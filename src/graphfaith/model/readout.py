@@ -17,6 +17,7 @@ from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Graph, Int64
 from .task import Index, Task
 
+Places = Tensor | slice  # of entries of A
 Kind = Literal["node", "pair", "edge", "graph", "other"]
 
 
@@ -96,7 +97,7 @@ class Readout:
         """Whether the nodes that a row is read from are unknown, so that no part of the graph can be left out."""
         return self.kind == "other"
 
-    def rows_on(self, part: ComputationGraph, places: Tensor) -> Tensor:
+    def rows_on(self, part: ComputationGraph, places: Places) -> Tensor:
         """Return the places of the explained rows in the model's output on ``part`` with the edges at ``places``."""
         if self.kind == "node":
             return _places_of(self.rows, part.nodes)
@@ -108,7 +109,7 @@ class Readout:
             return _places_of(self.rows, torch.unique(self.kwargs["batch"][part.nodes]))
         return self.rows
 
-    def arguments(self, part: ComputationGraph, places: Tensor, loop_weight: float | None) -> dict[str, Any]:
+    def arguments(self, part: ComputationGraph, places: Places, loop_weight: float | None) -> dict[str, Any]:
         """Return the model's keyword arguments for a call on ``part`` with the edges at ``places``."""
         return {name: self._part_of(name, value, part, places, loop_weight) for name, value in self.kwargs.items()}
 
@@ -164,7 +165,7 @@ class Readout:
             return "graph"
         return "other"
 
-    def _part_of(self, name: str, value: Any, part: ComputationGraph, places: Tensor, loop_weight: float | None) -> Any:
+    def _part_of(self, name: str, value: Any, part: ComputationGraph, places: Places, loop_weight: float | None) -> Any:
         """Return the rows of a keyword argument that belong to ``part``, if it has a row for every node or edge."""
         kind = self._find_kind(name, value, part)
         if kind == "pairs":
@@ -192,8 +193,8 @@ def is_pairs(value: Any) -> bool:
 def _places_of(ids: Tensor, among: Tensor) -> Tensor:
     """Return the first place of each of ``ids`` in ``among``, which must contain all of them."""
     if len(ids) == 1:  # This is the usual case, in which no sorting is needed.
-        place = (among == ids.to(among.device)).nonzero().view(-1)[:1]
-        if len(place):
-            return place
+        places = np.flatnonzero(among.numpy() == ids.item())[:1]
+        if len(places):
+            return torch.from_numpy(places)
     order = among.argsort(stable=True)
     return order[torch.searchsorted(among[order].contiguous(), ids.to(among.device).contiguous())]

@@ -15,7 +15,6 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 
 import torch
@@ -25,15 +24,11 @@ from torch.nn.parameter import is_lazy
 from ..graph.graph import Graph
 from .failure import naming_failures
 from .lock import locked
+from .snapshot import DEPTH, OPAQUE, PLAIN, Snapshot
 from .variables import outer_variables
 
 Route = Literal["weight", "removal", "mask"]
 Batching = Literal["vmap", "whole", "trimmed"]
-
-_PLAIN = frozenset((bool, int, float, str, bytes, complex))
-# Objects whose attributes are no flags of the model, or are described elsewhere.
-_OPAQUE = (torch.nn.Module, type, ModuleType, FunctionType, MethodType, BuiltinFunctionType)
-_DEPTH = 3  # containers within containers whose entries are compared; deeper ones are compared by identity
 
 
 @dataclass(eq=False)
@@ -57,7 +52,7 @@ def key_of(arguments: Mapping[str, Any]) -> Key:
     (('batch', 'Tensor'), ('use_weights', False))
     """
     named = sorted(arguments.items())
-    return tuple((name, value if type(value) in _PLAIN else type(value).__name__) for name, value in named)
+    return tuple((name, value if type(value) in PLAIN else type(value).__name__) for name, value in named)
 
 
 @dataclass(eq=False)
@@ -98,6 +93,9 @@ class Record:
         self._facts.pop(graph, None)
 
 
+_Held = tuple[torch.nn.Module, bool, dict[str, Any], dict[str, Any]]  # a module's mode, attributes and buffers
+
+
 class _Entry:
     """A model's record, and the state that the record is of."""
 
@@ -105,14 +103,21 @@ class _Entry:
         self.runner: int | None = None  # the thread that runs the model
         self.record = Record()
         self.state: list[Any] = []
+        self.snapshot: Snapshot | None = None  # of the model in that state
         self.tensors: list[
             Tensor
         ] = []  # they are kept alive, because a new tensor could get the identity of an old one
         self.volatile: set[int] = set()  # places in the state that the model's own forward changes
-        self.before: list[tuple[torch.nn.Module, bool, dict[str, Any], dict[str, Any]]] = []  # while it is running
+        self.before: list[_Held] = []  # while it is running
+        self.run: Run | None = None  # the last run that was noted, while it is running
+
+    def is_up_to_date(self) -> bool:
+        """Return whether it is seen at once that the model is in the state that the record is of."""
+        return self.snapshot is not None and self.snapshot.holds()
 
     def update(self, state: list[Any]) -> None:
         """Take a new state, and drop the record if it is another one."""
+        self.snapshot = None
         same = len(state) == len(self.state) and all(
             now == before or place in self.volatile
             for place, (now, before) in enumerate(zip(state, self.state, strict=True))
@@ -147,7 +152,8 @@ def evaluating(model: torch.nn.Module) -> Iterator[Record]:
         yield entry.record
         return
     with locked(model), naming_failures(model):
-        entry.update(describe_state(model))
+        if not entry.is_up_to_date():
+            entry.update(describe_state(model))
         modules = list(model.modules())
         before = [(module, module.training, dict(vars(module)), dict(module._buffers)) for module in modules]
         try:
@@ -157,20 +163,74 @@ def evaluating(model: torch.nn.Module) -> Iterator[Record]:
                 model.eval()
             yield entry.record
         finally:
-            entry.runner, entry.before = None, []
+            entry.runner, entry.before, entry.run = None, [], None
             for module, training, *_ in before:
                 if module.training is not training:
                     module.training = training
-            if any(_differs(vars(module), held) or _differs(module._buffers, own) for module, _, held, own in before):
-                entry.note_changes(describe_state(model))
-                for module, _, attributes, buffers in before:
-                    _restore(vars(module), attributes)
-                    _restore(module._buffers, buffers)
-            # What the model's own forward has changed, such as a counter of calls, is no change by the user.
-            state = describe_state(model)
-            entry.note_changes(state)
-            entry.state = state
-            entry.tensors = [*model.parameters(), *model.buffers()]
+            if not entry.is_up_to_date():
+                _take_over(entry, model, before)
+
+
+def _take_over(entry: _Entry, model: torch.nn.Module, before: list[_Held]) -> None:
+    """Restore a model after a run that may have changed it, and take over its state.
+
+    What the model's own forward has changed, such as a counter of calls, is no change by the user.
+    """
+    if any(_differs(vars(module), held) or _differs(module._buffers, own) for module, _, held, own in before):
+        entry.note_changes(describe_state(model))
+        for module, _, attributes, buffers in before:
+            _restore(vars(module), attributes)
+            _restore(module._buffers, buffers)
+    state = describe_state(model)
+    entry.note_changes(state)
+    entry.state = state
+    entry.tensors = [*model.parameters(), *model.buffers()]
+    # A model that changes itself would never be the same as in a snapshot.
+    entry.snapshot = None if entry.volatile else Snapshot(model)
+
+
+class Run:
+    """A run of a model on a graph, which need not be repeated as long as nothing that it has read is written to."""
+
+    def __init__(self, x: Tensor, edge_index: Tensor, kwargs: Mapping[str, Any], output: Tensor) -> None:
+        self._read, self._names, self.output = (x, edge_index, *kwargs.values()), list(kwargs), output
+        self._versions = [_version_of(value) for value in (*self._read, output)]
+
+    def is_of(self, x: Tensor, edge_index: Tensor, kwargs: Mapping[str, Any]) -> bool:
+        """Return whether the model was run with these very arguments."""
+        read = (x, edge_index, *kwargs.values())
+        return (
+            list(kwargs) == self._names
+            and all(map(operator.is_, read, self._read))
+            and None not in self._versions
+            and [_version_of(value) for value in (*read, self.output)] == self._versions
+        )
+
+
+def _version_of(value: Any) -> int | None:
+    """Return the number of writes to a value; None if they are not counted."""
+    if isinstance(value, Tensor):
+        return None if value.is_inference() else value._version
+    return 0 if value is None or type(value) in PLAIN else None
+
+
+def note_run(model: torch.nn.Module, x: Tensor, edge_index: Tensor, kwargs: Mapping[str, Any], output: Tensor) -> None:
+    """Keep the output of a run of ``model`` until the outermost :func:`evaluating` ends; it must be called inside."""
+    _ENTRIES[model].run = Run(x, edge_index, kwargs, output)
+
+
+def noted_output(model: torch.nn.Module, x: Tensor, edge_index: Tensor, kwargs: Mapping[str, Any]) -> Tensor | None:
+    """Return a copy of the output of ``model`` if it has just been run like that; None if it has to be run.
+
+    It is a copy, because the user has the output itself and may write to it later.
+    """
+    run = _ENTRIES[model].run
+    return run.output.detach().clone() if run is not None and run.is_of(x, edge_index, kwargs) else None
+
+
+def forget_run(model: torch.nn.Module) -> None:
+    """Drop the output that was noted; it must be called inside :func:`evaluating`."""
+    _ENTRIES[model].run = None
 
 
 def drop_kept(model: torch.nn.Module) -> list[str]:
@@ -201,7 +261,7 @@ def describe_state(model: torch.nn.Module) -> list[Any]:
         attributes = vars(module)
         state += id(module), tuple(attributes)
         for name, value in attributes.items():
-            if type(value) in _PLAIN:
+            if type(value) in PLAIN:
                 state.append(None if name == "training" else value)
             elif value is None or (isinstance(value, dict) and not value):  # most dictionaries are of no hooks
                 state.append(None)
@@ -213,18 +273,18 @@ def describe_state(model: torch.nn.Module) -> list[Any]:
 
 def _describe(value: Any, depth: int) -> Any:
     kind = type(value)
-    if kind in _PLAIN:
+    if kind in PLAIN:
         return value
     if isinstance(value, Tensor):
         if is_lazy(value):  # it has no version before the first call of the model
             return id(value)
         return id(value), 0 if value.is_inference() else value._version  # writes in inference mode are not counted
-    if depth < _DEPTH:
+    if depth < DEPTH:
         if isinstance(value, dict):
             return id(value), tuple((_describe(k, depth + 1), _describe(v, depth + 1)) for k, v in value.items())
         if isinstance(value, list | tuple | set | frozenset):
             return id(value), tuple(_describe(entry, depth + 1) for entry in value)
-        if hasattr(value, "__dict__") and not isinstance(value, _OPAQUE):
+        if hasattr(value, "__dict__") and not isinstance(value, OPAQUE):
             return id(value), tuple((name, _describe(v, depth + 1)) for name, v in vars(value).items())
     return id(value)
 
@@ -247,5 +307,6 @@ def _restore(place: dict[str, Any], before: dict[str, Any]) -> None:
 
 
 def _switches_modes_itself(module: torch.nn.Module) -> bool:
-    own = (getattr(module.train, "__func__", None), getattr(module.eval, "__func__", None))
-    return own != (torch.nn.Module.train, torch.nn.Module.eval)
+    kind, own = type(module), vars(module)
+    inherited = kind.train is torch.nn.Module.train and kind.eval is torch.nn.Module.eval
+    return not inherited or "train" in own or "eval" in own

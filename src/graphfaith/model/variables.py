@@ -35,6 +35,11 @@ def outer_variables(module: torch.nn.Module) -> Iterator[Any]:
             yield from _read_by(value, seen)
 
 
+def has_outer_variables(module: torch.nn.Module) -> bool:
+    """Return whether there can be such variables: code of the user's own in the class or in an attribute."""
+    return bool(_own_places(type(module))) or any(type(value) is FunctionType for value in vars(module).values())
+
+
 # Numbers and not the classes themselves, which would keep each other in memory.
 _OWN: weakref.WeakKeyDictionary[type, list[int]] = weakref.WeakKeyDictionary()
 

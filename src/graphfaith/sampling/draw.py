@@ -62,6 +62,10 @@ def keys(seed: int, stream: str, *counters: npt.NDArray[np.integer]) -> UInt64:
     True
     """
     state = _stream(check_seed(seed), stream)
+    if len(counters) == 1 and counters[0].ndim == 1 and counters[0].dtype == np.int64:
+        joined = np.empty(len(counters[0]), dtype=np.uint64)
+        core.draw_keys(state[0], counters[0], joined)
+        return joined
     for counter in counters:
         state = _finalise((state + _GOLDEN) ^ _words(counter))
     return state if counters else state.copy()
@@ -70,18 +74,16 @@ def keys(seed: int, stream: str, *counters: npt.NDArray[np.integer]) -> UInt64:
 def joined_keys(seed: int, **counters: npt.NDArray[np.integer]) -> UInt64:
     """Return the concatenated keys of several streams, each with its own counters.
 
-    All keys are computed together, because the arrays of counters may be short and separate calls would be slow.
-
     >>> some = joined_keys(0, edge=np.arange(3), loop=np.arange(2))
     >>> bool((some == np.concatenate([keys(0, "edge", np.arange(3)), keys(0, "loop", np.arange(2))])).all())
     True
     """
-    seed = check_seed(seed)
-    words, first = _words(np.concatenate(list(counters.values()))), 0
+    seed, first = check_seed(seed), 0
+    joined = np.empty(sum(map(len, counters.values())), dtype=np.uint64)
     for stream, counter in counters.items():
-        words[first : first + len(counter)] ^= _stream(seed, stream) + _GOLDEN
+        core.draw_keys(_stream(seed, stream)[0], counter, joined[first : first + len(counter)])
         first += len(counter)
-    return _finalise(words)
+    return joined
 
 
 def bits(rows: UInt64, columns: UInt64) -> UInt32:

@@ -36,9 +36,12 @@ class UniformEdges(Neighborhood):
 
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
         """Return eps = min(sigma (2 u - 1), A), so that A - eps >= 0."""
-        moved = torch.from_numpy(symmetric(*keys_of_edges(graph, samples, seed), float(self.sigma)))
-        moved = torch.minimum(moved, graph.weight.double())
-        return moved if bool(graph.felt.all()) else moved.mul_(graph.felt)
+        moved = symmetric(*keys_of_edges(graph, samples, seed), float(self.sigma))
+        np.minimum(moved, graph.weight.double().numpy(), out=moved)
+        felt = graph.felt.numpy()
+        if not felt.all():
+            moved *= felt
+        return torch.from_numpy(moved)
 
     def is_symmetric(self, graph: ComputationGraph) -> bool:
         """Return whether nothing is clipped."""
