@@ -59,7 +59,13 @@ class Draws(NamedTuple):
 
 
 def project(
-    moves: Moves, draws: Draws, guess: Tensor, seen: Tensor | None = None, left: Tensor | None = None
+    moves: Moves,
+    draws: Draws,
+    guess: Tensor,
+    seen: Tensor | None = None,
+    left: Tensor | None = None,
+    *,
+    wary: bool = False,
 ) -> Additive:
     r"""Return the additive function closest to F's change in a neighbourhood.
 
@@ -72,6 +78,11 @@ def project(
     :math:`1 - \sum \sigma_u^2 / \sum \delta_u^2`, or 0. Then the same is done with what p leaves of F at the samples of
     the fit, whose moves are ``seen``, [S', u], and where the change of F less that of p is ``left``, [S'], each of them
     left out of the fit, so that a bad p cannot hurt.
+
+    ``wary`` is for a p that interpolates between its samples. Without a sample it knows less there than the p that is
+    read, so that what is left looks larger than it is: the factor is then
+    :math:`1 - (1 + s) \sum \sigma_u^2 / \sum \delta_u^2`, with s the standard error of the ratio if there is only
+    noise, and the mean of what is left is shrunk in the same way.
     """
     foreseen = draws.matrix @ guess
     square = float(foreseen @ foreseen)
@@ -91,8 +102,10 @@ def project(
             scores = scores + step
     variance = doubt * noise
     if seen is not None and left is not None and len(left) > 1:
-        step, more, found = _Whitened(moves, seen, alike).project(left - left.mean(), float(left.mean()), order)
-        variance, of_mean = variance + found * more, of_mean + float(left.var()) / len(left)
+        mean, of_left = float(left.mean()), float(left.var()) / len(left)
+        trusted = _trust_mean(mean, of_left) if wary else 1.0
+        step, more, found = _Whitened(moves, seen, alike).project(left - mean, trusted * mean, order, wary=wary)
+        variance, of_mean = variance + found * more, of_mean + of_left
         if len(moves) <= _MANY * len(left):
             scores = scores + step
     # The mean of what is left has an error too, which all scores have a part in, along one direction.
@@ -109,7 +122,9 @@ class _Whitened:
         self._white = (matrix - moves.mean) / self.deviation  # [S, u]
         self._squares = self._white.square()
 
-    def project(self, centred: Tensor, mean: float, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def project(
+        self, centred: Tensor, mean: float, order: Tensor, *, wary: bool = False
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the shrunk projection of what is left on the units, and the variance of each score.
 
         What is left is given less its mean, [S], and the mean. The variance is given as that of a score that is not
@@ -119,7 +134,7 @@ class _Whitened:
         along = centred @ self._white / count
         noise = (centred.square() @ self._squares / count - along.square()).clamp_(min=0) / max(count - 1, 1)
         along, noise = _average_alike(self.alike, along, noise)
-        factor, doubt = _shrink(along.numpy(), noise.numpy(), order.numpy())
+        factor, doubt = _shrink(along.numpy(), noise.numpy(), order.numpy(), wary=wary)
         # These are the normal equations (diag(v) + m m^T) step = E[eps rest].
         step = moves.solve(self.deviation * torch.from_numpy(factor) * along + moves.mean * mean)
         return step, noise / moves.spread, torch.from_numpy(doubt)
@@ -133,12 +148,20 @@ def _average_alike(group: Tensor, along: Tensor, noise: Tensor) -> tuple[Tensor,
     return mean[group], less[group]
 
 
-def _shrink(along: np.ndarray, noise: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _trust_mean(mean: float, noise: float) -> float:
+    """Return by how much a mean is shrunk that was measured with this noise, as a block of one."""
+    factor, _ = _shrink(np.array([mean]), np.array([noise]), np.zeros(1, dtype=np.int64), wary=True)
+    return float(factor[0])
+
+
+def _shrink(
+    along: np.ndarray, noise: np.ndarray, order: np.ndarray, *, wary: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Return by how much each coordinate is shrunk, and the share of its noise that remains in the error.
 
     The error of a coordinate that was measured with noise n, and is t^2 large, is n t^2 / (n + t^2) if it is shrunk by
     t^2 / (n + t^2), and t^2 if it is left at 0. How large t is in a block is itself uncertain; the error is that of a
-    t^2 which is larger by one standard error.
+    t^2 which is larger by one standard error. If ``wary``, the factor is that of a t^2 which is smaller by one.
     """
     factor, doubt = np.zeros_like(along), np.zeros_like(along)
     start, size = 0, float(_FIRST)
@@ -149,7 +172,7 @@ def _shrink(along: np.ndarray, noise: np.ndarray, order: np.ndarray) -> tuple[np
         chance = np.sqrt(2 / len(block))  # the standard error of the ratio, if there is nothing but noise
         excess = max(0.0, ratio - 1) + chance
         if ratio > 1 + chance:
-            factor[block] = 1 - 1 / ratio
+            factor[block] = 1 - (1 + chance if wary else 1) / ratio
             doubt[block] = 1.0 if np.isinf(excess) else excess / (1 + excess)
         else:
             doubt[block] = excess
