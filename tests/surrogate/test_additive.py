@@ -10,6 +10,7 @@ from torch_geometric.nn import GCN
 
 import graphfaith as gf
 from graphfaith.model.target import Target
+from graphfaith.surrogate import readings
 from graphfaith.surrogate.additive import Draws, project
 from graphfaith.surrogate.moves import Moves
 from graphfaith.surrogate.readings import read_model, readings_of
@@ -145,18 +146,19 @@ def test_noise_is_not_fitted():
     assert toy.error(found.scores, truth) < 3 * found.excess < 16
 
 
+@pytest.mark.parametrize("wary", [False, True])
 @pytest.mark.parametrize("wrong", ["opposite", "nothing", "noise"])
-def test_a_bad_p_cannot_hurt(wrong):
+def test_a_bad_p_cannot_hurt(wrong, wary):
     """What p leaves of F at the samples of the fit takes p's faults away again."""
     toy = Toy(14, 1000)
     truth = toy.random(len(toy.moves))
     bad = {"opposite": -truth, "nothing": 0 * truth, "noise": toy.random(len(truth))}[wrong]
     there = toy.moves.of(toy.near.sample(toy.part, 180, 77))
     alone = project(toy.moves, Draws(toy.matrix, toy.matrix @ bad), bad)
-    mended = project(toy.moves, Draws(toy.matrix, toy.matrix @ bad), bad, there, there @ (truth - bad))
+    mended = project(toy.moves, Draws(toy.matrix, toy.matrix @ bad), bad, there, there @ (truth - bad), wary=wary)
     size = toy.error(0 * truth, truth)
     assert toy.error(alone.scores, truth) > 0.9 * size
-    assert toy.error(mended.scores, truth) < 0.3 * size
+    assert toy.error(mended.scores, truth) < (0.4 if wary else 0.3) * size  # who is wary mends less
     off = (mended.scores - truth).abs() / mended.stderr
     assert float((off > 4).double().mean()) <= 0.1
 
@@ -170,6 +172,33 @@ def test_what_is_left_at_few_samples_does_not_spoil_a_good_p():
     found = project(toy.moves, Draws(toy.matrix, toy.matrix @ truth), truth, there, left)
     assert toy.error(found.scores, truth) < 0.1  # of a variance of 1, where least squares would add all of it
     assert found.excess > toy.error(found.scores, truth) / 3
+
+
+def test_who_is_wary_believes_less_of_what_is_left():
+    """Noise moves the scores by less than half as much, and its mean too; a large fault of p is mended all the same."""
+    toy = Toy(20, 1000, "R(A,5)")
+    truth = toy.random(len(toy.moves))
+    spoilt = {False: 0.0, True: 0.0}
+    for seed in range(40):
+        there = toy.moves.of(toy.near.sample(toy.part, 60, 100 + seed))
+        left = toy.random(60)
+        for wary in spoilt:
+            found = project(toy.moves, Draws(toy.matrix, toy.matrix @ truth), truth, there, left, wary=wary)
+            spoilt[wary] += toy.error(found.scores, truth) / 40
+    assert spoilt[True] < 0.5 * spoilt[False]
+
+
+def test_a_p_that_interpolates_is_read_warily(target, monkeypatch):
+    asked = []
+
+    def spy(*args, wary):
+        asked.append(wary)
+        return project(*args, wary=wary)
+
+    monkeypatch.setattr(readings, "project", spy)
+    for near in ("R(A,3)", "B(A,0.5)"):
+        readings_of(gf.AnchoredKEC(near).fit(target), gf.parse_neighborhood(near))
+    assert asked == [True, False]
 
 
 def test_a_few_samples_of_very_many_units_leave_the_guess():

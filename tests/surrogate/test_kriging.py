@@ -139,3 +139,27 @@ def test_the_size_of_f_does_not_matter(target, scale):
     plain, scaled = fit(case), fit((terms, scale * change, graph, eps, strength))
     torch.testing.assert_close(scaled.left_out_residual / scale, plain.left_out_residual)
     torch.testing.assert_close(scaled.kriging.change(eps) / scale, plain.kriging.change(eps))
+
+
+class Strongest(torch.nn.Module):
+    """The largest message that a node gets: the second largest counts only when the largest is gone."""
+
+    def forward(self, x, edge_index, edge_weight=None):
+        weight = torch.ones(edge_index.size(1), dtype=x.dtype) if edge_weight is None else edge_weight
+        sent = x[edge_index[0]] * weight.unsqueeze(-1)
+        place = edge_index[1].unsqueeze(-1).expand_as(sent)
+        return torch.zeros_like(x).scatter_reduce(0, place, sent, "amax")
+
+
+def test_edges_that_matter_when_others_are_gone_are_told_apart():
+    """The gradient at the graph as it is says nothing of the second edge; those at the samples do."""
+    x = torch.tensor([0.0, 4.0, 3.0, 2.0, 0.1, 0.1, 0.1]).double().unsqueeze(1)
+    spokes = torch.stack([torch.arange(1, 7), torch.zeros(6, dtype=torch.long)])
+    target = Target(Strongest().eval(), x, spokes, 0, label=0, num_hops=1)
+    part, near = target.computation_graph, gf.parse_neighborhood("R(A,3)")
+    p = gf.AnchoredKEC(near).fit(target)
+    second = part.ends.T.tolist().index([2, 0])
+    assert float(target.gradient()[1][second]) == 0
+    assert second in p.kriging.entries.tolist()
+    assert float(p.evidence.strength[second]) == 0  # by which samples are drawn
+    assert p.estimate.relative < 0.05

@@ -1131,12 +1131,12 @@ def order_by_size(sizes):
 
 
 @compiled
-def shrink_blocks(along, noise, order, smallest, growth):
+def shrink_blocks(along, noise, order, smallest, growth, wary):
     """Return by how much each coordinate is shrunk, and the share of its noise that remains in the error.
 
     The error of a coordinate that was measured with noise n, and is t^2 large, is n t^2 / (n + t^2) if it is shrunk by
     t^2 / (n + t^2), and t^2 if it is left at 0. How large t is in a block is itself uncertain; the error is that of a
-    t^2 which is larger by one standard error. Blocks have ``smallest`` coordinates in the given ``order`` at first, and
+    t^2 which is larger by one standard error. If ``wary``, the factor is that of a t^2 which is smaller by one. Blocks have ``smallest`` coordinates in the given ``order`` at first, and
     grow by the factor ``growth``.
     """
     factor, doubt = np.zeros(len(along)), np.zeros(len(along))
@@ -1151,7 +1151,7 @@ def shrink_blocks(along, noise, order, smallest, growth):
         excess = max(0.0, ratio - 1) + chance
         for i in range(start, stop):
             if ratio > 1 + chance:
-                factor[order[i]] = 1 - 1 / ratio
+                factor[order[i]] = 1 - (1 + chance if wary else 1.0) / ratio
                 doubt[order[i]] = 1.0 if np.isinf(excess) else excess / (1 + excess)
             else:
                 doubt[order[i]] = excess
@@ -1173,7 +1173,7 @@ def solve_moments(spread, common, right):
 
 
 @compiled
-def project_rest(matrix, moments, centred, mean, order, alike, blocks):
+def project_rest(matrix, moments, centred, mean, order, alike, blocks, wary):
     """Return the shrunk projection of what is left on the units, [u], and the variance of each score, in two factors.
 
     ``matrix``, [u, S], has the moves of the units. What is left is given less its mean, [S], and the ``mean``. The
@@ -1195,7 +1195,7 @@ def project_rest(matrix, moments, centred, mean, order, alike, blocks):
     for i in range(units):
         along[i] = sums[alike[i]] / members[alike[i]]
         noise[i] = less[alike[i]] / members[alike[i]] ** 2
-    factor, doubt = shrink_blocks(along, noise, order, blocks[0], blocks[1])
+    factor, doubt = shrink_blocks(along, noise, order, blocks[0], blocks[1], wary)
     # These are the normal equations (diag(v) + m m^T) step = E[eps rest].
     step = solve_moments(spread, common, np.sqrt(spread) * factor * along + average * mean)
     return step, noise / spread, doubt
@@ -1211,13 +1211,13 @@ def variance_of(numbers):
 
 
 @compiled
-def project_shares(matrix, change, mirrored, moments, guess, alike, seen, left, steps, many, blocks):
+def project_shares(matrix, change, mirrored, moments, guess, alike, seen, left, steps, many, blocks, wary):
     """Return the additive function closest to F's change, [u], the standard errors of its scores, and its excess.
 
     ``matrix``, [u, S], has the moves of the units in samples, ``change``, [S], the changes of p there, and ``mirrored``
     those at mirror images, or nothing. ``seen``, [u, S'], are the moves at the samples of the fit, where p leaves
     ``left`` of F, [S'], or nothing. ``moments`` are mean, v and m of the units. See
-    :func:`graphfaith.surrogate.additive.project`, whose constants are the last three arguments.
+    :func:`graphfaith.surrogate.additive.project`, whose constants and last argument are the last four.
     """
     average, spread, common = moments
     units, count = matrix.shape
@@ -1237,7 +1237,7 @@ def project_shares(matrix, change, mirrored, moments, guess, alike, seen, left, 
             odd[s], even[s] = ((rest - other) / 2, (rest + other) / 2) if len(mirrored) else (rest, rest)
         if not len(mirrored):
             odd -= odd.mean()
-        step, noise, found = project_rest(matrix, moments, odd, even.mean(), order, alike, blocks)
+        step, noise, found = project_rest(matrix, moments, odd, even.mean(), order, alike, blocks, False)
         of_mean = variance_of(even) / count
         # A later step sees what an earlier one left of these samples, and that is less than what it left of others.
         doubt = np.maximum(doubt, found)
@@ -1246,9 +1246,12 @@ def project_shares(matrix, change, mirrored, moments, guess, alike, seen, left, 
             scores = scores + step
     variance = doubt * noise
     if len(left) > 1:
-        mean = left.mean()
-        step, more, found = project_rest(seen, moments, left - mean, mean, order, alike, blocks)
-        variance, of_mean = variance + found * more, of_mean + variance_of(left) / len(left)
+        mean, of_left, trusted = left.mean(), variance_of(left) / len(left), 1.0
+        if wary:  # The mean is shrunk as a block of one.
+            one = np.array([mean]), np.array([of_left]), np.zeros(1, np.int64)
+            trusted = shrink_blocks(one[0], one[1], one[2], blocks[0], blocks[1], wary)[0][0]
+        step, more, found = project_rest(seen, moments, left - mean, trusted * mean, order, alike, blocks, wary)
+        variance, of_mean = variance + found * more, of_mean + of_left
         if units <= many * len(left):
             scores = scores + step
     # The mean of what is left has an error too, which all scores have a part in, along one direction.
@@ -1533,6 +1536,7 @@ def read_parts(wanted, parts, values, x, samples, felt, units, tables, moments, 
             steps,
             many,
             blocks,
+            False,
         )
         rests[i] = np.dot(scores, seen) - fitted[i] + left_out[i]
         for j in range(m):

@@ -205,8 +205,8 @@ class AnchoredKEC(FittedExplainer):
         kind = min(fits, key=lambda name: fits[name].error)
         fit = fits[kind]
         kriged = None
-        if strength is not None and "kriging" in self.blocks:
-            kriged = fit.krige(terms.graph, terms.numbers("kriging"), strength)
+        if terms.strength is not None and "kriging" in self.blocks:
+            kriged = fit.krige(terms.graph, terms.numbers("kriging"), terms.strength)
         anchored = fit if kriged is None else kriged
         left: dict[Chosen, Tensor] = {
             "zero": -change,

@@ -61,7 +61,13 @@ class Draws(NamedTuple):
 
 
 def project(
-    moves: Moves, draws: Draws, guess: Tensor, seen: Tensor | None = None, left: Tensor | None = None
+    moves: Moves,
+    draws: Draws,
+    guess: Tensor,
+    seen: Tensor | None = None,
+    left: Tensor | None = None,
+    *,
+    wary: bool = False,
 ) -> Additive:
     r"""Return the additive function closest to F's change in a neighbourhood.
 
@@ -74,6 +80,11 @@ def project(
     :math:`1 - \sum \sigma_u^2 / \sum \delta_u^2`, or 0. Then the same is done with what p leaves of F at the samples of
     the fit, whose moves are ``seen``, [S', u], and where the change of F less that of p is ``left``, [S'], each of them
     left out of the fit, so that a bad p cannot hurt.
+
+    ``wary`` is for a p that interpolates between its samples. Without a sample it knows less there than the p that is
+    read, so that what is left looks larger than it is: the factor is then
+    :math:`1 - (1 + s) \sum \sigma_u^2 / \sum \delta_u^2`, with s the standard error of the ratio if there is only
+    noise, and the mean of what is left is shrunk in the same way.
     """
     nothing = np.zeros(0)
     scores, stderr, excess = core.project_shares(
@@ -86,5 +97,6 @@ def project(
         np.zeros((len(moves), 0)) if seen is None else np.ascontiguousarray(seen.T.numpy()),
         nothing if seen is None or left is None else left.contiguous().numpy(),
         *CONSTANTS,
+        wary,
     )
     return Additive(moves, torch.from_numpy(scores), torch.from_numpy(stderr), float(excess))

@@ -29,7 +29,8 @@ class Kriging:
               \right)
 
     with one :math:`\epsilon_i` for each sample of the fit and :math:`\rho_e` proportional to the strength of an entry,
-    \|dF / dA\| A. So samples are alike if the strong edges that only one of them has removed are few and weak.
+    the mean of \|dF / dA\| A over the graph as it is and the samples where F's gradient is known. So samples are alike
+    if the strong edges that only one of them has removed are few and weak.
     """
 
     entries: Tensor  # [l] the places of the entries in A

@@ -188,7 +188,8 @@ def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int
     seen = left = None
     if evidence is not None and len(evidence.change) * len(moves) <= HELD:
         seen, left = torch.cat(list(_moves_at(evidence, moves))), -evidence.left_out
-    additive = project(moves, draws, guess, seen, left) if count else Additive(moves, guess)
+    wary = isinstance(p, AnchoredModel) and p.kriging is not None
+    additive = project(moves, draws, guess, seen, left, wary=wary) if count else Additive(moves, guess)
     return _add_pairs(p, additive, draws, seed, pairs if count else 0, seen)
 
 

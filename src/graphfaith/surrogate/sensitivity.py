@@ -39,6 +39,7 @@ class Sensitivity:
     along_a: Tensor  # [2 + r, e] the same for A
     bend: Tensor  # [r, r] B
     columns: Tensor  # [d, u] orthonormal: the directions of a node's features that F looks at
+    strength: Tensor  # [e] the mean of |dF/dA| over the unperturbed graph and the samples, times A
 
     @classmethod
     def of(cls, target: Target, gradients: tuple[Tensor, Tensor], chunk: Perturbations) -> Sensitivity:
@@ -60,7 +61,10 @@ class Sensitivity:
             g.unsqueeze(0) if eps is None else _combine(mixed, g) for g, eps in zip(slopes, moves, strict=True)
         )
         columns = _main_columns(along_x[1 if len(along_x) > 1 else 0, : chunk.graph.num_visible])
-        return cls(along_x, along_a, torch.from_numpy(bend), columns)
+        slope_a = slopes[1].unsqueeze(0) if chunk.edges is None else slopes[1]
+        steepness: Tensor = torch.linalg.vector_norm(slope_a, ord=1, dim=0, dtype=torch.float64) / len(slope_a)
+        strength = steepness * chunk.graph.weight.double().abs()
+        return cls(along_x, along_a, torch.from_numpy(bend), columns, strength)
 
     def foreseen(self, chunk: Perturbations) -> Tensor:
         """Return the changes that the gradient and the mean gradient predict, and z, for each sample: [S, 2 + r]."""

@@ -53,7 +53,11 @@ class Terms:
         strength: Tensor | None,
     ) -> None:
         self.target, self.graph, self.sensitivity, self.kinds = target, target.computation_graph, sensitivity, kinds
-        self._drops, self._strongest = drops, None if strength is None else strongest(strength)
+        self._drops = drops
+        # The gradient at the unperturbed graph says little of edges that matter only when others are gone. Their mean
+        # strength over the samples does, unless no gradient is finite.
+        known = strength if strength is None or not sensitivity.strength.any() else sensitivity.strength
+        self.strength, self._strongest = known, None if known is None else strongest(known)
         self._propagation = Propagation(self.graph, target.num_hops)
         self._columns = self.graph.x.double() @ sensitivity.columns  # [n, u]
         self._parts: dict[str, list[Tensor]] = {}  # the terms by name, a part for each chunk
