@@ -1136,8 +1136,8 @@ def shrink_blocks(along, noise, order, smallest, growth, wary):
 
     The error of a coordinate that was measured with noise n, and is t^2 large, is n t^2 / (n + t^2) if it is shrunk by
     t^2 / (n + t^2), and t^2 if it is left at 0. How large t is in a block is itself uncertain; the error is that of a
-    t^2 which is larger by one standard error. If ``wary``, the factor is that of a t^2 which is smaller by one. Blocks have ``smallest`` coordinates in the given ``order`` at first, and
-    grow by the factor ``growth``.
+    t^2 which is larger by one standard error. If ``wary``, the factor is that of a t^2 which is smaller by one.
+    Blocks have ``smallest`` coordinates in the given ``order`` at first, and grow by the factor ``growth``.
     """
     factor, doubt = np.zeros(len(along)), np.zeros(len(along))
     start, size = 0, float(smallest)
@@ -1338,7 +1338,22 @@ def anchor_parts(wanted, parts, values, x, changes, samples, slopes, gradient, f
     asked, rest = samples
     num_hops, kinds, drops, noise = options
     rank, most, cut, ridge, share, faint, firm, penalties, nearly = constants
-    sound, chosen, ranks, singles, solved, degrees, columns, alongs, bends, scores, left_out, fitted, rests = found
+    (
+        sound,
+        chosen,
+        ranks,
+        singles,
+        solved,
+        degrees,
+        columns,
+        products,
+        alongs,
+        bends,
+        scores,
+        left_out,
+        fitted,
+        rests,
+    ) = found
     for i in wanted:
         a, b, c, d = node_start[i], node_start[i + 1], entry_start[i], entry_start[i + 1]
         source, sink, hop, own = ends[0, c:d], ends[1, c:d], hops[a:b], slopes[c:d]
@@ -1399,35 +1414,34 @@ def anchor_parts(wanted, parts, values, x, changes, samples, slopes, gradient, f
                 phi[j] += weights[last + 2] * local[j, 0] * felt[c + j]
             singles[i, 2] = 0.0
         alongs[c:d, 0] = phi
-        y = np.dot(y, np.ascontiguousarray(solved[i, :, :width].T))
-        slope = gradient_of_propagation(
-            np.ascontiguousarray(local[:, :1]), source, sink, hop, e, y, degrees[i], chosen[i]
-        )
+        products[a:b] = np.dot(y, np.ascontiguousarray(solved[i, :, :width].T))
+        one = np.ascontiguousarray(local[:, :1])
+        slope = gradient_of_propagation(one, source, sink, hop, e, products[a:b], degrees[i], chosen[i])
         for j in range(d - c):
             scores[c + j] = slope[j] * felt[c + j] + phi[j]
         rests[i] = np.dot(scores[c:d], eps) - fitted[i] + left_out[i]
 
 
 @compiled
-def read_parts(wanted, parts, values, x, samples, felt, units, tables, moments, counts, constants, given, found):
+def read_parts(wanted, parts, values, samples, felt, units, tables, moments, counts, constants, given, found):
     """Read the shares off AnchoredKEC's p on the computation graphs of these numbers, and write them into ``found``.
 
-    ``given`` is what :func:`anchor_parts` has found. ``units`` has the unit of each entry, [e], or -1, how many there
-    are in each part, and the sink of entries that only count in a degree, or -1. ``tables`` are perturbations of the
-    entries, [., S], in the rows of ``values``: those at which the slope of p is taken, and those in which the shares
-    are found. ``counts``, [., 3], says how many of each are used, and whether their mirror images are used too.
+    ``given`` is of what :func:`anchor_parts` has found. ``units`` has the unit of each entry, [e], or -1, how many
+    there are in each part, and the sink of entries that only count in a degree, or -1. ``tables`` are perturbations of
+    the entries, [., S], in the rows of ``values``: those at which the slope of p is taken, and those in which the
+    shares are found. ``counts``, [., 3], says how many of each are used, and whether their mirror images are used too.
     ``moments`` are mean, v and m of the entries.
 
     The results are the shares and their standard errors, [e], their excess, and the changes of p in the samples and
     their mirror images, [., 2, S]; see :func:`project_shares`. What the shares leave at the samples of the fit is
     written over what the slope leaves.
     """
-    node_start, entry_start, visible, nodes, hops, ends, places = parts
+    node_start, entry_start, _, _, hops, ends, places = parts
     unit, num_units, outer = units
     at_slopes, at_draws = tables
     mean, spread, common = moments
-    steps, many, blocks, held, least = constants
-    _, chosen, ranks, singles, solved, degrees, columns, alongs, bends, _, left_out, fitted, rests = given
+    steps, many, blocks, least, held = constants
+    chosen, ranks, singles, degrees, products, alongs, bends, left_out, fitted, rests = given
     shares, errors, excess, drawn = found
     largest = 0
     for i in wanted:
@@ -1437,15 +1451,12 @@ def read_parts(wanted, parts, values, x, samples, felt, units, tables, moments, 
     for i in wanted:
         a, b, c, d = node_start[i], node_start[i + 1], entry_start[i], entry_start[i + 1]
         source, sink, hop, place, group = ends[0, c:d], ends[1, c:d], hops[a:b], places[c:d], unit[c:d]
-        size, width, count, m = ranks[i, 0], ranks[i, 1], num_units[i], d - c
+        size, count, m = ranks[i, 0], num_units[i], d - c
         if count == 0 or counts[i, 1] == 0:
             continue
         e, v, kind = np.zeros(b - a), degrees[i], chosen[i]
         e[0] = 1.0
-        y = np.dot(
-            multiply_sparse(x, nodes[a:b], visible[i], np.ascontiguousarray(columns[i, :, :width])),
-            np.ascontiguousarray(solved[i, :, :width].T),
-        )
+        y = products[a:b]
         own, middle, bend = np.empty(m), np.empty(m), np.ascontiguousarray(bends[i, :size, :size])
         phi, along = np.ascontiguousarray(alongs[c:d, 0]), np.ascontiguousarray(alongs[c:d, 2 : 2 + size])
         for j in range(m):
@@ -1475,7 +1486,9 @@ def read_parts(wanted, parts, values, x, samples, felt, units, tables, moments, 
                 if mirrors:
                     at[j, size_of + s] = own[j] - (2 * middle[j] - at_slopes[place[j], s])
         slope = gradient_of_propagation(at, source, sink, hop, e, y, v, kind)
-        pull, guess = np.dot(along, np.dot(bend, np.dot(middle, along))), np.zeros(count)
+        pull, guess = np.zeros(m), np.zeros(count)
+        if size:
+            pull = np.dot(along, np.dot(bend, np.dot(middle, along)))
         for j in range(m):
             if group[j] >= 0:
                 mine = slope[j] * felt[c + j] + phi[j] + 2 * singles[i, 2] * middle[j] + pull[j]
@@ -1505,9 +1518,10 @@ def read_parts(wanted, parts, values, x, samples, felt, units, tables, moments, 
                 energy += 4 * (along_eps[1] - along_mean[1])
             drawn[i, mirrored, :taken] = before - value_of_propagation(at, source, sink, hop, e, y, v, kind)
             drawn[i, mirrored, :taken] += along_eps[0] + kappa * energy
-            bent = np.dot(bend, along_eps[2:])
-            for k in range(size):
-                drawn[i, mirrored, :taken] += 0.5 * along_eps[2 + k] * bent[k]
+            if size:
+                bent = np.dot(bend, along_eps[2:])
+                for k in range(size):
+                    drawn[i, mirrored, :taken] += 0.5 * along_eps[2 + k] * bent[k]
         # Entries that only count in a degree cannot be told apart.
         items, known = np.empty(m, np.int64), 0
         for j in range(m):

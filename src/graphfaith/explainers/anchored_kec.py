@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -24,8 +25,9 @@ from ..sampling.perturbations import Perturbations
 from ..surrogate.difference import AnchoredModel, DifferenceModel
 from ..surrogate.estimate import Unfaithfulness, estimate_unfaithfulness, rounding_square
 from ..surrogate.evidence import Evidence
+from ..surrogate.fits import Fits, fit_graph
 from ..surrogate.readings import Reading, ReadModel, check_reading, estimate_scores, read_model, reading_bytes
-from ..surrogate.sensitivity import RANK, Sensitivity, gradients_at
+from ..surrogate.sensitivity import RANK, Sensitivity, gradients_at, slopes_at
 from ..surrogate.terms import BLOCKS, Block, Chosen, Fit, Terms
 from ..surrogate.walks import Normalization, walk_bytes
 from .base import FittedExplainer, Samples
@@ -150,6 +152,10 @@ class AnchoredKEC(FittedExplainer):
         """Return the p that is fitted on ``count`` samples."""
         asked, rest = split_samples(count)
         graph, near, size = target.computation_graph, self.neighborhood, self._chunk_size(target, count)
+        if size >= count:
+            p = self._fit_in_core(target, count)
+            if p is not None:
+                return p
         strength = self._strength(target)
         near = near if strength is None else near.lean(strength) or near
         with stage("sampling"):
@@ -162,6 +168,40 @@ class AnchoredKEC(FittedExplainer):
             terms.add(chunk)
         with stage("solve"):
             return self._solve(terms, count, rest, strength)
+
+    def _fit_in_core(self, target: Target, count: int) -> AnchoredModel | None:
+        """Return the p that the compiled core fits where only edges move, each by itself; None if it cannot."""
+        near, graph = self.neighborhood, target.computation_graph
+        if near.perturbs_features or not near.by_itself or self.blocks != BLOCKS:
+            return None
+        asked, rest = split_samples(count)
+        with stage("sampling"):
+            samples = near.sample(graph, count, self.seed)
+            weight = samples.weight_with_own
+        with stage("sensitivity"):
+            points = torch.from_numpy(np.concatenate(([0], 1 + asked)))
+            own, mean, of_a = slopes_at(target, weight[points])
+        with stage("F"):
+            change = target.changes(samples[torch.from_numpy(rest)])
+        with stage("solve"):
+            noise, kinds = rounding_square(target.scale, graph.x.dtype), self.kinds_for(target)
+            given = weight, (asked, rest), change, (mean[: graph.num_visible], of_a), noise
+            fits = fit_graph(graph, target.num_hops, kinds, *given, drops=near.drops_edges)
+        if fits is None or not math.isfinite(float(own.sum())):
+            return None
+        with stage("gradient"):
+            where = slice(0, graph.num_nodes), slice(0, graph.num_edges)
+            p = fits.model(0, graph, *where, own.double().numpy())
+            self.complete(p, fits, 0, count, change, noise)
+            return p
+
+    def complete(self, p: AnchoredModel, fits: Fits, i: int, count: int, change: Tensor, noise: float) -> None:
+        """Give the p that is number i of ``fits`` its estimate, and what it was made from: ``count`` samples."""
+        left, fitted = torch.from_numpy(fits.left_out[i].copy()), torch.from_numpy(fits.fitted[i].copy())
+        near, numbers = self.neighborhood, torch.from_numpy(split_samples(count)[1])
+        p.evidence = Evidence(numbers, self.seed, str(near), change, left, fitted, noise)
+        p.estimate = estimate_unfaithfulness(left, change, noise, near, self.seed)
+        p.in_sample_error, p.fit_samples, p.chosen = float((fitted - change).square().mean()), count, "anchored"
 
     def _strength(self, target: Target) -> Tensor | None:
         """Return |dF/dA| times A, [e], if samples have to lean towards what F depends on; None if they need not."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,68 +27,16 @@ from ..graph.graph import Int64
 from ..graph.parts import Parts
 from ..model.side_by_side import put_side_by_side
 from ..model.target import Target
-from ..sampling.neighborhood import Moments
 from ..sampling.perturbations import Perturbations
-from ..surrogate import additive, readings, sensitivity, terms
+from ..surrogate import additive, readings
 from ..surrogate.difference import AnchoredModel
-from ..surrogate.estimate import MEASURABLE, estimate_unfaithfulness, rounding_square
-from ..surrogate.evidence import Evidence
-from ..surrogate.moves import LEAST, Moves
-from ..surrogate.solve import NEARLY, PENALTIES
-from ..surrogate.walks import CODES, Float64, Normalization
+from ..surrogate.estimate import MEASURABLE, rounding_square
+from ..surrogate.fits import CONSTANTS, KINDS, OF_SHARES, Fits, ReadShares, select_for_shares, with_still_row
+from ..surrogate.moves import Moves
+from ..surrogate.sensitivity import slopes_at
+from ..surrogate.walks import CODES, Float64
 from .anchored_kec import AnchoredKEC, split_samples
 from .sweep import Batch, Block, cut
-
-_KINDS: dict[int, Normalization] = {code: name for name, code in CODES.items()}
-
-
-class Fits(NamedTuple):
-    """What the core has fitted, one part after the other."""
-
-    sound: NDArray[np.bool_]  # [b]
-    kinds: Int64  # [b] the chosen normalisation
-    ranks: Int64  # [b, 2] how many directions the curvature and the columns of X have
-    singles: Float64  # [b, 4] the weights of the gradient, of its mean, of the energy and of the curvature
-    solved: Float64  # [b, M, u]
-    degrees: Float64  # [b, M, 2]
-    columns: Float64  # [b, d, u]
-    alongs: Float64  # [e, 2 + r] Phi_A, the mean gradient, and the directions of the curvature
-    bends: Float64  # [b, r, r]
-    scores: Float64  # [e] the gradient of p with respect to A
-    left_out: Float64  # [b, S]
-    fitted: Float64  # [b, S]
-    rests: Float64  # [b, S] what the scores leave of F's change
-
-    @classmethod
-    def for_parts(cls, parts: Parts, num_samples: int) -> Fits:
-        """Return arrays of zeros that the core writes the fits of some parts into."""
-        count, hops, entries, rank = len(parts), parts.num_hops, len(parts.row), sensitivity.RANK
-        return cls(
-            np.zeros(count, dtype=bool),
-            np.zeros(count, np.int64),
-            np.zeros((count, 2), np.int64),
-            np.zeros((count, 4)),
-            np.zeros((count, hops, rank)),
-            np.zeros((count, hops, 2)),
-            np.zeros((count, parts.whole.num_features, rank)),
-            np.zeros((entries, 2 + rank)),
-            np.zeros((count, rank, rank)),
-            np.zeros(entries),
-            *(np.zeros((count, num_samples)) for _ in range(3)),
-        )
-
-
-@dataclass(frozen=True)
-class ReadShares:
-    """What the core has read off p, one part after the other."""
-
-    scores: Float64  # [e]
-    stderr: Float64  # [e]
-    excess: Float64  # [b]
-    changes: Float64  # [b, 2, S] of p in the samples that the shares were found in, and in their mirror images
-    counts: (
-        Int64  # [b, 3] how many samples the slope was taken at and the shares found in, and whether in mirror images
-    )
 
 
 @dataclass(frozen=True)
@@ -114,36 +62,9 @@ class AnchoredBatch(Batch):
             return None
         algorithm, graph = self.block.anchored, self.parts.graph(i)
         nodes, entries = self.parts.slices(i)
-        size, width = self.fits.ranks[i].tolist()
-        along = torch.from_numpy(self.fits.alongs[entries].T.copy())
-        weights = np.zeros((self.parts.num_hops + 1, graph.x.size(1)))
-        weights[1:] = self.fits.solved[i, :, :width] @ self.fits.columns[i, :, :width].T
-        p = AnchoredModel(
-            graph,
-            torch.from_numpy(weights),
-            torch.from_numpy(self.fits.degrees[i].copy()),
-            torch.zeros_like(graph.x, dtype=torch.float64),
-            along[0],
-            torch.tensor([0.0, float(self.fits.singles[i, 2])], dtype=torch.float64),
-            None,
-            along[2 : 2 + size].clone(),
-            torch.from_numpy(self.fits.bends[i, :size, :size].copy()),
-            _KINDS[int(self.fits.kinds[i])],
-        )
-        # No sample shows how F depends on X, so that Phi_X takes up the difference to the gradient of F.
-        p.phi_x = torch.from_numpy(self.gradient[nodes]) - p.gradient_x()
-        change, left, fitted = (
-            torch.from_numpy(part)
-            for part in (
-                self.block.changes.numpy()[self.first + i][self.rest],
-                self.fits.left_out[i],
-                self.fits.fitted[i],
-            )
-        )
-        near, noise, numbers = algorithm.neighborhood, self.block.noise, torch.from_numpy(self.rest)
-        p.evidence = Evidence(numbers, algorithm.seed, str(near), change, left, fitted, noise)
-        p.estimate = estimate_unfaithfulness(left, change, noise, near, algorithm.seed)
-        p.in_sample_error, p.fit_samples, p.chosen = float(self.errors[i]), algorithm.count_samples(), "anchored"
+        p = self.fits.model(i, graph, nodes, entries, self.gradient[nodes])
+        change = torch.from_numpy(self.block.changes.numpy()[self.first + i][self.rest])
+        algorithm.complete(p, self.fits, i, algorithm.count_samples(), change, self.block.noise)
         if self.shares is not None:
             self._keep_shares(i, p, self.shares)
         return graph, p, None
@@ -155,15 +76,10 @@ class AnchoredBatch(Batch):
         of = of_mask(getattr(config, "node_mask_type", None))
         moves = Moves(p.graph, algorithm.neighborhood, of)
         _, count, mirrors = found.counts[i].tolist()
-        assert moves.edge_unit is not None
-        moved = (moves.edge_unit >= 0).nonzero().view(-1)
-        scores, stderr = torch.zeros(len(moves), dtype=torch.float64), torch.zeros(len(moves), dtype=torch.float64)
-        scores[moves.edge_unit[moved]] = torch.from_numpy(found.scores[entries])[moved]
-        stderr[moves.edge_unit[moved]] = torch.from_numpy(found.stderr[entries])[moved]
         eps = torch.from_numpy(self.block.tables[1][self.parts.row[entries], :count]).T
         both = torch.from_numpy(found.changes[i, :, :count])
         draws = additive.Draws(moves.of(Perturbations(p.graph, None, eps)), both[0], both[1] if mirrors else None)
-        shares = additive.Additive(moves, scores, stderr, float(found.excess[i]))
+        shares = found.additive(i, entries, moves)
         readings.keep_shares(p, shares, draws, seed=algorithm.seed, pairs=algorithm.pairs, of=of)
 
 
@@ -191,7 +107,7 @@ class AnchoredBlock(Block):
                     assert eps is not None
                     table[:-1, start : start + size] = eps.T.numpy()
         moments = near.edge_moments(part)
-        self.moments = None if moments is None else _with_still_row(moments)
+        self.moments = None if moments is None else with_still_row(moments)
 
     @staticmethod
     def count_columns(algorithm: Any) -> int:
@@ -226,12 +142,13 @@ class AnchoredBlock(Block):
         """
         asked, rest = split_samples(self.anchored.count_samples())
         own, mean, slopes = self._differentiate(parts, first, proven, asked)
-        fits = Fits.for_parts(parts, len(rest))
+        width, count = parts.whole.num_features, len(parts)
+        fits = Fits.of_size(count, len(parts.nodes), len(parts.row), self.num_hops, width, len(rest))
         x, row = self.features, self.places[1][parts.nodes] - self.joint.computation_graph.num_plain
         given = parts.node_start, parts.entry_start, parts.num_visible, row, parts.hop, parts.ends, parts.row
         values, changes = self.values.numpy(), self.changes.numpy()[first : first + len(parts)]
         options = self.num_hops, self.kinds, self.anchored.neighborhood.drops_edges, float(self.noise)
-        what = given, values, x, changes, (asked, rest), slopes, mean, parts.felt, options, _CONSTANTS, tuple(fits)
+        what = given, values, x, changes, (asked, rest), slopes, mean, parts.felt, options, CONSTANTS, tuple(fits)
         sizes, pieces = np.diff(parts.entry_start), 8 * num_threads if pool else 1
         work = cut(np.flatnonzero(proven), sizes[proven], pieces)
         begun = Shares(lambda some: core.anchor_parts(some, *what), work, pool, num_threads - 1)
@@ -243,12 +160,12 @@ class AnchoredBlock(Block):
                 sound = fits.sound
                 sound &= proven & _are_measurable(changes[:, rest], fits.rests)
                 if self.anchored.reading == "share":
-                    arguments, shares = self._prepare_shares(parts, fits, (given, values, x, rest, parts.felt))
+                    arguments, shares = self._prepare_shares(parts, fits, (given, values, rest, parts.felt))
                     some = cut(np.flatnonzero(sound), sizes[sound], pieces)
                     Shares(lambda some: core.read_parts(some, *arguments), some, pool, num_threads - 1).finish()
             seen = _multiply_rows(parts, own)
             errors = np.square(fits.fitted - changes[:, rest]).mean(axis=1)
-            scores, kind = fits.scores if shares is None else shares.scores, _KINDS[int(self.kinds[0])]
+            scores, kind = fits.scores if shares is None else shares.scores, KINDS[int(self.kinds[0])]
             of_kec = parts, kind, sound, seen, seen, np.ones_like(seen), scores, errors
             return AnchoredBatch(*of_kec, {}, self, first, rest, own, fits, shares)
 
@@ -275,13 +192,12 @@ class AnchoredBlock(Block):
             with stage("sensitivity"):
                 points = torch.from_numpy(np.concatenate(([0], 1 + asked)))
                 weight = values[row[torch.from_numpy(entries)]][:, points].T.contiguous()
-                total, by_entry = sensitivity.differentiate_at(target, None, weight)
-                _, own, _ = target.gradients()
+                own, average, by_entry = slopes_at(target, weight)
         except Exception:  # The user's forward may raise anything on a graph that it was not made for.
             proven[:] = False
             return nothing
         gradients, slopes = [], np.empty((len(parts.row), len(points)))
-        for part in (own, total / len(points)):
+        for part in (own, average):
             back = np.empty(part.shape)
             back[order] = part.numpy()
             gradients.append(back)
@@ -311,9 +227,9 @@ class AnchoredBlock(Block):
         outer = np.where((hop >= parts.num_hops) & (parts.own_node < 0), parts.whole_ends()[1], -1)
         shares, stderr, excess = fits.scores.copy(), np.zeros(len(parts.row)), np.zeros(count)
         changes = np.zeros((count, 2, self.tables[1].shape[1]))
-        constants = *additive.CONSTANTS, readings.HELD, LEAST
+        constants = *OF_SHARES, readings.HELD
         units, found = (unit, num_units, outer), (shares, stderr, excess, changes)
-        arguments = *given, units, self.tables, moments, counts, constants, tuple(fits), found
+        arguments = *given, units, self.tables, moments, counts, constants, select_for_shares(fits), found
         return arguments, ReadShares(shares, stderr, excess, changes, counts)
 
 
@@ -325,24 +241,6 @@ def _multiply_rows(parts: Parts, gradient: Float64) -> Float64:
         rows = features[torch.from_numpy(parts.nodes[start : start + size])].double().numpy()
         found[start : start + size, 0] = np.einsum("nc,nc->n", rows, gradient[start : start + size])
     return found
-
-
-_CONSTANTS = (
-    sensitivity.RANK,
-    sensitivity.ROWS,
-    sensitivity.CUT,
-    sensitivity.RIDGE,
-    terms.ROUNDING,
-    terms.FAINT,
-    terms.FIRM,
-    np.array(PENALTIES),
-    NEARLY,
-)
-
-
-def _with_still_row(moments: Moments) -> tuple[Float64, ...]:
-    """Return moments of the entries of a block, and after them those of an entry that never moves."""
-    return tuple(np.append(part.numpy(), 0.0) for part in (moments.mean, moments.spread, moments.common))
 
 
 def _number_units(parts: Parts, units: Tensor | None, moments: tuple[Float64, ...]) -> tuple[Int64, Int64]:

@@ -404,6 +404,20 @@ class Target:
         For an argument that the points share it is the sum of the gradients. F is checked to be finite, its gradients
         are not.
         """
+        values, dx, da, _ = self._differentiate(x, weight, first=False)
+        return values, dx, da
+
+    def gradients_and_first(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the sum of F's gradients for X at S points with entries of A [S, e], [n, d], and those for A, [S, e].
+
+        Also returned is the gradient for X at the first point, which takes no other call of the model.
+        """
+        _, dx, da, first = self._differentiate(None, weight, first=True)
+        return dx, da, first
+
+    def _differentiate(
+        self, x: Tensor | None, weight: Tensor | None, *, first: bool
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         with torch.inference_mode(False), torch.enable_grad(), self._evaluating(), self.call.first_order():
             part = self.computation_graph
             a = (part.x if x is None else x.to(part.x.dtype)).detach().requires_grad_()
@@ -411,16 +425,23 @@ class Target:
             values = self(a, b)
             total = values.sum()
             # A model may hide its gradient, by torch.no_grad() for example.
-            slopes = torch.autograd.grad(total, (a, b), allow_unused=True) if total.requires_grad else (None, None)
-        dx, da = (torch.zeros_like(t) if g is None else g.detach() for t, g in zip((a, b), slopes, strict=True))
+            slopes: tuple[Tensor | None, ...] = (None, None)
+            own: tuple[Tensor | None, ...] = (None, None)
+            if total.requires_grad:
+                if first:
+                    own = torch.autograd.grad(values[0], (a, b), allow_unused=True, retain_graph=True)
+                slopes = torch.autograd.grad(total, (a, b), allow_unused=True)
+        given = zip((a, b, a), (*slopes, own[0]), strict=True)
+        dx, da, dx_first = (torch.zeros_like(t) if g is None else g.detach() for t, g in given)
         if not math.isfinite(float(da.sum())):
             da = self._define(da, b.detach())
         self._check_route(da)
         # The outermost node represents all further nodes, so its features have no gradient. F does not read every loop.
         dx[..., part.num_visible :, :] = 0
+        dx_first[..., part.num_visible :, :] = 0
         if not bool(part.felt.all()):
             da[..., ~part.felt] = 0
-        return self._check_finite(values.detach()), dx, da
+        return self._check_finite(values.detach()), dx, da, dx_first
 
     def _define(self, da: Tensor, weight: Tensor) -> Tensor:
         """Return gradients with respect to A with 0 where a node without in-weight has made them undefined."""

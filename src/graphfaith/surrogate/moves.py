@@ -107,13 +107,13 @@ class Moves:
         groups = torch.arange(len(self))
         if self.edge_unit is None:
             return groups
-        part = self.graph
-        outer = (~part.carries_message & ~part.is_loop & (self.edge_unit >= 0)).nonzero().view(-1)
+        part, sinks = self.graph, self.degree_sinks()
         alone = torch.bincount(self.edge_unit[self.edge_unit >= 0], minlength=len(self)) == 1
+        outer = ((sinks >= 0) & (self.edge_unit >= 0)).nonzero().view(-1)
         outer = outer[alone[self.edge_unit[outer]]]
         units = self.edge_unit[outer]
         first = core.group_alike(
-            part.ends[1, outer].numpy(),
+            sinks[outer].numpy(),
             part.weight[outer].double().numpy(),
             scores.double()[units].numpy(),
             part.edge_index[1, outer].numpy(),
@@ -121,6 +121,11 @@ class Moves:
         )
         groups[units] = units[torch.from_numpy(first)]
         return groups
+
+    def degree_sinks(self) -> Tensor:
+        """Return the sinks of entries of A that only add to a degree, as ids in the whole graph; -1 for others, [e]."""
+        part = self.graph
+        return torch.where(~part.carries_message & ~part.is_loop, part.ends[1], -1)
 
     def of(self, samples: Perturbations) -> Tensor:
         """Return the moves of the units in each sample, [S, u], in double precision."""
@@ -132,7 +137,9 @@ class Moves:
             if len(entries) == self.num_edge_units:  # No unit has two entries.
                 order = torch.empty_like(entries)
                 order[unit] = entries
-                parts.append(samples.edges[:, order])
+                # Perturbations of edges are often stored by entries, and rows are gathered faster than columns.
+                by_entry = not samples.edges.is_contiguous()
+                parts.append(samples.edges.T[order].T if by_entry else samples.edges[:, order])
             else:
                 total = torch.zeros(len(samples), self.num_edge_units, dtype=torch.float64)
                 parts.append(total.index_add_(1, unit, samples.edges[:, entries]))

@@ -59,7 +59,7 @@ def find_pairs(additive: Additive, draws: Draws, k: int) -> list[Paired]:
     matrix, (_, rest) = draws.matrix, draws.left_by(additive.scores, moves.mean)
     leading = torch.argsort(-(additive.scores.abs() * deviation), stable=True)[:_LEADING]
     # By rows, because rows are gathered several times faster than columns.
-    white = ((matrix[:, leading] - moves.mean[leading]) / deviation[leading]).T.contiguous()  # [leading, S]
+    white = ((matrix.T[leading] - moves.mean[leading, None]) / deviation[leading, None]).contiguous()  # [leading, S]
     size = torch.triu((white * rest) @ white.T, diagonal=1).abs_().flatten()
     best = torch.argsort(size, descending=True, stable=True)[: _LONG * k]
     best = best[size[best] > 0]

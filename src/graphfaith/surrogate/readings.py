@@ -7,16 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .._base.errors import InputError, UnsupportedError, show
 from ..graph.computation_graph import ComputationGraph
 from ..sampling.neighborhood import Neighborhood
+from ..sampling.perturbations import Perturbations
 from .additive import Additive, Draws, project
 from .difference import AnchoredModel, DifferenceModel, LinearModel
 from .estimate import Unfaithfulness, estimate_unfaithfulness
 from .evidence import Evidence
+from .fits import describe_graph, read_shares
 from .moves import Moves, OfX, spread_over_features
 from .pairs import Paired, find_pairs
 
@@ -33,6 +36,7 @@ _RARE = 4  # times as many, where few of many edges are removed, so that few sam
 _FEWEST_OF_ALL = 64  # of features, which are many and where p is a polynomial, and of very large graphs
 _ENTRIES, _MOST_ENTRIES = 2**17, 2**22  # perturbed entries in all samples: how many are enough, and how many too many
 HELD = 3 * 2**19  # the most numbers in a table of moves, of which five are held at once
+_AT_ONCE_IN_CORE = 2**23  # perturbed entries in all samples, up to which the core reads the shares
 _AT_ONCE = 2**18  # perturbed entries that p is asked about at once
 
 
@@ -183,14 +187,52 @@ def readings_of(
 def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int, of: OfX) -> Readings:
     graph, (_, evidence) = graph_of(p), _record_of(p, near)
     moves = Moves(graph, near, of)
-    guess, count = _guess(p, moves, seed), count_samples(near, _count_entries(near, graph), len(moves))
-    draws = draw_changes(p, moves, count, seed)
+    count = count_samples(near, _count_entries(near, graph), len(moves))
+    read = _read_in_core(p, moves, count, seed, evidence)
+    if read is not None:
+        return _add_pairs(p, *read, seed, pairs, None)
+    guess, draws = _guess(p, moves, seed), draw_changes(p, moves, count, seed)
     seen = left = None
     if evidence is not None and len(evidence.change) * len(moves) <= HELD:
         seen, left = torch.cat(list(_moves_at(evidence, moves))), -evidence.left_out
     wary = isinstance(p, AnchoredModel) and p.kriging is not None
     additive = project(moves, draws, guess, seen, left, wary=wary) if count else Additive(moves, guess)
     return _add_pairs(p, additive, draws, seed, pairs if count else 0, seen)
+
+
+def _read_in_core(
+    p: DifferenceModel, moves: Moves, count: int, seed: int, evidence: Evidence | None
+) -> tuple[Additive, Draws] | None:
+    """Return the shares and the samples that they were found in, by the compiled core; None if that does not have it.
+
+    It does where edges move, each by itself, for an anchored model of one node that knows its samples.
+    """
+    graph, near = moves.graph, moves.near
+    fits = isinstance(p, AnchoredModel) and p.kriging is None and near.by_itself and not near.perturbs_features
+    if not fits or evidence is None or not count or graph.num_edges * count > _AT_ONCE_IN_CORE:
+        return None
+    assert isinstance(p, AnchoredModel)
+    described, moments, slopes = (
+        describe_graph(graph),
+        near.edge_moments(graph),
+        count_slopes(_count_entries(near, graph)),
+    )
+    if described is None or moments is None or not len(moves):
+        return None
+    mirrors, slopes = near.is_symmetric(graph), count_slopes(_count_entries(near, graph))
+    slopes = 0 if slopes < 2 else slopes // 2 if mirrors else slopes
+    tables = [np.zeros((graph.num_edges, 0))] * 2
+    for i, (size, stream) in enumerate(((slopes, seed_of_slopes(seed)), (count, seed_of_draws(seed)))):
+        eps = near.sample(graph, size, stream).edges if size else None
+        tables[i] = tables[i] if eps is None else np.ascontiguousarray(eps.T.numpy())
+    values = evidence.perturbations(graph, near).weight_with_own.T.contiguous().numpy()
+    found = read_shares(
+        p, described, values, moves, moments, evidence, tables, np.array([[slopes, count, int(mirrors)]]), HELD
+    )
+    eps = torch.from_numpy(tables[1]).T
+    changes = torch.from_numpy(found.changes[0])
+    draws = Draws(moves.of(Perturbations(graph, None, eps)), changes[0], changes[1] if mirrors else None)
+    return found.additive(0, slice(0, graph.num_edges), moves), draws
 
 
 def keep_shares(
@@ -214,6 +256,8 @@ def _add_pairs(
         # How far p is from F is not known, and neither is the error of its shares.
         additive = replace(additive, stderr=None, excess=math.inf)
         return Readings(additive, functions[_least([function.of(others) - own for function in functions], own)])
+    if seen is None and len(evidence.change) * len(moves) <= HELD:
+        seen = torch.cat(list(_moves_at(evidence, moves)))
     rests = []
     for function in functions:
         tables = _moves_at(evidence, moves) if seen is None else [seen]

@@ -110,20 +110,9 @@ def gradients_at(target: Target, chunk: Perturbations) -> tuple[Tensor, Tensor]:
     They are [1 + S, ...] for X if the samples perturb X, and for A if they perturb A. Otherwise the gradient is the sum
     over all 1 + S points.
     """
-    return differentiate_at(target, chunk.x_with_own, None if chunk.edges is None else chunk.weight_with_own)
-
-
-def differentiate_at(target: Target, x: Tensor | None, weight: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return F's gradients at points with features [S, n, d] or entries of A [S, e], as many at a time as fit.
-
-    For an argument that is None, and that the points share, it is the sum of the gradients.
-    """
-    given = x if weight is None else weight
-    assert given is not None
-    part, count = target.computation_graph, len(given)
-    held = part.num_edges + (0 if x is None else part.x.numel())
-    per_sample = 8 * (4 * part.num_edges * target.unit_width(drops=weight is not None) + 4 * held)
-    size = max(1, target.room(8 * count * held, per_sample, f"the gradient at {count} points") // per_sample)
+    x, weight = chunk.x_with_own, None if chunk.edges is None else chunk.weight_with_own
+    count = len(chunk) + 1
+    size = _count_at_once(target, count, moves_x=x is not None, moves_a=weight is not None)
     parts = []
     for start in range(0, count, size):
         points = slice(start, start + size)
@@ -131,6 +120,30 @@ def differentiate_at(target: Target, x: Tensor | None, weight: Tensor | None) ->
     _, dxs, das = zip(*parts, strict=True)
     dx = torch.stack(dxs).sum(dim=0) if x is None else torch.cat(dxs)
     return dx, torch.stack(das).sum(dim=0) if weight is None else torch.cat(das)
+
+
+def slopes_at(target: Target, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return F's gradients at S points with entries of A [S, e], of which the first are those of the graph as it is.
+
+    They are the gradient for X at the first point, its mean over all points, both [n, d], and the gradients for A,
+    [S, e].
+    """
+    size = _count_at_once(target, len(weight), moves_x=False, moves_a=True)
+    total, of_a, own = target.gradients_and_first(weight[:size])
+    parts = [of_a]
+    for start in range(size, len(weight), size):
+        _, more, of_a = target.gradients(None, weight[start : start + size])
+        total += more
+        parts.append(of_a)
+    return own, total / len(weight), torch.cat(parts)
+
+
+def _count_at_once(target: Target, count: int, *, moves_x: bool, moves_a: bool) -> int:
+    """Return at how many points F is differentiated at once, so that it fits in memory."""
+    part = target.computation_graph
+    held = part.num_edges + (part.x.numel() if moves_x else 0)
+    per_sample = 8 * (4 * part.num_edges * target.unit_width(drops=moves_a) + 4 * held)
+    return max(1, target.room(8 * count * held, per_sample, f"the gradient at {count} points") // per_sample)
 
 
 def _select_finite(
