@@ -24,6 +24,8 @@ _BLOCK = 128  # samples that are propagated at once
 _DEPENDENT = 1e-12  # the share of the square of a row of X that is left of it, if it depends on rows before it
 _PANEL = 32  # rows of a matrix that are factorised at once
 _SPARSE = 8  # X is sparse if not more than one number in so many is not 0
+_EMPTY = 1e-14  # the share of the largest eigenvalue of a normal matrix that is rounding
+_ROUNDED = 1e-24  # the share of the squares of F's change that is rounding
 FINE = 3e-6  # the least ratio of a singular value to the largest one that can be told with these coordinates
 
 
@@ -955,17 +957,17 @@ def propagate(values, source, sink, hop, e, num_hops, kind):
 
 
 @compiled
-def largest_directions(gram, most, cut):
+def largest_directions(gram, most, cut, floor):
     """Return weights, [S, r], with which vectors of a Gram matrix add up to orthonormal ones, and their sizes, [r].
 
     These are the eigenvectors, divided by the square roots of the eigenvalues, and the latter. Of the eigenvalues, at
-    most the ``most`` largest are taken, and none below the share ``cut`` of the largest.
+    most the ``most`` largest are taken, and none below the share ``cut`` of the largest or below ``floor``.
     """
     count, rank = len(gram), 0
     if count == 0 or not np.isfinite(gram.sum()):
         return np.zeros((count, 0)), np.zeros(0)
     values, vectors = np.linalg.eigh(gram)
-    while rank < min(most, count) and values[count - 1 - rank] > max(cut * values[count - 1], 0.0):
+    while rank < min(most, count) and values[count - 1 - rank] > max(cut * values[count - 1], floor):
         rank += 1
     mix, root = np.empty((count, rank)), np.empty(rank)
     for k in range(rank):
@@ -976,15 +978,16 @@ def largest_directions(gram, most, cut):
 
 
 @compiled
-def fit_curvature(gram, meet, most, cut, ridge):
+def fit_curvature(gram, meet, most, cut, ridge, floor):
     """Return the weights with which S gradients add up to the directions V, [S, r], and the curvature B, [r, r].
 
     ``gram``, [S, S], has the products of the gradients with each other, ``meet`` those of the perturbations with the
     gradients. With z = V^T eps, gradients are fitted by b + V B z, with the penalty ``ridge`` as a share of the spread
-    of each direction. There are no directions if a product is infinite.
+    of each direction. A direction whose mean square in ``gram`` is at most ``floor`` is rounding. There are no
+    directions if a product is infinite.
     """
     count = len(gram)
-    mix, root = largest_directions(gram, most, cut)
+    mix, root = largest_directions(gram, most, cut, floor)
     rank = len(root)
     design, along = np.ones((count, rank + 1)), mix * root * root
     design[:, 1:] = np.dot(meet, mix)
@@ -1024,7 +1027,7 @@ def main_columns(gradient, most, rows, cut):
     chosen = np.empty((len(taken), width))
     for i in range(len(taken)):
         chosen[i] = gradient[taken[i]] / largest  # Only directions matter, and no square is too large.
-    mix, _ = largest_directions(np.dot(chosen, chosen.T), most, cut)
+    mix, _ = largest_directions(np.dot(chosen, chosen.T), most, cut, 0.0)
     return np.dot(chosen.T, mix)
 
 
@@ -1068,7 +1071,7 @@ def fit_ridge(phi, change, penalties, nearly):
     """Return W, [P], the place of its penalty, the residuals, [S], and the leave-one-out residuals, [S].
 
     W minimises |phi W - change|^2 + S lambda |W|^2, where lambda is the last of ``penalties`` whose leave-one-out error
-    is at most ``nearly`` times the least. There must not be more parameters than samples.
+    is at most ``nearly`` times the least, or rounding. There must not be more parameters than samples.
     """
     count, width = phi.shape
     if width == 0:
@@ -1077,6 +1080,8 @@ def fit_ridge(phi, change, penalties, nearly):
     turned = np.dot(phi, vectors)
     along, shrink = np.dot(turned.T, change), np.empty((width, len(penalties)))
     for c in range(width):
+        if values[c] <= _EMPTY * values[width - 1]:
+            along[c] = 0.0  # What is along a direction in which there are no features is rounding.
         for k in range(len(penalties)):
             shrink[c, k] = 1 / (max(values[c], 0.0) + count * penalties[k])
     left = np.dot(turned, shrink * along.reshape(-1, 1))
@@ -1086,9 +1091,10 @@ def fit_ridge(phi, change, penalties, nearly):
         for k in range(len(penalties)):
             left[s, k] -= change[s]
             errors[k] += (left[s, k] / (1 - leverage[s, k])) ** 2
-    best = 0
+    # Errors that are rounding are equally good, too.
+    best, bound = 0, max(nearly * errors.min(), _ROUNDED * np.dot(change, change))
     for k in range(len(penalties)):
-        if errors[k] <= nearly * errors.min():
+        if errors[k] <= bound:
             best = k
     residual = left[:, best].copy()
     return np.dot(vectors, shrink[:, best] * along), best, residual, residual / (1 - leverage[:, best])
@@ -1375,7 +1381,9 @@ def anchor_parts(wanted, parts, values, x, changes, samples, slopes, gradient, f
             continue
         sampled = np.ascontiguousarray(own[:, 1:])
         spread = (moved * moved).sum() / moved.size
-        mix, bend = fit_curvature(spread * np.dot(sampled.T, sampled), np.dot(moved.T, sampled), rank, cut, ridge)
+        mix, bend = fit_curvature(
+            spread * np.dot(sampled.T, sampled), np.dot(moved.T, sampled), rank, cut, ridge, noise
+        )
         size = mix.shape[1]
         along = np.empty((d - c, 2 + size))
         along[:, 0], along[:, 2:] = own[:, 0], np.dot(sampled, mix)

@@ -190,8 +190,7 @@ class AnchoredKEC(FittedExplainer):
         if fits is None or not math.isfinite(float(own.sum())):
             return None
         with stage("gradient"):
-            where = slice(0, graph.num_nodes), slice(0, graph.num_edges)
-            p = fits.model(0, graph, *where, own.double().numpy())
+            p = fits.model(0, graph, slice(0, graph.num_edges), own.double().numpy())
             self.complete(p, fits, 0, count, change, noise)
             return p
 

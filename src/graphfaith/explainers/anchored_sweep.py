@@ -62,7 +62,7 @@ class AnchoredBatch(Batch):
             return None
         algorithm, graph = self.block.anchored, self.parts.graph(i)
         nodes, entries = self.parts.slices(i)
-        p = self.fits.model(i, graph, nodes, entries, self.gradient[nodes])
+        p = self.fits.model(i, graph, entries, self.gradient[nodes])
         change = torch.from_numpy(self.block.changes.numpy()[self.first + i][self.rest])
         algorithm.complete(p, self.fits, i, algorithm.count_samples(), change, self.block.noise)
         if self.shares is not None:

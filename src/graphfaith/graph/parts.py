@@ -114,8 +114,9 @@ class Parts:
         """Return sources and sinks of the entries as ids in the whole graph, [2, e]."""
         own = self.own_node
         loop = self.nodes[self.node_start[self.part_of_entry] + np.maximum(own, 0)]
-        ends, given = self.whole.ends(np.where(own < 0, self.edge_id, 0)) if self.whole.num_edges else loop, own < 0
-        found: Int64 = np.where(given, ends, loop)
+        if not self.whole.num_edges:
+            return np.stack((loop, loop))
+        found: Int64 = np.where(own < 0, self.whole.ends(np.where(own < 0, self.edge_id, 0)), loop)
         return found
 
     def side_by_side(self, weight: Tensor) -> tuple[ComputationGraph, Int64, Int64]:

@@ -79,7 +79,7 @@ class Fits(NamedTuple):
             *(np.zeros((count, num_samples)) for _ in range(3)),
         )
 
-    def model(self, i: int, graph: ComputationGraph, nodes: slice, entries: slice, gradient: Float64) -> AnchoredModel:
+    def model(self, i: int, graph: ComputationGraph, entries: slice, gradient: Float64) -> AnchoredModel:
         """Return the p of computation graph number i; its scores of X are the ``gradient`` of F there, [n, d].
 
         No sample shows how F depends on X if only edges move, so that Phi_X takes up the difference.
@@ -100,7 +100,6 @@ class Fits(NamedTuple):
             torch.from_numpy(self.bends[i, :size, :size].copy()),
             KINDS[int(self.kinds[i])],
         )
-        p.products = torch.from_numpy(self.products[nodes].copy())
         p.phi_x = torch.from_numpy(gradient) - p.gradient_x()
         return p
 

@@ -17,6 +17,7 @@ from .._base import core
 from .._base.errors import ModelError
 from ..model.target import Target
 from ..sampling.perturbations import Perturbations
+from .estimate import rounding_square
 from .walks import Float64
 
 RANK = 8  # the largest number of directions, both of the columns of X and of the curvature
@@ -51,7 +52,9 @@ class Sensitivity:
         # There are few entries of A, so that their gradients are combined in double precision.
         slopes = of_x, of_a.double()
         count, moves = len(chunk), (chunk.features, chunk.edges)
-        mix, bend = _fit_curvature([(g[1:], eps) for g, eps in zip(slopes, moves, strict=True) if eps is not None])
+        noise = rounding_square(target.scale, chunk.graph.x.dtype)
+        moved = [(g[1:], eps) for g, eps in zip(slopes, moves, strict=True) if eps is not None]
+        mix, bend = _fit_curvature(moved, noise)
         rows = np.zeros((2 + len(mix), 1 + count))
         rows[:2, 0] = 1
         if count:
@@ -181,12 +184,13 @@ def _combine(weights: Tensor, gradients: Tensor) -> Tensor:
 # The functions below use numpy, because it is faster than torch for small matrices.
 
 
-def _fit_curvature(parts: list[tuple[Tensor, Tensor]]) -> tuple[Float64, Float64]:
+def _fit_curvature(parts: list[tuple[Tensor, Tensor]], noise: float) -> tuple[Float64, Float64]:
     """Return the weights with which the gradients of S samples add up to the directions V, [r, S], and B, [r, r].
 
     ``parts`` has the gradients and the perturbations, [S, ...], for X and for A. The gradients of X and of A are
     comparable because each is scaled by the mean square of its perturbations. If they are so large that a product
-    overflows, there are no directions, and the mean gradient is all that is known of F's slope.
+    overflows, there are no directions, and the mean gradient is all that is known of F's slope. A direction along
+    which F changes by no more than its rounding, whose mean square is ``noise``, is none.
     """
     count = len(parts[0][0])
     gram, meet = np.zeros((count, count)), np.zeros((count, count))  # meet: perturbations times gradients
@@ -198,7 +202,7 @@ def _fit_curvature(parts: list[tuple[Tensor, Tensor]]) -> tuple[Float64, Float64
                 spread = float(np.square(eps, dtype=np.float64).mean())
             gram += spread * _products(g, g)
             meet += _products(eps.astype(g.dtype, copy=False), g)
-    mix, bend = core.fit_curvature(gram, meet, RANK, CUT, RIDGE)
+    mix, bend = core.fit_curvature(gram, meet, RANK, CUT, RIDGE, noise)
     return mix.T, bend
 
 
