@@ -44,8 +44,8 @@ def explain_nodes(
 
     If ``together`` is True, the nodes are explained from one set of perturbed graphs
     (:mod:`graphfaith.explainers.sweep`). This is several times faster, but the first explanation takes longer. It needs
-    KEC in a neighbourhood of edges, and a model that does not read the whole graph for every node. If ``together`` is
-    None, this is done for 16 nodes or more, if it is possible.
+    KEC or AnchoredKEC in a neighbourhood of edges, and a model that does not read the whole graph for every node; for
+    AnchoredKEC, one that takes edge weights. If ``together`` is None, this is done for 16 nodes or more, if possible.
 
     >>> import torch, graphfaith as gf
     >>> from torch_geometric.nn import GCN
