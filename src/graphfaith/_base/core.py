@@ -340,6 +340,13 @@ def add_powers(into, last, power, square, cube, shift):
 
 
 @compiled
+def add_products(into, number, term, factor):
+    """Add a number times the products of two vectors to ``into``."""
+    for s in range(len(into)):
+        into[s] += number * term[s] * factor[s]
+
+
+@compiled
 def subtract_from(into, number, term):
     """Write a number less a vector into ``into``."""
     for s in range(len(into)):
@@ -1293,34 +1300,49 @@ def terms_of(local, eps, source, sink, hop, e, num_hops, kind, y, along, bend, s
     rows, moments = propagate(local, source, sink, hop, e, num_hops, kind)
     terms = np.empty((size, first + 2 * num_hops + 4))
     kinds, rounding = np.full(terms.shape[1], FORESEEN), np.zeros(terms.shape[1])
-    largest = 0.0
+    largest, highest = 0.0, 0.0
     for k in range(num_hops):
         lost = np.empty((len(hop), size))
         for i in range(len(hop)):
             row = rows[k, i]
             for s in range(size):
                 lost[i, s] = row[0] - row[1 + s]
-        terms[:, k * width : (k + 1) * width] = np.dot(lost.T, y)
-        own = np.dot(np.ascontiguousarray(rows[k, :, 0]), y)
+        moved, own = np.dot(lost.T, y), np.zeros(width)
+        for s in range(size):
+            for c in range(width):
+                terms[s, k * width + c] = moved[s, c]
+        for i in range(len(hop)):
+            for c in range(width):
+                own[c] += rows[k, i, 0] * y[i, c]
         largest += np.dot(own, own)
         for j in range(2):
+            highest = max(highest, abs(moments[k, j, 0]))
             for s in range(size):
                 terms[s, first + 2 * k + j] = moments[k, j, 0] - moments[k, j, 1 + s]
-    kinds[:first], kinds[first : first + 2 * num_hops] = KHOP, DEGREES
-    rounding[:first] = share * np.sqrt(largest)
-    rounding[first : first + 2 * num_hops] = share * np.abs(moments[:, :, 0]).max()
-    foreseen = np.dot(eps.T, along)
-    last = first + 2 * num_hops
-    terms[:, last : last + 2], terms[:, last + 2] = foreseen[:, :2], 0.0
+    last, foreseen = first + 2 * num_hops, np.dot(eps.T, along)
+    for c in range(last):
+        kinds[c] = KHOP if c < first else DEGREES
+        rounding[c] = share * (np.sqrt(largest) if c < first else highest)
     kinds[last + 2] = ENERGY
-    for j in range(len(eps)):
-        for s in range(size):
-            terms[s, last + 2] += eps[j, s] * eps[j, s]
-    z = np.ascontiguousarray(foreseen[:, 2:])
-    pull = np.dot(z, bend)
     for s in range(size):
-        terms[s, last + 3] = 0.5 * np.dot(z[s], pull[s])
+        own, energy, curvature = foreseen[s], 0.0, 0.0
+        for j in range(len(eps)):
+            energy += eps[j, s] * eps[j, s]
+        for k in range(len(bend)):
+            for j in range(len(bend)):
+                curvature += own[2 + k] * bend[k, j] * own[2 + j]
+        terms[s, last], terms[s, last + 1], terms[s, last + 2] = own[0], own[1], energy
+        terms[s, last + 3] = 0.5 * curvature
     return terms, kinds, rounding
+
+
+@compiled
+def sum_squares(matrix):
+    """Return the sum of the squares of all numbers of a matrix."""
+    total = 0.0
+    for i in range(len(matrix)):
+        total += np.dot(matrix[i], matrix[i])
+    return total
 
 
 @compiled
@@ -1379,56 +1401,86 @@ def anchor_parts(wanted, parts, values, x, changes, samples, slopes, gradient, f
         of_x = gradient[a : a + visible[i]]
         if not np.isfinite(own.sum() + of_x.sum() + np.dot(change, change)) or mean_square(change) <= noise:
             continue
-        sampled = np.ascontiguousarray(own[:, 1:])
-        spread = (moved * moved).sum() / moved.size
-        mix, bend = fit_curvature(
-            spread * np.dot(sampled.T, sampled), np.dot(moved.T, sampled), rank, cut, ridge, noise
-        )
-        size = mix.shape[1]
-        along = np.empty((d - c, 2 + size))
-        along[:, 0], along[:, 2:] = own[:, 0], np.dot(sampled, mix)
+        # Loops instead of slices, which compile faster.
+        sampled, local_slope = np.empty((d - c, len(asked))), np.empty(d - c)
         for j in range(d - c):
-            along[j, 1] = sampled[j].sum() / sampled.shape[1]
+            local_slope[j] = own[j, 0]
+            for s in range(len(asked)):
+                sampled[j, s] = own[j, 1 + s]
+        spread, gram = sum_squares(moved) / moved.size, np.dot(sampled.T, sampled)
+        for j in range(len(gram)):
+            for s in range(len(gram)):
+                gram[j, s] *= spread
+        mix, bend = fit_curvature(gram, np.dot(moved.T, sampled), rank, cut, ridge, noise)
+        size, along, turned = mix.shape[1], np.empty((d - c, 2 + mix.shape[1])), np.dot(sampled, mix)
+        for j in range(d - c):
+            along[j, 0], along[j, 1] = local_slope[j], sampled[j].sum() / len(asked)
+            for k in range(size):
+                along[j, 2 + k] = turned[j, k]
         main = main_columns(of_x, rank, most, cut)
         y = multiply_sparse(x, nodes[a:b], visible[i], main)
-        foreseen = np.dot(np.ascontiguousarray(along[:, 0]), eps)
-        width, least = main.shape[1], min(mean_square(change), mean_square(foreseen - change))
+        foreseen = np.dot(local_slope, eps)
+        for s in range(len(rest)):
+            foreseen[s] -= change[s]
+        width, least = main.shape[1], min(mean_square(change), mean_square(foreseen))
         if num_hops * width + 2 * num_hops + 4 > len(rest):
             continue
         weights = np.zeros(num_hops * width + 2 * num_hops + 4)
         for kind in kinds:
             terms, groups, rounding = terms_of(local, eps, source, sink, hop, e, num_hops, kind, y, along, bend, share)
             scale = scales_of_terms(terms, change, groups, rounding, faint, firm)
-            scaled = terms * scale
-            if not np.isfinite((scaled * scaled).sum()):
+            for s in range(len(terms)):
+                for k in range(len(scale)):
+                    terms[s, k] *= scale[k]
+            if not np.isfinite(sum_squares(terms)):
                 sound[i] = False
                 break
-            found_weights, _, residual, left = fit_ridge(scaled, change, penalties, nearly)
+            found_weights, _, residual, left = fit_ridge(terms, change, penalties, nearly)
             error = mean_square(left)
             if error < least:
-                least, sound[i], chosen[i], weights = error, True, kind, found_weights * scale
-                left_out[i], fitted[i] = left, change + residual
+                least, sound[i], chosen[i] = error, True, kind
+                write_product(weights, found_weights, scale)
+                for s in range(len(rest)):
+                    left_out[i, s], fitted[i, s] = left[s], change[s] + residual[s]
         if not sound[i]:
             continue
         first = num_hops * width
         last, ranks[i, 0], ranks[i, 1] = first + 2 * num_hops, size, width
-        solved[i, :, :width], degrees[i] = weights[:first].reshape(num_hops, width), weights[first:last].reshape(-1, 2)
-        singles[i] = weights[last:]
-        columns[i, :, :width], bends[i, :size, :size] = main, weights[last + 3] * bend
-        alongs[c:d, : size + 2] = along
-        phi = weights[last] * along[:, 0] + weights[last + 1] * along[:, 1]
-        if drops:
-            # Entries are dropped whole, eps = A or 0, so that eps^2 = A eps: the energy is a linear term.
-            for j in range(d - c):
+        for k in range(num_hops):
+            for j in range(width):
+                solved[i, k, j] = weights[k * width + j]
+            degrees[i, k, 0], degrees[i, k, 1] = weights[first + 2 * k], weights[first + 2 * k + 1]
+            for j in range(a, b):
+                for u in range(width):
+                    products[j, k] += y[j - a, u] * weights[k * width + u]
+        for k in range(width):
+            for j in range(len(main)):
+                columns[i, j, k] = main[j, k]
+        for k in range(size):
+            for j in range(size):
+                bends[i, k, j] = weights[last + 3] * bend[k, j]
+        for k in range(4):
+            singles[i, k] = weights[last + k]
+        phi = np.empty(d - c)
+        for j in range(d - c):
+            phi[j] = weights[last] * along[j, 0] + weights[last + 1] * along[j, 1]
+            if drops:
+                # Entries are dropped whole, eps = A or 0, so that eps^2 = A eps: the energy is a linear term.
                 phi[j] += weights[last + 2] * local[j, 0] * felt[c + j]
+            alongs[c + j, 0] = phi[j]
+            for k in range(1, 2 + size):
+                alongs[c + j, k] = along[j, k]
+        if drops:
             singles[i, 2] = 0.0
-        alongs[c:d, 0] = phi
-        products[a:b] = np.dot(y, np.ascontiguousarray(solved[i, :, :width].T))
-        one = np.ascontiguousarray(local[:, :1])
+        one = np.empty((d - c, 1))
+        for j in range(d - c):
+            one[j, 0] = local[j, 0]
         slope = gradient_of_propagation(one, source, sink, hop, e, products[a:b], degrees[i], chosen[i])
         for j in range(d - c):
             scores[c + j] = slope[j] * felt[c + j] + phi[j]
-        rests[i] = np.dot(scores[c:d], eps) - fitted[i] + left_out[i]
+        explained = np.dot(scores[c:d], eps)
+        for s in range(len(rest)):
+            rests[i, s] = explained[s] - fitted[i, s] + left_out[i, s]
 
 
 @compiled
@@ -1466,10 +1518,15 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
         e, v, kind = np.zeros(b - a), degrees[i], chosen[i]
         e[0] = 1.0
         y = products[a:b]
-        own, middle, bend = np.empty(m), np.empty(m), np.ascontiguousarray(bends[i, :size, :size])
-        phi, along = np.ascontiguousarray(alongs[c:d, 0]), np.ascontiguousarray(alongs[c:d, 2 : 2 + size])
+        own, middle, bend, directions = np.empty(m), np.empty(m), np.empty((size, size)), np.empty((2 + size, m))
+        for k in range(size):
+            for j in range(size):
+                bend[k, j] = bends[i, k, j]
         for j in range(m):
             own[j], middle[j] = values[place[j], 0], mean[place[j]]
+            directions[0, j], directions[1, j] = alongs[c + j, 0], middle[j]
+            for k in range(2, 2 + size):
+                directions[k, j] = alongs[c + j, k]
         # Moments of units, and the share of its unit that each entry has.
         average, deviation, together = np.zeros(count), np.zeros(count), np.zeros(count)
         total, members, part = np.zeros(count), np.zeros(count), np.zeros(m)
@@ -1483,70 +1540,84 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
         for j in range(m):
             if group[j] >= 0:
                 part[j] = abs(own[j]) / total[group[j]] if total[group[j]] > 0 else 1 / members[group[j]]
-        deviation = deviation * deviation
-        of_units = average, np.maximum(deviation, least * (deviation + together * together)), together
+        for k in range(count):
+            square = deviation[k] * deviation[k]
+            deviation[k] = max(square, least * (square + together[k] * together[k]))
+        of_units = average, deviation, together
         # The slope of p on average is the first guess.
         mirrors, size_of = counts[i, 2], counts[i, 0]
         at = np.empty((m, max(1, size_of * (1 + mirrors))))
         for j in range(m):
-            at[j] = own[j]
+            at[j, 0] = own[j]
             for s in range(size_of):
                 at[j, s] = own[j] - at_slopes[place[j], s]
                 if mirrors:
                     at[j, size_of + s] = own[j] - (2 * middle[j] - at_slopes[place[j], s])
         slope = gradient_of_propagation(at, source, sink, hop, e, y, v, kind)
-        pull, guess = np.zeros(m), np.zeros(count)
-        if size:
-            pull = np.dot(along, np.dot(bend, np.dot(middle, along)))
+        guess, along_mean, pull = np.zeros(count), np.dot(directions, middle), np.zeros(2 + size)
+        for k in range(size):
+            for j in range(size):
+                pull[2 + k] += bend[k, j] * along_mean[2 + j]
+        pull[0], pull[1] = 1.0, 2 * singles[i, 2]
+        bent_slope = np.dot(pull, directions)
         for j in range(m):
             if group[j] >= 0:
-                mine = slope[j] * felt[c + j] + phi[j] + 2 * singles[i, 2] * middle[j] + pull[j]
-                guess[group[j]] += mine * part[j]
+                guess[group[j]] += (slope[j] * felt[c + j] + bent_slope[j]) * part[j]
         # The changes of p in the samples and in their mirror images 2 E eps - eps.
         taken, kappa = counts[i, 1], singles[i, 2]
         matrix = scratch[0, : count * taken].reshape(count, taken)
         eps, at = scratch[1, : m * taken].reshape(m, taken), scratch[2, : m * taken].reshape(m, taken)
-        matrix[:], energy = 0.0, np.zeros(taken)
-        directions = np.empty((2 + size, m))
-        directions[0], directions[1], directions[2:] = phi, middle, along.T
+        energy = np.zeros(taken)
+        for k in range(count):
+            subtract_from(matrix[k], 0.0, energy)
         for j in range(m):
-            eps[j] = at_draws[place[j], :taken]
+            for s in range(taken):
+                eps[j, s] = at_draws[place[j], s]
             subtract_from(at[j], own[j], eps[j])
             if group[j] >= 0:
                 add_to(matrix[group[j]], eps[j])
             if kappa != 0:
                 multiply_add(energy, eps[j], eps[j])
-        before = value_of_propagation(own.copy().reshape(-1, 1), source, sink, hop, e, y, v, kind)[0]
-        along_eps, along_mean = np.dot(directions, eps), np.dot(directions, middle)
+        before = value_of_propagation(own.reshape(-1, 1), source, sink, hop, e, y, v, kind)[0]
+        along_eps = np.dot(directions, eps)
         for mirrored in range(1 + mirrors):
             if mirrored:
                 for j in range(m):
                     subtract_from(at[j], 2 * (own[j] - middle[j]), at[j])
                 for k in range(2 + size):
                     subtract_from(along_eps[k], 2 * along_mean[k], along_eps[k])
-                energy += 4 * (along_eps[1] - along_mean[1])
-            drawn[i, mirrored, :taken] = before - value_of_propagation(at, source, sink, hop, e, y, v, kind)
-            drawn[i, mirrored, :taken] += along_eps[0] + kappa * energy
-            if size:
-                bent = np.dot(bend, along_eps[2:])
-                for k in range(size):
-                    drawn[i, mirrored, :taken] += 0.5 * along_eps[2 + k] * bent[k]
+                for s in range(taken):
+                    energy[s] += 4 * (along_eps[1, s] - along_mean[1])
+            value = value_of_propagation(at, source, sink, hop, e, y, v, kind)
+            for s in range(taken):
+                value[s] = before - value[s] + along_eps[0, s] + kappa * energy[s]
+            for k in range(size):
+                for j in range(size):
+                    add_products(value, 0.5 * bend[k, j], along_eps[2 + k], along_eps[2 + j])
+            for s in range(taken):
+                drawn[i, mirrored, s] = value[s]
         # Entries that only count in a degree cannot be told apart.
         items, known = np.empty(m, np.int64), 0
         for j in range(m):
             if group[j] >= 0 and members[group[j]] == 1 and outer[c + j] >= 0:
                 items[known] = j
                 known += 1
-        items, alike = items[:known], np.arange(count)
-        first = group_alike(outer[c:d][items], own[items], guess[group[items]], sink[items], b - a)
+        alike, sinks, positions = np.arange(count), np.empty(known, np.int64), np.empty(known, np.int64)
+        weights, guesses = np.empty(known), np.empty(known)
+        for k in range(known):
+            j = items[k]
+            sinks[k], weights[k], guesses[k], positions[k] = outer[c + j], own[j], guess[group[j]], sink[j]
+        first = group_alike(sinks, weights, guesses, positions, b - a)
         for j in range(known):
             alike[group[items[j]]] = group[items[first[j]]]
-        seen, left = np.zeros((count, len(samples))), -left_out[i]
+        few = len(samples) * count <= held
+        seen, left = np.zeros((count, len(samples))), np.empty(len(samples) if few else 0)
+        for s in range(len(left)):
+            left[s] = -left_out[i, s]
         for j in range(m):
             if group[j] >= 0:
                 for s in range(len(samples)):
                     seen[group[j], s] += own[j] - values[place[j], 1 + samples[s]]
-        few = len(samples) * count <= held
         scores, stderr, excess[i] = project_shares(
             matrix,
             drawn[i, 0, :taken],
@@ -1555,13 +1626,15 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
             guess,
             alike,
             seen,
-            left if few else left[:0],
+            left,
             steps,
             many,
             blocks,
             False,
         )
-        rests[i] = np.dot(scores, seen) - fitted[i] + left_out[i]
+        explained = np.dot(scores, seen)
+        for s in range(len(samples)):
+            rests[i, s] = explained[s] - fitted[i, s] + left_out[i, s]
         for j in range(m):
             if group[j] >= 0:
                 shares[c + j], errors[c + j] = scores[group[j]], stderr[group[j]]
