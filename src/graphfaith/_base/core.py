@@ -453,7 +453,7 @@ def value_of_propagation(values, source, sink, hop, e, y, v, kind):
             inner[known] = j
             known += 1
     inner = inner[:known]
-    size = min(_BLOCK, len(total))
+    size = max(1, min(_BLOCK, len(total)))  # also if there are no samples, because the step of a range is never 0
     entries, scale = np.empty((known, size)), np.empty((count, size))
     c, z, into = np.empty((count, size)), np.empty((count, size)), np.empty((count, size))
     for first in range(0, len(total), size):  # so many samples that all vectors stay in the processor's cache
