@@ -1383,7 +1383,8 @@ def anchor_parts(wanted, parts, values, x, changes, samples, slopes, gradient, f
             along[j, 1] = sampled[j].sum() / sampled.shape[1]
         main = main_columns(of_x, rank, most, cut)
         y = multiply_sparse(x, nodes[a:b], visible[i], main)
-        width, least = main.shape[1], min(mean_square(change), mean_square(np.dot(along[:, 0], eps) - change))
+        width, foreseen = main.shape[1], np.dot(np.ascontiguousarray(along[:, 0]), eps)
+        least = min(mean_square(change), mean_square(foreseen - change))
         if num_hops * width + 2 * num_hops + 4 > len(rest):
             continue
         weights = np.zeros(num_hops * width + 2 * num_hops + 4)
