@@ -14,6 +14,7 @@ import torch
 from torch_geometric.nn import GraphConv
 
 import graphfaith as gf
+from graphfaith._base import core
 from graphfaith.explainers.anchored_kec import AnchoredKEC, split_samples
 from graphfaith.model.target import Target
 from graphfaith.surrogate import readings
@@ -266,6 +267,15 @@ def test_more_unknowns_than_samples_are_not_for_the_core(monkeypatch):
     for count in (1, 17):
         p, twin = algorithm._fit(target, count), fit_without_core(algorithm, target, count, monkeypatch)
         assert_same(p.gradient()[1], twin.gradient()[1])
+
+
+def test_the_core_is_compiled_once_for_all_numbers_of_samples():
+    algorithm, target = AnchoredKEC("U(A,0.5)"), gcn_of_graph()
+    algorithm._fit_in_core(target, 100)
+    known = list(core.anchor_parts.signatures)
+    for count in (1, 5, 13, 50):
+        algorithm._fit_in_core(target, count)
+    assert core.anchor_parts.signatures == known
 
 
 @pytest.mark.parametrize("features", [4, 12])
