@@ -470,7 +470,7 @@ def value_of_propagation(values, source, sink, hop, e, y, v, kind):
             write_product(own, values[j, first:last], scale[sink[j]])
             if kind == SYMMETRIC:
                 write_product(own, own, scale[source[j]])
-            add_to(c[sink[j]], own)
+            add_to(c[sink[j], : last - first], own)
         for k in range(hops - 1, -1, -1):
             for i in range(count):
                 if hop[i] <= k + 1:
