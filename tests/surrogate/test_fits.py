@@ -387,6 +387,23 @@ def test_shares_of_a_p_that_is_the_gradient_alone_or_0(chosen, near, monkeypatch
     assert_same_shares(p, algorithm.neighborhood, monkeypatch)
 
 
+def test_energy_at_mirror_images(monkeypatch):
+    """Entries that are removed have no energy of their own, but those of another symmetric neighbourhood may have."""
+    algorithm = AnchoredKEC("B(A,0.5)")
+    p = algorithm._fit_in_core(gcn_with_weights(0.1, 1.5), 100)
+    p.stiffness[1] = 0.3
+    assert_same_shares(p, algorithm.neighborhood, monkeypatch)
+
+
+def test_shares_of_entries_that_are_always_removed(monkeypatch):
+    """Their spread is 0, so that it has to be held above it."""
+    algorithm = AnchoredKEC("B(A,1)")
+    p = algorithm._fit_in_core(gcn_of_graph(), 100)
+    assert p is not None
+    assert_same_shares(p, algorithm.neighborhood, monkeypatch)
+    assert torch.isfinite(readings_of(p, algorithm.neighborhood, seed=3).additive.stderr).all()
+
+
 def test_no_samples_change_nothing():
     target = gcn_of_graph()
     p = AnchoredKEC("U(A,0.5)")._fit_in_core(target, 100)
