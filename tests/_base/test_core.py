@@ -1,4 +1,7 @@
-"""The compiled core: every function against a plain one of numpy. Walks and propagation have tests of their own."""
+"""The compiled core: every function against a plain one of numpy. Walks and propagation have tests of their own.
+
+What is AnchoredKEC's is in test_core_anchored.py.
+"""
 
 from __future__ import annotations
 

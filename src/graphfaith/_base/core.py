@@ -462,7 +462,7 @@ def value_of_propagation(values, source, sink, hop, e, y, v, kind):
             inner[known] = j
             known += 1
     inner = inner[:known]
-    size = min(_BLOCK, len(total))
+    size = max(1, min(_BLOCK, len(total)))  # also if there are no samples, because the step of a range is never 0
     entries, scale = np.empty((known, size)), np.empty((count, size))
     c, z, into = np.empty((count, size)), np.empty((count, size)), np.empty((count, size))
     for first in range(0, len(total), size):  # so many samples that all vectors stay in the processor's cache
@@ -479,7 +479,7 @@ def value_of_propagation(values, source, sink, hop, e, y, v, kind):
             write_product(own, values[j, first:last], scale[sink[j]])
             if kind == SYMMETRIC:
                 write_product(own, own, scale[source[j]])
-            add_to(c[sink[j]], own)
+            add_to(c[sink[j], : last - first], own)
         for k in range(hops - 1, -1, -1):
             for i in range(count):
                 if hop[i] <= k + 1:
@@ -1579,7 +1579,7 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
             if kappa != 0:
                 multiply_add(energy, eps[j], eps[j])
         before = value_of_propagation(own.reshape(-1, 1), source, sink, hop, e, y, v, kind)[0]
-        along_eps = np.dot(directions, eps)
+        along_eps, both = np.dot(directions, eps), np.empty((1 + mirrors, taken))
         for mirrored in range(1 + mirrors):
             if mirrored:
                 for j in range(m):
@@ -1595,7 +1595,7 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
                 for j in range(size):
                     add_products(value, 0.5 * bend[k, j], along_eps[2 + k], along_eps[2 + j])
             for s in range(taken):
-                drawn[i, mirrored, s] = value[s]
+                both[mirrored, s] = drawn[i, mirrored, s] = value[s]
         # Entries that only count in a degree cannot be told apart.
         items, known = np.empty(m, np.int64), 0
         for j in range(m):
@@ -1620,8 +1620,8 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
                     seen[group[j], s] += own[j] - values[place[j], 1 + samples[s]]
         scores, stderr, excess[i] = project_shares(
             matrix,
-            drawn[i, 0, :taken],
-            drawn[i, 1, : taken * mirrors],
+            both[0],
+            both[1] if mirrors else both[0][:0],
             of_units,
             guess,
             alike,

@@ -42,8 +42,9 @@ def split_samples(count: int) -> tuple[Int64, Int64]:
     >>> [part.tolist() for part in split_samples(14)]
     [[0, 12], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13]]
     """
-    samples = np.arange(count)
-    return samples[::_EVERY], np.delete(samples, samples[::_EVERY]) if count > 1 else samples
+    # Both are contiguous for every count, so that the core is compiled once for all of them.
+    samples, asked = np.arange(count), np.arange(0, count, _EVERY)
+    return asked, np.delete(samples, asked) if count > 1 else samples
 
 
 class AnchoredKEC(FittedExplainer):
