@@ -16,6 +16,7 @@ import graphfaith as gf
 from conftest import needs_data
 from graphfaith.data.models import load_trained
 from graphfaith.explainers import many, sweep
+from graphfaith.model import target
 from reference import TwoLayerGCN, cases
 
 CLASSIFIER = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
@@ -154,10 +155,32 @@ class Weighted(nn.Module):
 
 
 @pytest.mark.parametrize("kind", [pyg.GraphConv, pyg.TAGConv, pyg.LEConv, pyg.SGConv])
-def test_other_layers_with_weights(kind):
+def test_other_layers_with_weights(kind, alone):
     x, edges = graph(3)
     model = seeded(lambda: Weighted(kind))
-    assert_same_records(*records_of(explainer_of(model), x, edges))
+    found, right = records_of(explainer_of(model), x, edges)
+    assert_same_records(found, right)
+    assert len(set(alone.rows)) <= 5  # A layer need not add self-loops.
+
+
+def test_a_table_that_would_be_huge_is_made_for_fewer_nodes(monkeypatch, alone):
+    x, edges = graph(14)
+    right = gf.explain_all(explainer_of(gcn()), x, edges, progress=False)
+    monkeypatch.setattr(sweep, "_HUGE", 1e-3)
+    found = gf.explain_all(explainer_of(gcn()), x, edges, progress=False)
+    assert np.abs(found.score - right.score).max() <= 1e-9 * np.abs(right.score).max()
+    assert len(alone.rows) > NODES // 2  # even one node was too many
+
+
+def test_noise_of_a_large_graph_is_that_of_each_part(monkeypatch):
+    """On a graph on which the model is not run as a whole, rounding is known of each part only."""
+    monkeypatch.setattr(target, "LARGE", 1)
+    x, edges = graph(15, dtype=torch.float32)
+    x[3] *= 1e4
+    found, right = records_of(explainer_of(gcn(dtype=torch.float32)), x, edges)
+    assert found.edge_id.tolist() == right.edge_id.tolist()
+    known = np.isfinite(right.numbers["unexplained"])
+    assert np.array_equal(np.isfinite(found.numbers["unexplained"]), known)
 
 
 @pytest.mark.parametrize("masks", [("attributes", "object"), ("object", "object"), (None, "object")])
@@ -254,7 +277,7 @@ def test_a_model_without_weights_is_explained_one_by_one():
     x, edges = graph()
     model = seeded(lambda: pyg.GAT(FEATURES, 4, 2, out_channels=3))
     explainer = explainer_of(model)
-    with pytest.raises(gf.UnsupportedError, match="gives of one node at a time"):
+    with pytest.raises(gf.UnsupportedError, match="takes no edge weights"):
         list(gf.explain_nodes(explainer, x, edges, [1, 2], progress=False, together=True))
     assert len(gf.explain_all(explainer, x, edges, range(17), progress=False)) == 17
 

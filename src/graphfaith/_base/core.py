@@ -1,4 +1,4 @@
-"""The compiled core: what KEC does on one computation graph after another, as pure functions on arrays.
+"""The compiled core: what KEC and AnchoredKEC do on one computation graph after another, as functions on arrays.
 
 A computation graph of a citation network has a dozen nodes, on which a call of torch or numpy costs far more than its
 arithmetic. These functions are compiled by numba when they are first called; the result is kept on disk, so that the
@@ -6,8 +6,8 @@ next process does not wait. They release Python's lock, so that several threads 
 them has a plain twin in the tests, which it has to equal. They are one module, because numba compiles the functions
 that one of them calls into it, and keeps its machine code until this file changes.
 
-Numbers of samples run along the last, contiguous dimension: column 0 of ``values`` has the entries of A of the graph as
-it is, column 1 + s those of sample s.
+Samples run along the last, contiguous dimension. Where nothing else is said, column 0 of ``values`` has the entries of
+A of the graph as it is, column 1 + s those of sample s.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def compiled(function: Callable[..., Any]) -> Any:
 
     Where there is no folder to keep it in (``NUMBA_CACHE_DIR`` names one), every process compiles anew.
     """
-    try:
-        return njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # This is how numba says that it may write neither beside the package nor at the user's.
-        return njit(nogil=True, error_model="numpy")(function)
+    return _compile(function, fastmath=False)
 
 
 def summing(function: Callable[..., Any]) -> Any:
     """Return a compiled function whose sums may be added up in another order, several numbers at a time."""
-    loose = {"reassoc", "nsz", "contract"}
+    return _compile(function, fastmath={"reassoc", "nsz", "contract"})
+
+
+def _compile(function: Callable[..., Any], **options: Any) -> Any:
     try:
-        return njit(cache=True, nogil=True, error_model="numpy", fastmath=loose)(function)
-    except RuntimeError:
-        return njit(nogil=True, error_model="numpy", fastmath=loose)(function)
+        return njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    except RuntimeError:  # This is how numba says that it may write neither beside the package nor at the user's.
+        return njit(nogil=True, error_model="numpy", **options)(function)
 
 
 @compiled
@@ -1359,8 +1359,9 @@ def anchor_parts(wanted, parts, values, x, changes, samples, slopes, gradient, f
     at some and the regression is made on the others: ``slopes``, [e, 1 + S'], has the gradients with respect to A at
     the graph as it is and at these samples, and ``gradient``, [n, d], the mean of those with respect to X. ``felt``
     says which entries F reads. ``options`` has the number of hops, the normalisations to try, whether entries are
-    either there or removed, and the mean square of F's rounding. A part is not sound, and has to be fitted by other
-    means, if a number is not finite, if there are more unknowns than samples, or if the gradient alone or 0 is better.
+    either there or removed, and the mean square of F's rounding on each part. A part is not sound, and has to be fitted
+    by other means, if a number is not finite, if there are more unknowns than samples, or if the gradient alone or 0 is
+    better.
     """
     node_start, entry_start, visible, nodes, hops, ends, places = parts
     asked, rest = samples
@@ -1399,7 +1400,7 @@ def anchor_parts(wanted, parts, values, x, changes, samples, slopes, gradient, f
             for s in range(len(asked)):
                 moved[j, s] = row[0] - row[1 + asked[s]]
         of_x = gradient[a : a + visible[i]]
-        if not np.isfinite(own.sum() + of_x.sum() + np.dot(change, change)) or mean_square(change) <= noise:
+        if not np.isfinite(own.sum() + of_x.sum() + np.dot(change, change)) or mean_square(change) <= noise[i]:
             continue
         # Loops instead of slices, which compile faster.
         sampled, local_slope = np.empty((d - c, len(asked))), np.empty(d - c)
@@ -1411,7 +1412,7 @@ def anchor_parts(wanted, parts, values, x, changes, samples, slopes, gradient, f
         for j in range(len(gram)):
             for s in range(len(gram)):
                 gram[j, s] *= spread
-        mix, bend = fit_curvature(gram, np.dot(moved.T, sampled), rank, cut, ridge, noise)
+        mix, bend = fit_curvature(gram, np.dot(moved.T, sampled), rank, cut, ridge, noise[i])
         size, along, turned = mix.shape[1], np.empty((d - c, 2 + mix.shape[1])), np.dot(sampled, mix)
         for j in range(d - c):
             along[j, 0], along[j, 1] = local_slope[j], sampled[j].sum() / len(asked)

@@ -50,4 +50,5 @@ class Shares:
         finally:
             self._left.clear()
             for helper in self._helpers:
-                helper.result()
+                if not helper.cancel():  # One that has not begun has nothing left to do.
+                    helper.result()

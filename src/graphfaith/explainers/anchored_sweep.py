@@ -47,13 +47,14 @@ class AnchoredBatch(Batch):
     first: int  # the number of the first node in the block
     rest: Int64  # [S] the samples of the regression
     gradient: Float64  # [n, d] of F with respect to X, at the graph as it is
+    noise: Float64  # [b] the mean square of F's rounding
     fits: Fits
     shares: ReadShares | None
 
     def records(self, chosen: slice, with_nodes: bool) -> dict[str, NDArray[Any]]:
         """Return pieces of the arrays of :class:`~graphfaith.explainers.records.Records` for a run of proven nodes."""
-        changes = self.block.changes.numpy()[self.first : self.first + len(self)][:, self.rest]
-        relative, stderr = _estimate_each(self.fits.rests[chosen], changes[chosen])
+        changes = self.block.changes.numpy()[self.first + chosen.start : self.first + chosen.stop]
+        relative, stderr = _estimate_each(self.fits.rests[chosen], changes[:, self.rest])
         return {**super().records(chosen, with_nodes), "unexplained": relative, "unexplained_stderr": stderr}
 
     def fit(self, i: int) -> tuple[ComputationGraph, AnchoredModel, None] | None:
@@ -64,7 +65,7 @@ class AnchoredBatch(Batch):
         nodes, entries = self.parts.slices(i)
         p = self.fits.model(i, graph, entries, self.gradient[nodes])
         change = torch.from_numpy(self.block.changes.numpy()[self.first + i][self.rest])
-        algorithm.complete(p, self.fits, i, algorithm.count_samples(), change, self.block.noise)
+        algorithm.complete(p, self.fits, i, algorithm.count_samples(), change, float(self.noise[i]))
         if self.shares is not None:
             self._keep_shares(i, p, self.shares)
         return graph, p, None
@@ -92,7 +93,6 @@ class AnchoredBlock(Block):
     def __init__(self, algorithm: AnchoredKEC, joint: Target, nodes: Sequence[int]) -> None:
         super().__init__(algorithm, joint, nodes)
         self.anchored, part, near = algorithm, joint.computation_graph, algorithm.neighborhood
-        self.noise = rounding_square(joint.scale, part.x.dtype)
         self.kinds = np.array([CODES[kind] for kind in algorithm.kinds_for(joint)])
         self.is_symmetric = near.is_symmetric(part)
         slopes, draws = (readings.SLOPES, readings.SAMPLES) if algorithm.reading == "share" else (0, 0)
@@ -141,13 +141,13 @@ class AnchoredBlock(Block):
         What is proven of them is found here.
         """
         asked, rest = split_samples(self.anchored.count_samples())
-        own, mean, slopes = self._differentiate(parts, first, proven, asked)
+        own, mean, slopes, noise = self._differentiate(parts, first, proven, asked)
         width, count = parts.whole.num_features, len(parts)
         fits = Fits.of_size(count, len(parts.nodes), len(parts.row), self.num_hops, width, len(rest))
         x, row = self.features, self.places[1][parts.nodes] - self.joint.computation_graph.num_plain
         given = parts.node_start, parts.entry_start, parts.num_visible, row, parts.hop, parts.ends, parts.row
         values, changes = self.values.numpy(), self.changes.numpy()[first : first + len(parts)]
-        options = self.num_hops, self.kinds, self.anchored.neighborhood.drops_edges, float(self.noise)
+        options = self.num_hops, self.kinds, self.anchored.neighborhood.drops_edges, noise
         what = given, values, x, changes, (asked, rest), slopes, mean, parts.felt, options, CONSTANTS, tuple(fits)
         sizes, pieces = np.diff(parts.entry_start), 8 * num_threads if pool else 1
         work = cut(np.flatnonzero(proven), sizes[proven], pieces)
@@ -167,19 +167,22 @@ class AnchoredBlock(Block):
             errors = np.square(fits.fitted - changes[:, rest]).mean(axis=1)
             scores, kind = fits.scores if shares is None else shares.scores, KINDS[int(self.kinds[0])]
             of_kec = parts, kind, sound, seen, seen, np.ones_like(seen), scores, errors
-            return AnchoredBatch(*of_kec, {}, self, first, rest, own, fits, shares)
+            return AnchoredBatch(*of_kec, {}, self, first, rest, own, noise, fits, shares)
 
         return finish
 
     def _differentiate(
         self, parts: Parts, first: int, proven: NDArray[np.bool_], asked: Int64
-    ) -> tuple[Float64, Float64, Float64]:
+    ) -> tuple[Float64, Float64, Float64, Float64]:
         """Return F's gradient for X at the graph as it is, its mean at 1 + S' points, both [n, d], and those for A.
 
-        The latter are [e, 1 + S']. A part where the model does not give what it gives on the whole graph is not proven.
+        The latter are [e, 1 + S']. Also returned is the mean square of F's rounding on each part, [b]. A part where the
+        model does not give what it gives on the whole graph is not proven.
         """
         nodes, count = np.zeros((len(parts.nodes), parts.whole.num_features)), len(parts)
-        nothing = nodes, nodes, np.zeros((len(parts.row), 1 + len(asked)))
+        nothing = nodes, nodes, np.zeros((len(parts.row), 1 + len(asked))), np.zeros(count)
+        if not proven.any():
+            return nothing
         labels = None if self.joint.labels is None else self.joint.labels[first : first + count]
         dtype, values = self.joint.computation_graph.weight.dtype, self.values
         row = torch.from_numpy(parts.row)
@@ -202,7 +205,17 @@ class AnchoredBlock(Block):
             back[order] = part.numpy()
             gradients.append(back)
         slopes[entries] = by_entry.T.numpy()
-        return gradients[0], gradients[1], slopes
+        return gradients[0], gradients[1], slopes, self._find_noise(parts, target, order)
+
+    def _find_noise(self, parts: Parts, target: Target, order: Int64) -> Float64:
+        """Return the mean square of F's rounding on each part, [b], as :class:`Target` has it for one node alone."""
+        dtype = self.joint.computation_graph.x.dtype
+        if not self.joint.is_large:
+            return np.full(len(parts), rounding_square(self.joint.scale, dtype))
+        output = target.call.output.detach()
+        size = np.empty(len(order))
+        size[order] = output.reshape(len(output), -1).double().nan_to_num(0.0, 0.0, 0.0).abs().amax(dim=1).numpy()
+        return np.array([rounding_square(scale, dtype) for scale in np.maximum.reduceat(size, parts.node_start[:-1])])
 
     def _prepare_shares(self, parts: Parts, fits: Fits, given: tuple[Any, ...]) -> tuple[tuple[Any, ...], ReadShares]:
         """Return what the core needs to read shares off p, and the arrays that it writes them into.
@@ -224,7 +237,7 @@ class AnchoredBlock(Block):
         sound &= (counts[:, 1] > 0) & (num_units > 0)
         # Entries whose message reaches nothing that F is read from only add to the degree of their sink.
         hop = parts.hop[parts.node_start[parts.part_of_entry] + parts.ends[1]]
-        outer = np.where((hop >= parts.num_hops) & (parts.own_node < 0), parts.whole_ends()[1], -1)
+        outer = np.where((hop >= parts.num_hops) & (parts.own_node < 0), parts.whole_ends[1], -1)
         shares, stderr, excess = fits.scores.copy(), np.zeros(len(parts.row)), np.zeros(count)
         changes = np.zeros((count, 2, self.tables[1].shape[1]))
         constants = *OF_SHARES, readings.HELD
@@ -271,10 +284,12 @@ def _are_measurable(changes: Float64, rests: Float64) -> NDArray[np.bool_]:
 
 
 def _estimate_each(rests: Float64, changes: Float64) -> tuple[Float64, Float64]:
-    """Return Delta / Delta(0) and its standard error for each part, as :func:`estimate_unfaithfulness` does."""
+    """Return Delta / Delta(0) and its standard error for each part, as :func:`estimate_unfaithfulness` does.
+
+    F changes by more than its rounding on all of them, and there are several samples; others are not sound.
+    """
     errors, own, count = np.square(rests), np.square(changes), rests.shape[1]
     zero = own.mean(axis=1)
     relative = errors.mean(axis=1) / zero
     spread = np.square(errors - relative[:, None] * own).sum(axis=1)
-    stderr = np.sqrt(spread / (count - 1) / count) / zero if count > 1 else np.full(len(zero), np.nan)
-    return relative, stderr
+    return relative, np.sqrt(spread / (count - 1) / count) / zero

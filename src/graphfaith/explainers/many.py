@@ -45,7 +45,8 @@ def explain_nodes(
     If ``together`` is True, the nodes are explained from one set of perturbed graphs
     (:mod:`graphfaith.explainers.sweep`). This is several times faster, but the first explanation takes longer. It needs
     KEC or AnchoredKEC in a neighbourhood of edges, and a model that does not read the whole graph for every node; for
-    AnchoredKEC, one that takes edge weights. If ``together`` is None, this is done for 16 nodes or more, if possible.
+    AnchoredKEC one that takes edge weights, and no other tensors. If ``together`` is None, this is done for 16 nodes or
+    more, if it is possible.
 
     >>> import torch, graphfaith as gf
     >>> from torch_geometric.nn import GCN
@@ -218,7 +219,7 @@ def _sweep(asked: _Asked) -> tuple[Explanation, Sweep | str]:
         return alone, f"{name} looks at the whole graph for every node"
     anchored = isinstance(algorithm, AnchoredKEC)
     if anchored and not may_stand_side_by_side(first):
-        return alone, f"{algorithm.method} needs gradients, which {name} gives of one node at a time"
+        return alone, f"{algorithm.method} needs gradients, and {name} takes no edge weights, or other tensors as well"
     kind = AnchoredBlock if anchored else Block
     return alone, Sweep(algorithm, first, asked.x, asked.edge_index, alone.target, asked.kwargs, kind)
 

@@ -1,4 +1,4 @@
-"""KEC explains many nodes together, from one set of perturbed graphs.
+"""KEC and AnchoredKEC explain many nodes together, from one set of perturbed graphs.
 
 A perturbation is a function of (seed, sample, edge), so an edge is perturbed in the same way for all nodes. One forward
 pass of the model on a perturbed graph therefore gives F for *every* node. What each node has of its own, its
@@ -52,13 +52,24 @@ AT_LEAST = 16  # nodes; with fewer nodes, the time saved does not justify the wa
 _FIRST = 16  # nodes in the first batch, so that the first explanation does not wait for the others
 _ENTRIES = 2**20  # entries of A in a batch
 _NUMBERS = 2**24  # features in a batch
+_HUGE = 16  # times the room for the entries of A of a block; a block that takes more is halved
 _ROOM = 2**30  # bytes that all threads may take for walks
 
 
 # What a sweep does in another way than the methods of an algorithm: one that overrides them is fitted to single nodes.
 _OF_BOTH = ("fit", "scores", "errors", "chunks", "target", "_fit", "count_samples", "explanation", "details", "forward")
 _OF_KEC = ("solve", "kinds", "_fit_in", "_solve_one", "fit_given", "is_compiled")
-_OF_ANCHORED = ("read", "kinds_for", "_solve", "_strength", "_chunks_of", "_estimate")
+_OF_ANCHORED = (
+    "read",
+    "kinds_for",
+    "complete",
+    "_fit_in_core",
+    "_solve",
+    "_strength",
+    "_chunk_size",
+    "_chunks_of",
+    "_estimate",
+)
 
 
 def reason_against(algorithm: Any, level: str) -> str | None:
@@ -111,6 +122,13 @@ class Batch:
         """Return the number of nodes."""
         return len(self.parts)
 
+    @classmethod
+    def unproven(cls, parts: Parts, algorithm: Any) -> Batch:
+        """Return a batch of which nothing is known, so that its nodes are explained alone."""
+        nodes, entries, nothing = np.zeros((len(parts.nodes), 0)), np.zeros(len(parts.row)), np.zeros(len(parts))
+        kind: Normalization = "symmetric" if algorithm.normalization == "auto" else algorithm.normalization
+        return cls(parts, kind, nothing.astype(bool), nodes, nodes, nodes, entries, nothing, {})
+
     def runs(self) -> Iterator[slice]:
         """Yield the longest runs of nodes that are all proven or all not."""
         edges = (0, *(np.flatnonzero(np.diff(self.proven)) + 1).tolist(), len(self))
@@ -118,7 +136,7 @@ class Batch:
 
     def records(self, chosen: slice, with_nodes: bool) -> dict[str, NDArray[Any]]:
         """Return pieces of the arrays of :class:`~graphfaith.explainers.records.Records` for a run of proven nodes."""
-        parts, whole = self.parts, self.parts.whole
+        parts = self.parts
         node_start, entry_start = (
             start[chosen.start : chosen.stop + 1] for start in (parts.node_start, parts.entry_start)
         )
@@ -128,26 +146,17 @@ class Batch:
             if chosen.start <= i < chosen.stop:
                 own = parts.slices(i)[1]
                 scores[own.start - entries.start : own.stop - entries.start] = p.gradient()[1].numpy()
-        numbers = np.arange(chosen.start, chosen.stop)
-        of_nodes, of_entries = (np.repeat(numbers, np.diff(start)) for start in (node_start, entry_start))
+        of_nodes = np.repeat(np.arange(chosen.start, chosen.stop), np.diff(node_start))
         place = np.arange(nodes.start, nodes.stop) - parts.node_start[of_nodes]
         visible = (place < parts.num_visible[of_nodes]) & with_nodes
-        # The self-loops of a part follow its edges.
-        last = parts.entry_start[of_entries + 1] - np.diff(parts.node_start)[of_entries]
-        own = np.arange(entries.start, entries.stop) - last  # the node of a self-loop; less than 0 for an edge
-        edge_id = parts.edge_id[entries]
-        felt = (own < 0) | (own < parts.num_inner[of_entries]) & ((edge_id >= 0) | (parts.loop_weight is not None))
-        loop = parts.nodes[parts.node_start[of_entries] + np.maximum(own, 0)]
-        given = np.where(own < 0, edge_id, 0)
-        source, sink = (
-            np.where(own < 0, ends[given], loop) if len(ends) else loop for ends in (whole.source, whole.sink)
-        )
+        felt, of_entries = parts.felt[entries], parts.part_of_entry[entries]
+        source, sink = parts.whole_ends[:, entries]
         unknown = np.full(chosen.stop - chosen.start, np.nan)
         return {
             "edge_start": np.bincount(of_entries[felt] - chosen.start, minlength=len(unknown)),
             "source": source[felt],
             "sink": sink[felt],
-            "edge_id": edge_id[felt],
+            "edge_id": parts.edge_id[entries][felt],
             "score": scores[felt],
             "node_start": np.bincount(of_nodes[visible] - chosen.start, minlength=len(unknown)),
             "node": parts.nodes[nodes][visible],
@@ -269,7 +278,13 @@ class Sweep:
         """
         try:
             with torch.inference_mode(False), evaluating(self.first.model), one_thread():
-                block = self.kind(self.algorithm, self._target(nodes), nodes)
+                target = self._target(nodes)
+                if self._is_huge(target):
+                    if len(nodes) == 1:  # Such a node is explained alone, a chunk of samples at a time.
+                        yield lambda: Batch.unproven(self._parts(nodes), self.algorithm)
+                        return
+                    raise MemoryLimitError(f"the computation graphs of {len(nodes)} nodes do not fit in one table")
+                block = self.kind(self.algorithm, target, nodes)
         except MemoryLimitError:
             if len(nodes) == 1:
                 raise
@@ -282,6 +297,11 @@ class Sweep:
             count, batch = self._fit_batch(block, nodes, start, first if start == 0 and first else len(nodes), pool)
             yield batch
             start += count
+
+    def _is_huge(self, target: Target) -> bool:
+        """Return whether the table of a block would take much more than it should: a hub reaches most of its graph."""
+        columns = self.kind.count_columns(self.algorithm)
+        return 8 * columns * target.computation_graph.num_edges > _HUGE * self.kind.rooms * CHUNK_BYTES
 
     def _fit_batch(
         self, block: Block, nodes: Sequence[int], start: int, count: int, pool: ThreadPoolExecutor | None
@@ -386,7 +406,7 @@ class Block:
     def __init__(self, algorithm: KEC, joint: Target, nodes: Sequence[int]) -> None:
         self.algorithm, self.joint, self.num_hops, part = algorithm, joint, joint.num_hops, joint.computation_graph
         count, near = algorithm.count_samples(), algorithm.neighborhood
-        held = 8 * (count + 1) * (part.num_edges + 1 + len(nodes))
+        held = 8 * (self.count_columns(algorithm) * (part.num_edges + 1) + (count + 1) * len(nodes))
         width = joint.unit_width(drops=near.drops_edges)
         room = joint.room(held, near.sample_bytes(part, width), f"{algorithm.method} on {count} samples")
         # The first column is the unperturbed graph, the others are the samples. The last row has ones, for the loops
@@ -474,7 +494,7 @@ def _features(x: Tensor, nodes: Int64) -> Iterator[Tensor]:
 def cut(items: Int64, sizes: Int64, count: int) -> list[Int64]:
     """Cut a list of items into at most ``count`` pieces of about the same total size."""
     if count <= 1 or not len(items):
-        return [items]
+        return [items] if len(items) else []
     total = np.cumsum(sizes)
     cuts = np.searchsorted(total, total[-1] * np.arange(1, count) / count)
     return [piece for piece in np.split(items, cuts) if len(piece)]

@@ -88,11 +88,6 @@ class Parts:
         return slice(*nodes.tolist()), slice(*entries.tolist())
 
     @cached_property
-    def part_of_node(self) -> Int64:
-        """The part of each node, [n]."""
-        return np.repeat(np.arange(len(self)), np.diff(self.node_start))
-
-    @cached_property
     def part_of_entry(self) -> Int64:
         """The part of each entry of A, [e]."""
         return np.repeat(np.arange(len(self)), np.diff(self.entry_start))
@@ -110,8 +105,9 @@ class Parts:
         felt: npt.NDArray[np.bool_] = (own < 0) | (own < self.num_inner[self.part_of_entry]) & known
         return felt
 
+    @cached_property
     def whole_ends(self) -> Int64:
-        """Return sources and sinks of the entries as ids in the whole graph, [2, e]."""
+        """Sources and sinks of the entries as ids in the whole graph, [2, e]."""
         own = self.own_node
         loop = self.nodes[self.node_start[self.part_of_entry] + np.maximum(own, 0)]
         if not self.whole.num_edges:
@@ -145,7 +141,7 @@ class Parts:
             size=(self.whole.num_nodes, self.whole.num_edges),
             seeds=torch.arange(len(self)),
             e=torch.ones(len(self), dtype=torch.float64),
-            ends=torch.from_numpy(self.whole_ends()[:, entries]),
+            ends=torch.from_numpy(self.whole_ends[:, entries]),
         )
         return graph, order, entries
 

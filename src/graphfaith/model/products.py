@@ -105,7 +105,7 @@ class Products:
 
     def _matrix(self, weight: Tensor, rows: int, columns: int) -> Tensor:
         """Return the first ``rows`` rows and ``columns`` columns of N(A)."""
-        if not (weight.requires_grad and torch.is_grad_enabled()) and weight.dtype in _IN_CORE:
+        if not torch.is_grad_enabled() and weight.dtype in _IN_CORE:
             values = weight.detach().reshape(-1, self.edge_index.size(1)).T.contiguous().numpy()
             matrices = np.empty((values.shape[1], rows, columns), dtype=values.dtype)
             core.normalised_matrices(values, *self._ends, self.num_nodes, matrices)

@@ -123,6 +123,11 @@ class Target:
         self._own_rows = self.call.output[self.call.rows]
 
     @property
+    def is_large(self) -> bool:
+        """Whether the graph is so large that the model is not run on the whole of it."""
+        return self._placement.large
+
+    @property
     def record(self) -> Record:
         """What is known of the model."""
         return self._record

@@ -173,7 +173,7 @@ def fit_graph(
     changes = np.zeros((1, len(weight) - 1))
     changes[0, rest] = change.numpy()
     of_x, of_a = (part.double().contiguous().numpy() for part in (gradients[0], gradients[1].T))
-    options = num_hops, np.array([CODES[kind] for kind in kinds]), drops, float(noise)
+    options = num_hops, np.array([CODES[kind] for kind in kinds]), drops, np.array([float(noise)])
     values, x, felt = weight.T.contiguous().numpy(), core.sparse_of(as_array(graph.x)), graph.felt.numpy()
     core.anchor_parts(
         np.zeros(1, np.int64),

@@ -212,11 +212,7 @@ def _read_in_core(
     if not fits or evidence is None or not count or graph.num_edges * count > _AT_ONCE_IN_CORE:
         return None
     assert isinstance(p, AnchoredModel)
-    described, moments, slopes = (
-        describe_graph(graph),
-        near.edge_moments(graph),
-        count_slopes(_count_entries(near, graph)),
-    )
+    described, moments = describe_graph(graph), near.edge_moments(graph)
     if described is None or moments is None or not len(moves):
         return None
     mirrors, slopes = near.is_symmetric(graph), count_slopes(_count_entries(near, graph))
