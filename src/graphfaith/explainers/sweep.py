@@ -52,7 +52,7 @@ AT_LEAST = 16  # nodes; with fewer nodes, the time saved does not justify the wa
 _FIRST = 16  # nodes in the first batch, so that the first explanation does not wait for the others
 _ENTRIES = 2**20  # entries of A in a batch
 _NUMBERS = 2**24  # features in a batch
-_HUGE = 16  # times the room for the entries of A of a block; a block that takes more is halved
+_HUGE = 2**31  # bytes; a block whose table of perturbed entries takes more is halved
 _ROOM = 2**30  # bytes that all threads may take for walks
 
 
@@ -299,9 +299,8 @@ class Sweep:
             start += count
 
     def _is_huge(self, target: Target) -> bool:
-        """Return whether the table of a block would take much more than it should: a hub reaches most of its graph."""
-        columns = self.kind.count_columns(self.algorithm)
-        return 8 * columns * target.computation_graph.num_edges > _HUGE * self.kind.rooms * CHUNK_BYTES
+        """Return whether the table of a block would be huge, because a hub in it reaches most of a large graph."""
+        return 8 * self.kind.count_columns(self.algorithm) * target.computation_graph.num_edges > _HUGE
 
     def _fit_batch(
         self, block: Block, nodes: Sequence[int], start: int, count: int, pool: ThreadPoolExecutor | None
