@@ -158,10 +158,11 @@ class Weighted(nn.Module):
 def test_other_layers_with_weights(kind, alone):
     x, edges = graph(3)
     model = seeded(lambda: Weighted(kind))
-    found, right = records_of(explainer_of(model), x, edges)
+    # The six hops of TAGConv make 64 unknowns, of which there must not be more than samples.
+    found, right = records_of(explainer_of(model, num_samples=100), x, edges)
     assert_same_records(found, right)
     # A layer need not add self-loops. At a few nodes the gradient alone is the better p.
-    assert kind is pyg.TAGConv or len(set(alone.rows)) < NODES / 2
+    assert len(set(alone.rows)) < NODES / 2
 
 
 def test_a_table_that_would_be_huge_is_made_for_fewer_nodes(monkeypatch, alone):
@@ -173,15 +174,16 @@ def test_a_table_that_would_be_huge_is_made_for_fewer_nodes(monkeypatch, alone):
     assert len(alone.rows) > NODES // 2  # even one node was too many
 
 
-def test_noise_of_a_large_graph_is_that_of_each_part(monkeypatch):
+def test_noise_of_a_large_graph_is_that_of_each_part(monkeypatch, alone):
     """On a graph on which the model is not run as a whole, rounding is known of each part only."""
     monkeypatch.setattr(target, "LARGE", 1)
-    x, edges = graph(15, dtype=torch.float32)
-    x[3] *= 1e4
-    found, right = records_of(explainer_of(gcn(dtype=torch.float32)), x, edges)
+    x, edges = graph(15, nodes=60, edges=70, dtype=torch.float32)
+    x[3] *= 1e6
+    model = seeded(lambda: pyg.GCN(FEATURES, 8, 2, out_channels=3, act=None), dtype=torch.float32)  # It follows X.
+    found, right = records_of(explainer_of(model), x, edges)
     assert found.edge_id.tolist() == right.edge_id.tolist()
-    known = np.isfinite(right.numbers["unexplained"])
-    assert np.array_equal(np.isfinite(found.numbers["unexplained"]), known)
+    # With the rounding of the largest output of all, F would seem to stand still at every node that does not see it.
+    assert len(set(alone.rows)) < 30
 
 
 @pytest.mark.parametrize("masks", [("attributes", "object"), ("object", "object"), (None, "object")])
