@@ -1,4 +1,4 @@
-"""The command line: ``graphfaith demo | explain | view | score``, and the commands that studies add."""
+"""The command line: ``graphfaith demo | explain | view | score | graph``, and the commands that studies add."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from .._base.threads import use_one_thread
 from .._base.version import __version__
 from .demo import demo
 from .explain import explain
+from .graph import graph
 from .score import score
 from .source import say
 from .view import view
@@ -49,6 +50,7 @@ def root(
 
 for _command in (demo, explain, view, score):
     app.command()(_command)
+app.add_typer(graph, name="graph")
 
 
 def add_command(entry: EntryPoint) -> None:

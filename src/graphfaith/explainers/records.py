@@ -16,9 +16,10 @@ from torch_geometric.explain import Explanation
 
 from .._base.errors import InputError
 from .._base.files import write_file
-from ..explanation.faithfulness import faithfulness_of
+from ..explanation.faithfulness import Faithfulness, faithfulness_of
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Int64
+from ..surrogate.estimate import Unfaithfulness
 from .base import FaithfulExplainer
 
 Float64 = NDArray[np.float64]
@@ -147,13 +148,22 @@ class RecordsBuilder:
 
     def add_explanation(self, row: int, explanation: Explanation, algorithm: FaithfulExplainer) -> None:
         """Add the scores of an explanation, which are those of its p: masks may have been rounded."""
-        p = explanation["difference_model"]
+        number = faithfulness_of(explanation)
+        estimate = number.record if number is not None and number.is_estimate else None
+        known = {"in_sample_error": explanation.get("in_sample_error"), "estimate": estimate}
+        p, kind = explanation["difference_model"], explanation.get("node_mask_type")
+        self.add_fit(row, p, algorithm, with_nodes=has_nodes(kind), known=known)
+
+    def add_fit(
+        self, row: int, p: Any, algorithm: FaithfulExplainer, *, with_nodes: bool, known: Mapping[str, Any]
+    ) -> None:
+        """Add the scores of ``p``, and what is ``known`` of it: its "in_sample_error", and its own "estimate"."""
         part: ComputationGraph = p.graph
         x, edges = algorithm.scores(p)
-        felt, number = part.felt.numpy(), faithfulness_of(explanation)
-        number = number if number is not None and number.is_estimate else None
+        felt, estimate = part.felt.numpy(), known.get("estimate")
+        number = Faithfulness(estimate, is_estimate=True) if isinstance(estimate, Unfaithfulness) else None
         nodes, of_nodes = part.nodes[:0], np.zeros(0)
-        if x is not None and has_nodes(explanation.get("node_mask_type")):
+        if x is not None and with_nodes:
             nodes = part.nodes[: part.num_visible]
             of_nodes = (part.x.double() * x.double()).sum(dim=1)[: part.num_visible].numpy()
         self.add(
@@ -166,7 +176,7 @@ class RecordsBuilder:
             node_start=[len(nodes)],
             node=nodes.numpy(),
             node_score=of_nodes,
-            in_sample_error=[_number(explanation.get("in_sample_error"))],
+            in_sample_error=[_number(known.get("in_sample_error"))],
             unexplained=[_number(None if number is None else number.relative)],
             unexplained_stderr=[_number(None if number is None else number.relative_stderr)],
         )

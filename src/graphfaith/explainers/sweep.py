@@ -35,8 +35,9 @@ from .._base.shares import Shares
 from .._base.stages import stage, time_items
 from .._base.threads import one_thread
 from ..graph.computation_graph import ComputationGraph
-from ..graph.graph import Int64
-from ..graph.parts import Parts
+from ..graph.graph import Graph, Int64
+from ..graph.packed import Column
+from ..graph.parts import Parts, Rows
 from ..model.call import Call
 from ..model.readout import Readout
 from ..model.record import Route, evaluating
@@ -197,9 +198,9 @@ class Sweep:
         self,
         algorithm: KEC,
         first: Target,
-        x: Tensor,
-        edge_index: Tensor,
-        labels: Tensor | None,
+        x: Tensor | Graph,
+        edge_index: Tensor | None,
+        labels: Tensor | Column | None,
         kwargs: dict[str, Any],
         kind: type[Block] | None = None,
     ) -> None:
@@ -265,7 +266,7 @@ class Sweep:
             degrees=call.degrees == "in",
             out_degrees=call.degrees == "out",
             loop_weight=call.loop_weight,
-            rows=None if block is None else block.places,
+            rows=None if block is None else block.rows,
             most=(max(1, numbers // graph.num_features), max(1, entries)),
         )
 
@@ -352,7 +353,7 @@ class Sweep:
             edges = ends if like.graph.flow == "source_to_target" else ends.flip(0)
             # The user's forward may raise any exception. In that case the features are written out, which some code
             # needs, and then the parts are tried one by one.
-            for x in _features(like.graph.x.detach(), parts.nodes):
+            for x in _features(like.graph, parts.nodes):
                 with suppress(Exception):
                     out = like.model(x, edges, edge_weight=weight, **kwargs)[torch.from_numpy(parts.node_start[:-1])]
                     proven[:] = joint.is_right_at(start, out).numpy()
@@ -421,11 +422,7 @@ class Block:
             with stage("F"):
                 changes.append(joint.changes_by_row(chunk))
         self.changes = torch.cat(changes).T.contiguous()  # [nodes, S]
-        graph, blank = joint.graph, part.num_edges
-        edges, loops = np.full(graph.num_edges, blank), np.full(graph.num_nodes, blank)
-        edges[part.edge_id[: part.num_plain].numpy()] = np.arange(part.num_plain)
-        loops[part.nodes.numpy()] = part.num_plain + np.arange(part.num_nodes)
-        self.places = edges, loops, blank  # the rows of the values of edges, of self-loops, and of those that F ignores
+        self.rows = Rows(part.edge_id[: part.num_plain].numpy(), part.nodes.numpy())
 
     @cached_property
     def features(self) -> tuple[Int64, Int64, Float64, int]:
@@ -456,7 +453,7 @@ class Block:
         with stage("features"):
             x = self.features
             # Nodes that are not in the joint graph have no features that F sees, so that none are read.
-            row = self.places[1][parts.nodes] - self.joint.computation_graph.num_plain
+            row = self.rows.of_nodes(parts.nodes)
         given = parts.node_start, parts.entry_start, parts.num_visible, row, parts.hop, parts.ends, parts.row
         options = hops, CODES[kind], float(algorithm.threshold), bool(algorithm.relative)
         others: dict[int, KHopModel] = {}
@@ -483,11 +480,11 @@ class Block:
         return finish
 
 
-def _features(x: Tensor, nodes: Int64) -> Iterator[Tensor]:
+def _features(graph: Graph, nodes: Int64) -> Iterator[Tensor]:
     """Yield the features of nodes, of which many come several times: first in short, then written out."""
     distinct, row = np.unique(nodes, return_inverse=True)
-    yield RepeatedRows.of(x[torch.from_numpy(distinct)], torch.from_numpy(row))
-    yield x[torch.from_numpy(nodes)]
+    yield RepeatedRows.of(graph.features(distinct), torch.from_numpy(row))
+    yield graph.features(nodes)
 
 
 def cut(items: Int64, sizes: Int64, count: int) -> list[Int64]:
