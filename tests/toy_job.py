@@ -48,7 +48,7 @@ class ToyJob:
     breaks: int | None = None  # a node at which the job itself fails
     log: str | None = None  # a folder in which each call leaves a file
     once: str | None = None  # a file; until it is there, the first part that is written kills its process
-    room: int | None = None  # bytes that a file may have
+    full: int | None = None  # a node from which on the disk is full
     seed: int = 0
 
     def settings(self) -> dict[str, object]:
@@ -63,8 +63,8 @@ class ToyJob:
             Path(self.log, name).write_text(",".join(map(str, ids)))
         if self.once is not None:
             os.replace = partial(_die_between, Path(self.once), _REPLACE)
-        if self.room is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (self.room, resource.RLIM_INFINITY))
+        if self.full is not None and self.full in ids:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
         rows = []
         for node in map(int, ids):
             time.sleep(self.seconds)
@@ -101,3 +101,24 @@ def rows_of(folder):
         path.name: pq.read_table(path, page_checksum_verification=True).drop(["milliseconds"]).to_pylist()
         for path in sorted(Path(folder, "explanations").iterdir())
     }
+
+
+def expected_rows(job, block):
+    """Return the rows of a run that was left alone, made in this process."""
+    cut = [np.arange(first, min(first + block, job.num_nodes)) for first in range(0, job.num_nodes, block)]
+    return {
+        f"part-{number:08}.parquet": job.table(ids).drop(["milliseconds"]).to_pylist() for number, ids in enumerate(cut)
+    }
+
+
+def parts_in(folder):
+    """Return how many parts there are."""
+    return len(list(Path(folder).glob("explanations/part-*.parquet")))
+
+
+def wait_for(condition, seconds=60.0):
+    """Wait until something is true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it has not come about"
+        time.sleep(0.01)

@@ -23,7 +23,7 @@ def test_each_node_comes_once_and_in_order(given_nodes, block):
     expected = list(dict.fromkeys(given_nodes))
     assert ids_of(nodes) == expected
     cut = [nodes.ids(first, min(first + block, len(nodes))).tolist() for first in range(0, len(nodes), block)]
-    assert sum(cut, []) == expected
+    assert [node for ids in cut for node in ids] == expected
 
 
 @given(st.integers(0, 30), st.integers(1, 40), st.integers(1, 9))
