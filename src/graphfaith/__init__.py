@@ -41,6 +41,7 @@ from .explanation.archive import load, save
 from .explanation.scores import node_scores
 from .explanation.signed import SignedExplanation, signed_subgraph, to_networkx, top_edges, top_features, top_nodes
 from .facade import compare, explain, explainer_for
+from .many.job import ManyJob
 from .metric.unfaithfulness import general_unfaithfulness, subgraph_lower_bound
 from .model.target import Target
 from .sampling import (
@@ -74,6 +75,7 @@ __all__ = [
     "IntegratedGradients",
     "Linear",
     "LinearModel",
+    "ManyJob",
     "MemoryLimitError",
     "ModelError",
     "Neighborhood",
