@@ -42,6 +42,7 @@ from .explanation.scores import node_scores
 from .explanation.signed import SignedExplanation, signed_subgraph, to_networkx, top_edges, top_features, top_nodes
 from .facade import compare, explain, explainer_for
 from .many.explain import explain_many
+from .many.job import ManyJob
 from .metric.unfaithfulness import general_unfaithfulness, subgraph_lower_bound
 from .model.target import Target
 from .sampling import (
@@ -75,6 +76,7 @@ __all__ = [
     "IntegratedGradients",
     "Linear",
     "LinearModel",
+    "ManyJob",
     "MemoryLimitError",
     "ModelError",
     "Neighborhood",

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.explain import Explainer, Explanation
 from torch_geometric.explain.config import ExplanationType
 
+from .._base.checks import check_count
 from .._base.errors import InputError, UnsupportedError
 from .._base.progress import track
 from .._base.stages import stage
@@ -75,12 +76,15 @@ def explain_all(
     *,
     target: Tensor | None = None,
     progress: bool | None = None,
+    top_features: int = 0,
     **kwargs: Any,
 ) -> Records:
     """Explain many nodes, all of them if ``nodes`` is None, and return their scores as a few arrays.
 
     The arguments and the scores are those of :func:`explain_nodes`. There is no mask of the size of the graph for every
-    node, so that this is the fastest way; see :class:`~graphfaith.explainers.records.Records`.
+    node, so that this is the fastest way; see :class:`~graphfaith.explainers.records.Records`. ``top_features`` is how
+    many columns of X each explanation has scores of, the strongest ones. If features move, make the Explainer with
+    ``node_mask_type="common_attributes"``, so that the scores of columns have error bars and a number of their own.
 
     >>> import torch, graphfaith as gf
     >>> from torch_geometric.nn import GCN
@@ -93,13 +97,13 @@ def explain_all(
     ([0, 0, 0, 0, 0, 0, 1], [0, 1, 2, 0, 2, 1], [1, 2, 0, 0, 2, 1])
     """
     if isinstance(explainer, Explainer):
-        _check_recorded(explainer)
+        _check_recorded(explainer, check_count(top_features, "top_features", least=0))
     asked = _Asked.of(explainer, x, edge_index, nodes, target, kwargs)
     found = RecordsBuilder()
     if asked.reason is None and len(asked.rows) >= AT_LEAST:
-        pieces = _record_together(asked, found)
+        pieces = _record_together(asked, found, top_features)
     else:
-        pieces = _record_one_by_one(asked, found)
+        pieces = _record_one_by_one(asked, found, top_features)
     for _ in track(pieces, "explaining", f"{asked.level}s", show=progress, total=len(asked.rows)):
         pass
     algorithm = explainer.algorithm
@@ -107,7 +111,7 @@ def explain_all(
     return found.finish(about)
 
 
-def _check_recorded(explainer: Explainer) -> None:
+def _check_recorded(explainer: Explainer, top_features: int) -> None:
     """Raise an :class:`InputError` if the scores of an explainer cannot be recorded, before any work is done."""
     if not isinstance(explainer.algorithm, FaithfulExplainer):
         raise InputError(
@@ -117,6 +121,13 @@ def _check_recorded(explainer: Explainer) -> None:
         raise InputError('records have scores of edges: make the Explainer with edge_mask_type="object"')
     if explainer.threshold_config is not None:
         raise InputError("records have all scores: make the Explainer without threshold_config")
+    kind = getattr(explainer.node_mask_type, "value", None)
+    # Of a mask on features, or of scores of whole nodes, no score of a column can be made.
+    if top_features and kind != "common_attributes" and (kind != "attributes" or explainer.algorithm.learns_mask):
+        raise InputError(
+            f'scores of columns need node_mask_type="common_attributes" (got {kind!r}): give it to the Explainer, or '
+            "leave out top_features"
+        )
 
 
 @dataclass(frozen=True)
@@ -129,7 +140,7 @@ class _Asked:
     rows: list[int]
     target: Tensor | None
     kwargs: dict[str, Any]
-    level: str
+    task: Task
     reason: str | None  # why the rows cannot be explained together
 
     @classmethod
@@ -174,7 +185,12 @@ class _Asked:
         if task.level != "node":
             rows = task.rows(named, target_rows).tolist()
         reason = reason_against(explainer.algorithm, task.level)
-        return cls(once, x, edge_index, rows, target, kwargs, task.level, reason)
+        return cls(once, x, edge_index, rows, target, kwargs, task, reason)
+
+    @property
+    def level(self) -> str:
+        """What the rows are: nodes, edges or graphs."""
+        return self.task.level
 
     def alone(self, row: int) -> Explanation:
         """Return the explanation of one row, by PyG's Explainer."""
@@ -236,18 +252,32 @@ def _explain_together(asked: _Asked, *, forced: bool) -> Iterator[Explanation]:
         yield asked.alone(row) if explanation is None else _complete(explanation, row, asked, alone)
 
 
-def _record_one_by_one(asked: _Asked, found: RecordsBuilder) -> Iterator[None]:
+def _record_one_by_one(asked: _Asked, found: RecordsBuilder, top_features: int) -> Iterator[None]:
     """Record the explanations of rows, each computed by itself."""
     for row, explanation in zip(asked.rows, _explain_one_by_one(asked), strict=True):
-        found.add_explanation(row, explanation, asked.explainer.algorithm)
+        _record_alone(asked, found, row, explanation, top_features)
         yield
 
 
-def _record_together(asked: _Asked, found: RecordsBuilder) -> Iterator[None]:
+def _record_alone(asked: _Asked, found: RecordsBuilder, row: int, explanation: Explanation, top_features: int) -> None:
+    """Record an explanation that was computed by itself, with F."""
+    prediction, target, task = explanation.get("prediction"), explanation.get("target"), asked.task
+    algorithm = asked.explainer.algorithm
+    if prediction is None:  # PyG does not predict what it was told.
+        explained = algorithm.target(asked.explainer.model, asked.x, asked.edge_index, row, target, asked.kwargs)
+        value, label = explained.value, explained.label
+    else:
+        own = prediction[row : row + 1] if prediction.dim() else prediction.reshape(1)
+        labels = None if task.mode == "regression" else target.reshape(-1)[row : row + 1]
+        value, label = float(task.value(own, labels)), None if labels is None else int(labels)
+    found.add_explanation(row, explanation, algorithm, value=value, label=label, top_features=top_features)
+
+
+def _record_together(asked: _Asked, found: RecordsBuilder, top_features: int) -> Iterator[None]:
     """Record the explanations of rows, computed together where that is possible."""
     _, sweep = _sweep(asked)
     if isinstance(sweep, str):
-        yield from _record_one_by_one(asked, found)
+        yield from _record_one_by_one(asked, found, top_features)
         return
     with_nodes, done = has_nodes(asked.explainer.node_mask_type), 0
     for batch in sweep.batches(asked.rows, ahead=True):
@@ -255,9 +285,9 @@ def _record_together(asked: _Asked, found: RecordsBuilder) -> Iterator[None]:
         for part in batch.runs():
             if batch.proven[part.start]:
                 with stage("layout"):
-                    found.add(**batch.records(part, with_nodes), index=rows[part])
+                    found.add(**batch.records(part, with_nodes, top_features), index=rows[part])
             else:
                 for row in rows[part]:
-                    found.add_explanation(row, asked.alone(row), asked.explainer.algorithm)
+                    _record_alone(asked, found, row, asked.alone(row), top_features)
         done += len(batch)
         yield from (None for _ in rows)
