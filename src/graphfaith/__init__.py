@@ -43,6 +43,8 @@ from .explanation.signed import SignedExplanation, signed_subgraph, to_networkx,
 from .facade import compare, explain, explainer_for
 from .graph.packed import PackedGraph, open_graph
 from .graph.packing import pack_graph
+from .many.explain import explain_many
+from .many.job import ManyJob
 from .metric.unfaithfulness import general_unfaithfulness, subgraph_lower_bound
 from .model.target import Target
 from .sampling import (
@@ -76,6 +78,7 @@ __all__ = [
     "IntegratedGradients",
     "Linear",
     "LinearModel",
+    "ManyJob",
     "MemoryLimitError",
     "ModelError",
     "Neighborhood",
@@ -100,6 +103,7 @@ __all__ = [
     "compare",
     "explain",
     "explain_all",
+    "explain_many",
     "explain_nodes",
     "explainer_for",
     "figure",

@@ -100,9 +100,12 @@ def test_any_method_has_records(algorithm):
         mask = explanation.edge_mask[torch.from_numpy(records.edge_id[own][given])]
         np.testing.assert_allclose(records.score[own][given], mask, rtol=1e-6, atol=1e-9)
         if isinstance(algorithm, gf.AnchoredKEC):
-            assert records.numbers["unexplained"][i] == explanation.estimate.scores.relative
-            assert records.numbers["unexplained_stderr"][i] == explanation.estimate.scores.relative_stderr
-    assert ("unexplained" in records.numbers) == isinstance(algorithm, gf.AnchoredKEC)
+            for of, record in (("", explanation.estimate.scores), ("p_", explanation.estimate)):
+                assert records.numbers[f"{of}delta"][i] == record.value
+                assert records.numbers[f"{of}stderr"][i] == record.stderr
+                assert records.numbers[f"{of}relative"][i] == record.relative
+                assert records.numbers[f"{of}relative_stderr"][i] == record.relative_stderr
+    assert ("relative" in records.numbers) == isinstance(algorithm, gf.AnchoredKEC)
 
 
 def test_without_a_node_mask_there_are_no_nodes():
@@ -119,14 +122,14 @@ def test_tables():
     records = gf.explain_all(explainer, x, edges, progress=False, **kwargs)
     table = records.to_pandas()
     assert isinstance(table, pandas.DataFrame)
-    assert list(table) == ["index", "source", "sink", "edge_id", "score"]
+    assert list(table) == ["index", "source", "sink", "edge_id", "score", "score_stderr"]
     assert len(table) == records.edge_start[-1]
     assert table[table["index"] == 7]["score"].tolist() == records.score[slice(*records.edge_start[7:9])].tolist()
     assert list(records.to_pandas("nodes")) == ["index", "node", "node_score"]
-    for wrong in ("features", [], None):
-        with pytest.raises(InputError, match='"edges", "nodes" or "explained"'):
+    for wrong in ("feature", [], None):
+        with pytest.raises(InputError, match='"edges", "nodes", "features" or "explained"'):
             records.to_pandas(wrong)
-    assert list(records.to_pandas("explained")) == ["index", "in_sample_error"]
+    assert list(records.to_pandas("explained")) == ["index", "label", "value", "in_sample_error", "samples"]
     assert "24 explained" in repr(records)
     assert records == records
     assert len({records}) == 1
@@ -157,7 +160,7 @@ def test_records_are_written_and_read(tmp_path):
     loaded = Records.load(path)
     assert loaded.about == records.about
     for name in (*records.columns(), *records.columns("nodes"), "edge_start", "node_start"):
-        assert getattr(loaded, name).tolist() == getattr(records, name).tolist()
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(records, name))
     assert loaded.numbers["in_sample_error"].tolist() == records.numbers["in_sample_error"].tolist()
     before = path.read_bytes()
     with pytest.raises(InputError, match="no file"):
@@ -181,6 +184,8 @@ def test_records_are_written_and_read(tmp_path):
         ({"edge_start": np.array([0, 10**12])}, "edge_start"),
         ({"index": np.zeros((2, 2), np.int64)}, "index must be"),
         ({"score": np.zeros(4, np.float16)}, "score must be"),
+        ({"value": np.zeros(2)}, "1 values and labels"),
+        ({"feature_start": np.array([0, 1])}, "feature_start"),
         ({"numbers.x": np.zeros(7)}, "numbers of each kind"),
         ({"about": "[]"}, "about"),
         ({"about": "{"}, "not a file of records"),
@@ -190,9 +195,11 @@ def test_records_are_written_and_read(tmp_path):
 def test_a_file_that_does_not_fit_together_is_refused(tmp_path, wrong, said):
     from safetensors.numpy import save_file
 
-    arrays = {name: np.zeros(0, np.int64) for name in ("source", "sink", "edge_id", "node")}
-    arrays |= {"score": np.zeros(0), "node_score": np.zeros(0), "index": np.array([4])}
-    arrays |= {"edge_start": np.zeros(2, np.int64), "node_start": np.zeros(2, np.int64)}
+    arrays = {name: np.zeros(0, np.int64) for name in ("source", "sink", "edge_id", "node", "feature")}
+    real = "score", "score_stderr", "node_score", "feature_score", "feature_stderr", "feature_value"
+    arrays |= {name: np.zeros(0) for name in real}
+    arrays |= {"index": np.array([4]), "label": np.array([1]), "value": np.array([0.5])}
+    arrays |= {f"{of}_start": np.zeros(2, np.int64) for of in ("edge", "node", "feature")}
     about = {"format": "graphfaith records 1", "about": "{}"}
     path = tmp_path / "records"
     save_file(arrays, path, metadata=about)

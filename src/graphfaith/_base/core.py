@@ -371,6 +371,54 @@ def sparse_of(x):
 
 
 @compiled
+def find_strongest_columns(wanted, node_start, visible, nodes, x, slopes, found):
+    """Write the columns of X with the largest |sum_v x_vc s_vc| of some parts into ``found``, the largest first.
+
+    ``nodes`` are the rows of X, given without zeros, of the nodes of all parts, and the sum is over those of a part
+    that F sees. ``slopes`` has s, [n, d], or where that is empty what it is made of: s_v = sum_k r_vk w_k with the rows
+    r, [n, M], and w_k = X^T b_k. Of equal columns the first one comes first, and columns of zeros are left out.
+    """
+    start, columns, numbers, width = x
+    gradient, rows, beta = slopes
+    count, column, score = found
+    most, hops, whole = column.shape[1], rows.shape[1], len(gradient) > 0
+    total, seen, weight, along = np.zeros(width), np.zeros(width, np.bool_), np.zeros(0), np.zeros(0)
+    if not whole:
+        weight, along = np.zeros(width * hops), np.zeros(width * hops)
+    for i in wanted:
+        a, held = node_start[i], 0
+        for j in range(a, a + visible[i]):
+            held += start[nodes[j] + 1] - start[nodes[j]]
+        touched, size = np.empty(min(held, width), np.int64), 0
+        for j in range(a, a + visible[i]):
+            for t in range(start[nodes[j]], start[nodes[j] + 1]):
+                c = columns[t]
+                if not seen[c]:
+                    seen[c], touched[size] = True, c
+                    size += 1
+                if whole:
+                    total[c] += numbers[t] * gradient[j, c]
+                else:
+                    for k in range(hops):
+                        weight[c * hops + k] += numbers[t] * beta[j, k]
+                        along[c * hops + k] += numbers[t] * rows[j, k]
+        touched = np.sort(touched[:size])
+        sizes = np.empty(size)
+        for j in range(size):
+            c = touched[j]
+            for k in range(0 if whole else hops):
+                total[c] += weight[c * hops + k] * along[c * hops + k]
+                weight[c * hops + k] = along[c * hops + k] = 0.0
+            sizes[j] = -abs(total[c])
+        order = np.argsort(sizes, kind="mergesort")
+        count[i] = min(size, most)
+        for k in range(count[i]):
+            column[i, k], score[i, k] = touched[order[k]], total[touched[order[k]]]
+        for j in range(size):
+            total[touched[j]], seen[touched[j]] = 0.0, False
+
+
+@compiled
 def scales(total, kind):
     """Return D^-1/2, or D^-1 if each row is normalised, and 0 where D is not positive; written over ``total``."""
     for i in range(len(total)):  # without a branch around the division, so that several are done at once

@@ -36,6 +36,7 @@ from ..surrogate.moves import Moves
 from ..surrogate.sensitivity import slopes_at
 from ..surrogate.walks import CODES, Float64
 from .anchored_kec import AnchoredKEC, split_samples
+from .records import ESTIMATES
 from .sweep import Batch, Block, cut
 
 
@@ -44,18 +45,27 @@ class AnchoredBatch(Batch):
     """The fits of some nodes by AnchoredKEC."""
 
     block: AnchoredBlock
-    first: int  # the number of the first node in the block
     rest: Int64  # [S] the samples of the regression
     gradient: Float64  # [n, d] of F with respect to X, at the graph as it is
     noise: Float64  # [b] the mean square of F's rounding
     fits: Fits
     shares: ReadShares | None
 
-    def records(self, chosen: slice, with_nodes: bool) -> dict[str, NDArray[Any]]:
+    def records(self, chosen: slice, with_nodes: bool, top_features: int = 0) -> dict[str, NDArray[Any]]:
         """Return pieces of the arrays of :class:`~graphfaith.explainers.records.Records` for a run of proven nodes."""
-        changes = self.block.changes.numpy()[self.first + chosen.start : self.first + chosen.stop]
-        relative, stderr = _estimate_each(self.fits.rests[chosen], changes[:, self.rest])
-        return {**super().records(chosen, with_nodes), "unexplained": relative, "unexplained_stderr": stderr}
+        changes = self.block.changes.numpy()[self.first + chosen.start : self.first + chosen.stop, self.rest]
+        found = super().records(chosen, with_nodes, top_features)
+        of_scores, of_p = (_estimate_each(rests[chosen], changes) for rests in (self.fits.rests, self.fits.left_out))
+        found |= zip(ESTIMATES, (*of_scores, *of_p), strict=True)
+        if self.shares is not None:
+            entries = slice(*self.parts.entry_start[[chosen.start, chosen.stop]])
+            found["score_stderr"] = self.shares.stderr[entries][self.parts.felt[entries]]
+        return found
+
+    @property
+    def slopes(self) -> tuple[Float64, Float64, Float64]:
+        """The gradient of p with respect to X, which is that of F."""
+        return self.gradient, self.rows, self.beta
 
     def fit(self, i: int) -> tuple[ComputationGraph, AnchoredModel, None] | None:
         """Return the computation graph and p of node number i; None if it is not proven."""
@@ -144,7 +154,7 @@ class AnchoredBlock(Block):
         own, mean, slopes, noise = self._differentiate(parts, first, proven, asked)
         width, count = parts.whole.num_features, len(parts)
         fits = Fits.of_size(count, len(parts.nodes), len(parts.row), self.num_hops, width, len(rest))
-        x, row = self.features, self.rows.of_nodes(parts.nodes)
+        x, row = self.features, self.rows_of(parts)
         given = parts.node_start, parts.entry_start, parts.num_visible, row, parts.hop, parts.ends, parts.row
         values, changes = self.values.numpy(), self.changes.numpy()[first : first + len(parts)]
         options = self.num_hops, self.kinds, self.anchored.neighborhood.drops_edges, noise
@@ -283,13 +293,18 @@ def _are_measurable(changes: Float64, rests: Float64) -> NDArray[np.bool_]:
     return able
 
 
-def _estimate_each(rests: Float64, changes: Float64) -> tuple[Float64, Float64]:
-    """Return Delta / Delta(0) and its standard error for each part, as :func:`estimate_unfaithfulness` does.
+def _estimate_each(rests: Float64, changes: Float64) -> tuple[Float64, Float64, Float64, Float64]:
+    """Return Delta and Delta / Delta(0), each with its standard error, as :func:`estimate_unfaithfulness` does.
 
-    F changes by more than its rounding on all of them, and there are several samples; others are not sound.
+    There is one of each for each part. F changes by more than its rounding on all of them, and there are several
+    samples; others are not sound.
     """
     errors, own, count = np.square(rests), np.square(changes), rests.shape[1]
-    zero = own.mean(axis=1)
-    relative = errors.mean(axis=1) / zero
-    spread = np.square(errors - relative[:, None] * own).sum(axis=1)
-    return relative, np.sqrt(spread / (count - 1) / count) / zero
+    value, zero = errors.mean(axis=1), own.mean(axis=1)
+    relative = value / zero
+    spreads = (
+        np.square(errors - centre).sum(axis=1) / (count - 1) / count
+        for centre in (value[:, None], relative[:, None] * own)
+    )
+    stderr, relative_stderr = map(np.sqrt, spreads)
+    return value, stderr, relative, relative_stderr / zero

@@ -114,10 +114,10 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         index: int,
         labels: Tensor | Column | None,
         kwargs: dict[str, Any],
-    ) -> DifferenceModel:
-        """Return the p of one row of the model's output, without masks of the size of the graph."""
+    ) -> tuple[Target, DifferenceModel]:
+        """Return F of one row of the model's output, and its p, without masks of the size of the graph."""
         with self._fitting(model, x, edge_index, index, labels, kwargs) as explained:
-            return self.fit(explained)
+            return explained, self.fit(explained)
 
     @contextmanager
     def _fitting(self, model: torch.nn.Module, *what: Any) -> Iterator[Target]:

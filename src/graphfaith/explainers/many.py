@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.explain import Explainer, Explanation
 from torch_geometric.explain.config import ExplanationType
 
+from .._base.checks import check_count
 from .._base.errors import InputError, UnsupportedError
 from .._base.progress import track
 from .._base.stages import stage
@@ -91,12 +92,15 @@ def explain_all(
     *,
     target: Tensor | None = None,
     progress: bool | None = None,
+    top_features: int = 0,
     **kwargs: Any,
 ) -> Records:
     """Explain many nodes, all of them if ``nodes`` is None, and return their scores as a few arrays.
 
     The arguments and the scores are those of :func:`explain_nodes`. There is no mask of the size of the graph for every
-    node, so that this is the fastest way; see :class:`~graphfaith.explainers.records.Records`.
+    node, so that this is the fastest way; see :class:`~graphfaith.explainers.records.Records`. ``top_features`` is how
+    many columns of X each explanation has scores of, the strongest ones. If features move, make the Explainer with
+    ``node_mask_type="common_attributes"``, so that the scores of columns have error bars and a number of their own.
 
     A graph that was opened (:func:`graphfaith.open_graph`) stands in place of ``x`` and ``edge_index``. Nothing of the
     size of the graph is then made: the explained class is that of the model's output on the node's computation graph,
@@ -113,14 +117,14 @@ def explain_all(
     ([0, 0, 0, 0, 0, 0, 1], [0, 1, 2, 0, 2, 1], [1, 2, 0, 0, 2, 1])
     """
     if isinstance(explainer, Explainer):
-        _check_recorded(explainer)
+        _check_recorded(explainer, check_count(top_features, "top_features", least=0))
     asked = _Asked.of(explainer, x, edge_index, nodes, target, kwargs)
     explainer.algorithm.check_call(explainer.model, x, edge_index)
     found = RecordsBuilder()
     if asked.reason is None and len(asked.rows) >= AT_LEAST:
-        pieces = _record_together(asked, found)
+        pieces = _record_together(asked, found, top_features)
     else:
-        pieces = _record_one_by_one(asked, found)
+        pieces = _record_one_by_one(asked, found, top_features)
     for _ in track(pieces, "explaining", f"{asked.level}s", show=progress, total=len(asked.rows)):
         pass
     algorithm = explainer.algorithm
@@ -136,7 +140,7 @@ def _is_usual(explainer: Explainer) -> bool:
     return kind.forward is FaithfulExplainer.forward and kind.explanation is FaithfulExplainer.explanation
 
 
-def _check_recorded(explainer: Explainer) -> None:
+def _check_recorded(explainer: Explainer, top_features: int) -> None:
     """Raise an :class:`InputError` if the scores of an explainer cannot be recorded, before any work is done."""
     if not isinstance(explainer.algorithm, FaithfulExplainer):
         raise InputError(
@@ -146,6 +150,13 @@ def _check_recorded(explainer: Explainer) -> None:
         raise InputError('records have scores of edges: make the Explainer with edge_mask_type="object"')
     if explainer.threshold_config is not None:
         raise InputError("records have all scores: make the Explainer without threshold_config")
+    kind = getattr(explainer.node_mask_type, "value", None)
+    # Of a mask on features, or of scores of whole nodes, no score of a column can be made.
+    if top_features and kind != "common_attributes" and (kind != "attributes" or explainer.algorithm.learns_mask):
+        raise InputError(
+            f'scores of columns need node_mask_type="common_attributes" (got {kind!r}): give it to the Explainer, or '
+            "leave out top_features"
+        )
 
 
 _NO_TARGET = 'target is for explanation_type="phenomenon": leave it out for explanation_type="model"'
@@ -162,7 +173,7 @@ class _Asked:
     rows: list[int]
     target: Tensor | Column | None
     kwargs: dict[str, Any]
-    level: str
+    task: Task
     reason: str | None  # why the rows cannot be explained together
     labels: Tensor | Column | None  # the class of every row; None if it is that of the output on each part of the graph
 
@@ -208,7 +219,7 @@ class _Asked:
         if task.level != "node":
             rows = task.rows(named, target_rows).tolist()
         reason = reason_against(explainer.algorithm, task.level)
-        return cls(once, x, edge_index, rows, target, kwargs, task.level, reason, labels)
+        return cls(once, x, edge_index, rows, target, kwargs, task, reason, labels)
 
     @classmethod
     def _of_packed(
@@ -240,17 +251,25 @@ class _Asked:
             if labels is None:
                 raise InputError('explanation_type="phenomenon" needs target=, or a graph that was packed with y')
         reason = reason_against(algorithm, task.level)
-        return cls(explainer, graph, None, rows, labels, kwargs, task.level, reason, labels)
+        return cls(explainer, graph, None, rows, labels, kwargs, task, reason, labels)
 
-    def record(self, row: int, found: RecordsBuilder) -> None:
+    @property
+    def level(self) -> str:
+        """What the rows are: nodes, edges or graphs."""
+        return self.task.level
+
+    def record(self, row: int, found: RecordsBuilder, top_features: int) -> None:
         """Record the explanation of one row, which is made by itself."""
-        algorithm = self.explainer.algorithm
-        if not _is_usual(self.explainer):
-            found.add_explanation(row, self.alone(row), algorithm)
-            return
-        p = algorithm.fit_row(self.explainer.model, self.x, self.edge_index, row, self.labels, self.kwargs)
-        with_nodes = has_nodes(self.explainer.node_mask_type)
-        found.add_fit(row, p, algorithm, with_nodes=with_nodes, known=algorithm.details(p))
+        explainer, algorithm = self.explainer, self.explainer.algorithm
+        given = explainer.model, self.x, self.edge_index, row, self.labels, self.kwargs
+        if _is_usual(explainer):
+            explained, p = algorithm.fit_row(*given)
+            known = algorithm.details(p)
+        else:
+            explained, explanation = algorithm.target(*given), self.alone(row)
+            p, known = explanation["difference_model"], explanation
+        number = explained.value, explained.label
+        found.add_fit(row, p, algorithm, known, number, level=self.level, top_features=top_features)
 
     def alone(self, row: int) -> Explanation:
         """Return the explanation of one row, by PyG's Explainer."""
@@ -312,18 +331,18 @@ def _explain_together(asked: _Asked, *, forced: bool) -> Iterator[Explanation]:
         yield asked.alone(row) if explanation is None else _complete(explanation, row, asked, alone)
 
 
-def _record_one_by_one(asked: _Asked, found: RecordsBuilder) -> Iterator[None]:
+def _record_one_by_one(asked: _Asked, found: RecordsBuilder, top_features: int) -> Iterator[None]:
     """Record the explanations of rows, each computed by itself."""
     for row in asked.rows:
-        asked.record(row, found)
+        asked.record(row, found, top_features)
         yield
 
 
-def _record_together(asked: _Asked, found: RecordsBuilder) -> Iterator[None]:
+def _record_together(asked: _Asked, found: RecordsBuilder, top_features: int) -> Iterator[None]:
     """Record the explanations of rows, computed together where that is possible."""
     sweep = _sweep(asked)
     if isinstance(sweep, str):
-        yield from _record_one_by_one(asked, found)
+        yield from _record_one_by_one(asked, found, top_features)
         return
     with_nodes, done = has_nodes(asked.explainer.node_mask_type), 0
     for batch in sweep.batches(asked.rows, ahead=True):
@@ -331,9 +350,9 @@ def _record_together(asked: _Asked, found: RecordsBuilder) -> Iterator[None]:
         for part in batch.runs():
             if batch.proven[part.start]:
                 with stage("layout"):
-                    found.add(**batch.records(part, with_nodes), index=rows[part])
+                    found.add(**batch.records(part, with_nodes, top_features), index=rows[part])
             else:
                 for row in rows[part]:
-                    asked.record(row, found)
+                    asked.record(row, found, top_features)
         done += len(batch)
         yield from (None for _ in rows)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,18 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save
-from torch_geometric.explain import Explanation
 
 from .._base.errors import InputError
 from .._base.files import write_file
-from ..explanation.faithfulness import Faithfulness, faithfulness_of
+from ..explanation.faithfulness import Faithfulness
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Int64
 from ..surrogate.estimate import Unfaithfulness
 from .base import FaithfulExplainer
+from .columns import StrongestColumns
 
 Float64 = NDArray[np.float64]
-Of = Literal["edges", "nodes", "explained"]
+Of = Literal["edges", "nodes", "features", "explained"]
 
 _FORMAT = "graphfaith records 1"
 
@@ -34,8 +35,13 @@ class Records:
 
     The entries of node number i of ``index`` are at ``edge_start[i]`` to ``edge_start[i + 1]``, edges first and then
     self-loops, and its nodes at ``node_start[i]`` to ``node_start[i + 1]``. A node's score is sum_c x_c score_c. The
-    scores are those of :func:`graphfaith.explain_nodes`, in double precision. ``numbers`` has what is known of each
-    explanation: "in_sample_error", and "unexplained" and "unexplained_stderr" by its own estimate; NaN where it is not.
+    scores are those of :func:`graphfaith.explain_nodes`, in double precision. If ``top_features`` were asked for, those
+    of node number i are at ``feature_start[i]`` to ``feature_start[i + 1]``, the strongest first: the score of column c
+    is sum_v x_vc score_vc over the nodes that F sees, as that of PyG's "common_attributes".
+
+    ``numbers`` has what is known of each explanation, NaN where it is not: "in_sample_error", "samples", from how many
+    it was made, and by its own estimate "delta", "stderr", "relative" and "relative_stderr" of what the scores say, and
+    with "p_" before them those of p. There is no relative Delta where F does not change.
     """
 
     index: Int64  # [b] the explained nodes, or other rows of the output
@@ -44,9 +50,17 @@ class Records:
     sink: Int64  # [e]
     edge_id: Int64  # [e] columns of edge_index; -1 for a self-loop that is not in it
     score: Float64  # [e]
+    score_stderr: Float64  # [e] the standard error of the score; NaN where it is not known
     node_start: Int64  # [b + 1]
     node: Int64  # [n]
     node_score: Float64  # [n]
+    feature_start: Int64  # [b + 1]
+    feature: Int64  # [f] columns of X
+    feature_score: Float64  # [f]
+    feature_stderr: Float64  # [f]
+    feature_value: Float64  # [f] what the explained node has in the column; NaN if no single node is explained
+    value: Float64  # [b] F, the explained number
+    label: Int64  # [b] the explained class; -1 if there is none
     numbers: Mapping[str, Float64]  # [b] each
     about: Mapping[str, Any] = field(default_factory=dict)  # the method and its settings
 
@@ -59,23 +73,23 @@ class Records:
         return f"Records({self.about.get('method')}: {len(self)} explained, {len(self.score)} scores of edges)"
 
     def columns(self, of: Of = "edges") -> dict[str, NDArray[Any]]:
-        """Return the columns of the table of edges or of nodes, with the explained node in the first one.
+        """Return the columns of the table of edges, nodes or features, with the explained node in the first one.
 
         The table of "explained" has one row for each explained node, and what is known of its explanation.
         """
         if of == "explained":
-            return {"index": self.index, **self.numbers}
+            return {"index": self.index, "label": self.label, "value": self.value, **self.numbers}
         if not isinstance(of, str) or of not in _COLUMNS:
-            raise InputError(f'of must be "edges", "nodes" or "explained" (got {of!r})')
-        start = self.edge_start if of == "edges" else self.node_start
-        return {"index": np.repeat(self.index, np.diff(start)), **{name: getattr(self, name) for name in _COLUMNS[of]}}
+            raise InputError(f'of must be "edges", "nodes", "features" or "explained" (got {of!r})')
+        counts = np.diff(getattr(self, _STARTS[of]))
+        return {"index": np.repeat(self.index, counts), **{name: getattr(self, name) for name in _COLUMNS[of]}}
 
     def to_pandas(self, of: Of = "edges") -> Any:
-        """Return the table of edges or of nodes as a ``pandas.DataFrame``."""
+        """Return the table of edges, nodes or features as a ``pandas.DataFrame``."""
         return _package("pandas").DataFrame(self.columns(of))
 
     def to_arrow(self, of: Of = "edges") -> Any:
-        """Return the table of edges or of nodes as a ``pyarrow.Table``, which can be written as Parquet."""
+        """Return the table of edges, nodes or features as a ``pyarrow.Table``, which can be written as Parquet."""
         return _package("pyarrow").table(self.columns(of))
 
     def save(self, path: str | Path) -> None:
@@ -112,27 +126,37 @@ def _find_fault(arrays: dict[str, NDArray[Any]], numbers: dict[str, NDArray[Any]
     if missing:
         return f"it lacks {', '.join(missing)}"
     for name in _ARRAYS:
-        wanted = np.float64 if name in ("score", "node_score") else np.int64
+        wanted = np.float64 if name in _REAL else np.int64
         if arrays[name].ndim != 1 or arrays[name].dtype != wanted:
             return f"{name} must be a list of {np.dtype(wanted)} (got {arrays[name].dtype}, {arrays[name].ndim}-d)"
     count = len(arrays["index"])
-    for start, names in (("edge_start", _COLUMNS["edges"]), ("node_start", _COLUMNS["nodes"])):
+    for of, start in _STARTS.items():
         at = arrays[start]
         if (
             len(at) != count + 1
             or at[0] != 0
             or (np.diff(at) < 0).any()
-            or any(len(arrays[n]) != at[-1] for n in names)
+            or any(len(arrays[n]) != at[-1] for n in _COLUMNS[of])
         ):
             return f"{start} does not say where rows begin"
+    if any(len(arrays[name]) != count for name in ("value", "label")):
+        return f"there must be {count} values and labels"
     if any(a.shape != (count,) or a.dtype != np.float64 for a in numbers.values()):
         return f"there must be {count} numbers of each kind"
     return None if isinstance(about, dict) else "it does not say what it is about"
 
 
-_ARRAYS = ("index", "edge_start", "source", "sink", "edge_id", "score", "node_start", "node", "node_score")
-_COLUMNS: dict[Of, tuple[str, ...]] = {"edges": ("source", "sink", "edge_id", "score"), "nodes": ("node", "node_score")}
-_NUMBERS = ("in_sample_error", "unexplained", "unexplained_stderr")
+_STARTS: dict[Of, str] = {"edges": "edge_start", "nodes": "node_start", "features": "feature_start"}
+_COLUMNS: dict[Of, tuple[str, ...]] = {
+    "edges": ("source", "sink", "edge_id", "score", "score_stderr"),
+    "nodes": ("node", "node_score"),
+    "features": ("feature", "feature_score", "feature_stderr", "feature_value"),
+}
+_ARRAYS = ("index", "value", "label", *_STARTS.values(), *(name for names in _COLUMNS.values() for name in names))
+_REAL = ("value", "score", "score_stderr", "node_score", "feature_score", "feature_stderr", "feature_value")
+_ESTIMATE = ("delta", "stderr", "relative", "relative_stderr")
+ESTIMATES = (*_ESTIMATE, *(f"p_{name}" for name in _ESTIMATE))  # of the scores and of p
+_NUMBERS = ("in_sample_error", "samples", *ESTIMATES)
 
 
 class RecordsBuilder:
@@ -146,48 +170,72 @@ class RecordsBuilder:
         for name, part in parts.items():
             self._parts[name].append(np.asarray(part))
 
-    def add_explanation(self, row: int, explanation: Explanation, algorithm: FaithfulExplainer) -> None:
-        """Add the scores of an explanation, which are those of its p: masks may have been rounded."""
-        number = faithfulness_of(explanation)
-        estimate = number.record if number is not None and number.is_estimate else None
-        known = {"in_sample_error": explanation.get("in_sample_error"), "estimate": estimate}
-        p, kind = explanation["difference_model"], explanation.get("node_mask_type")
-        self.add_fit(row, p, algorithm, with_nodes=has_nodes(kind), known=known)
-
     def add_fit(
-        self, row: int, p: Any, algorithm: FaithfulExplainer, *, with_nodes: bool, known: Mapping[str, Any]
+        self,
+        row: int,
+        p: Any,
+        algorithm: FaithfulExplainer,
+        known: Mapping[str, Any],
+        explained: tuple[float, int | None],
+        *,
+        level: str = "node",
+        top_features: int = 0,
     ) -> None:
-        """Add the scores of ``p``, and what is ``known`` of it: its "in_sample_error", and its own "estimate"."""
+        """Add the scores of ``p`` and what is ``known`` of it, as on an explanation; ``explained`` is F and its class.
+
+        The scores are those of p, because masks may have been rounded.
+        """
         part: ComputationGraph = p.graph
         x, edges = algorithm.scores(p)
-        felt, estimate = part.felt.numpy(), known.get("estimate")
-        number = Faithfulness(estimate, is_estimate=True) if isinstance(estimate, Unfaithfulness) else None
+        of_x, of_a = algorithm.errors(p)
+        felt, kind = part.felt.numpy(), getattr(algorithm.explainer_config.node_mask_type, "value", None)
         nodes, of_nodes = part.nodes[:0], np.zeros(0)
-        if x is not None and with_nodes:
+        if x is not None and has_nodes(kind):
             nodes = part.nodes[: part.num_visible]
             of_nodes = (part.x.double() * x.double()).sum(dim=1)[: part.num_visible].numpy()
+        # Errors of single features say nothing of their sum.
+        of_columns = of_x if kind == "common_attributes" else None
+        columns = StrongestColumns.of_one(part, x, of_columns, top_features, as_mask=algorithm.learns_mask)
+        single = part.seeds.numpy() if level == "node" else None
+        value, label = explained
         self.add(
             index=[row],
+            value=[value],
+            label=[-1 if label is None else label],
             edge_start=[int(felt.sum())],
             source=part.ends[0].numpy()[felt],
             sink=part.ends[1].numpy()[felt],
             edge_id=part.edge_id.numpy()[felt],
             score=edges.detach().double().numpy()[felt],
+            score_stderr=np.full(int(felt.sum()), np.nan) if of_a is None else of_a.detach().double().numpy()[felt],
             node_start=[len(nodes)],
             node=nodes.numpy(),
             node_score=of_nodes,
             in_sample_error=[_number(known.get("in_sample_error"))],
-            unexplained=[_number(None if number is None else number.relative)],
-            unexplained_stderr=[_number(None if number is None else number.relative_stderr)],
+            samples=[_number(known.get("fit_samples") or getattr(algorithm, "num_samples", None))],
+            **{name: [number] for name, number in _estimates(known.get("estimate")).items()},
+            **columns.records(single, part.x),
         )
 
     def finish(self, about: Mapping[str, Any]) -> Records:
         """Return the records."""
         arrays: dict[str, Any] = {name: np.concatenate(parts) for name, parts in self._parts.items()}
-        for name in ("edge_start", "node_start"):
+        for name in _STARTS.values():
             arrays[name] = np.concatenate(([0], np.cumsum(arrays[name], dtype=np.int64)))
         numbers = {name: values for name in _NUMBERS if not np.isnan(values := arrays.pop(name)).all()}
         return Records(**arrays, numbers=numbers, about=about)
+
+
+def _estimates(estimate: Unfaithfulness | None) -> dict[str, float]:
+    """Return a method's own estimate of Delta of its scores, and of p; NaN if it has none."""
+    if estimate is None:
+        return dict.fromkeys(ESTIMATES, np.nan)
+    number = Faithfulness(estimate, is_estimate=True)
+    found: list[float | None] = []
+    for record in (number.shown, number.record):
+        one = Faithfulness(replace(record, scores=None), is_estimate=True)
+        found += [record.value, record.stderr, one.relative, one.relative_stderr]
+    return {name: _number(one) for name, one in zip(ESTIMATES, found, strict=True)}
 
 
 def has_nodes(kind: Any) -> bool:
@@ -195,8 +243,9 @@ def has_nodes(kind: Any) -> bool:
     return getattr(kind, "value", kind) in ("attributes", "object")
 
 
-def _number(value: float | None) -> float:
-    return np.nan if value is None else float(value)
+def _number(value: Any) -> float:
+    """Return a number; NaN if there is none, or if it is infinite, as the error of a single sample is."""
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else math.nan
 
 
 def _package(name: str) -> Any:

@@ -48,6 +48,8 @@ from ..surrogate.frame import as_array, is_small, model_of
 from ..surrogate.terms import BLOCKS
 from ..surrogate.walks import CODES, Float64, Normalization
 from . import KEC, AnchoredKEC
+from .columns import StrongestColumns
+from .records import ESTIMATES
 
 AT_LEAST = 16  # nodes; with fewer nodes, the time saved does not justify the wait for the first explanation
 _FIRST = 16  # nodes in the first batch, so that the first explanation does not wait for the others
@@ -118,6 +120,8 @@ class Batch:
     scores: Float64  # [e] the gradient of p with respect to A
     errors: Float64  # [b] Delta(p) on the samples of the fit
     others: dict[int, KHopModel]  # the optimum of parts that the core does not solve
+    block: Block | None  # None if nothing is known of the nodes
+    first: int  # the number of the first node in the block
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -128,16 +132,17 @@ class Batch:
         """Return a batch of which nothing is known, so that its nodes are explained alone."""
         nodes, entries, nothing = np.zeros((len(parts.nodes), 0)), np.zeros(len(parts.row)), np.zeros(len(parts))
         kind: Normalization = "symmetric" if algorithm.normalization == "auto" else algorithm.normalization
-        return cls(parts, kind, nothing.astype(bool), nodes, nodes, nodes, entries, nothing, {})
+        return cls(parts, kind, nothing.astype(bool), nodes, nodes, nodes, entries, nothing, {}, None, 0)
 
     def runs(self) -> Iterator[slice]:
         """Yield the longest runs of nodes that are all proven or all not."""
         edges = (0, *(np.flatnonzero(np.diff(self.proven)) + 1).tolist(), len(self))
         yield from (slice(a, b) for a, b in pairwise(edges))
 
-    def records(self, chosen: slice, with_nodes: bool) -> dict[str, NDArray[Any]]:
+    def records(self, chosen: slice, with_nodes: bool, top_features: int = 0) -> dict[str, NDArray[Any]]:
         """Return pieces of the arrays of :class:`~graphfaith.explainers.records.Records` for a run of proven nodes."""
-        parts = self.parts
+        parts, block = self.parts, self.block
+        assert block is not None
         node_start, entry_start = (
             start[chosen.start : chosen.stop + 1] for start in (parts.node_start, parts.entry_start)
         )
@@ -153,19 +158,44 @@ class Batch:
         felt, of_entries = parts.felt[entries], parts.part_of_entry[entries]
         source, sink = parts.whole_ends[:, entries]
         unknown = np.full(chosen.stop - chosen.start, np.nan)
+        own = slice(self.first + chosen.start, self.first + chosen.stop)
         return {
+            "value": block.own_values[own],
+            "label": block.labels[own],
             "edge_start": np.bincount(of_entries[felt] - chosen.start, minlength=len(unknown)),
             "source": source[felt],
             "sink": sink[felt],
             "edge_id": parts.edge_id[entries][felt],
             "score": scores[felt],
+            "score_stderr": np.full(int(felt.sum()), np.nan),
             "node_start": np.bincount(of_nodes[visible] - chosen.start, minlength=len(unknown)),
             "node": parts.nodes[nodes][visible],
             "node_score": (self.rows[nodes] * self.products[nodes]).sum(axis=1)[visible],
             "in_sample_error": self.errors[chosen],
-            "unexplained": unknown,
-            "unexplained_stderr": unknown,
+            "samples": np.full(len(unknown), float(block.algorithm.count_samples())),
+            **dict.fromkeys(ESTIMATES, unknown),
+            **self._columns(block, chosen, top_features),
         }
+
+    def _columns(self, block: Block, chosen: slice, most: int) -> dict[str, NDArray[Any]]:
+        """Return pieces of the arrays of records that are about the strongest columns of X."""
+        parts, found = self.parts, StrongestColumns.none(len(self), most)
+        if most:
+            wanted = np.array([i for i in range(chosen.start, chosen.stop) if i not in self.others], dtype=np.int64)
+            given = parts.node_start, parts.num_visible, block.rows_of(parts), block.features
+            core.find_strongest_columns(wanted, *given, self.slopes, tuple(found[:3]))
+            for i, p in self.others.items():
+                if chosen.start <= i < chosen.stop:
+                    alone = StrongestColumns.of_one(p.graph, p.gradient_x(), None, most, as_mask=False)
+                    for every, one in zip(found, alone, strict=True):
+                        every[i] = one[0]
+        nodes = parts.nodes[parts.node_start[chosen]] if most else parts.nodes[:0]
+        return found.rows(chosen).records(np.arange(len(nodes)), parts.whole.features(nodes))
+
+    @property
+    def slopes(self) -> tuple[Float64, Float64, Float64]:
+        """The gradient of p with respect to X, [n, d], or nothing and then its rows e^T N(A^k) and beta, [n, M]."""
+        return np.zeros((0, 0)), self.rows, self.beta
 
     def fit(self, i: int) -> tuple[ComputationGraph, DifferenceModel, tuple[Tensor, Tensor] | None] | None:
         """Return the computation graph, p and its scores, if they are known, of node number i; None if not proven."""
@@ -423,6 +453,16 @@ class Block:
                 changes.append(joint.changes_by_row(chunk))
         self.changes = torch.cat(changes).T.contiguous()  # [nodes, S]
         self.rows = Rows(part.edge_id[: part.num_plain].numpy(), part.nodes.numpy())
+        values = joint.task.values(joint.own_rows.detach(), joint.labels)
+        self.own_values: Float64 = values.double().numpy()  # [nodes] F
+        self.labels: Int64 = np.full(len(nodes), -1) if joint.labels is None else joint.labels.numpy()
+
+    def rows_of(self, parts: Parts) -> Int64:
+        """Return the rows of :attr:`features` of the nodes of some parts, [n].
+
+        Nodes that are not in the joint graph have no features that F sees, so that none are read.
+        """
+        return self.rows.of_nodes(parts.nodes)
 
     @cached_property
     def features(self) -> tuple[Int64, Int64, Float64, int]:
@@ -451,9 +491,7 @@ class Block:
         scores, errors, sound = np.zeros(entries), np.zeros(count), np.zeros(count, dtype=bool)
         found = rows, beta, products, scores, errors, sound
         with stage("features"):
-            x = self.features
-            # Nodes that are not in the joint graph have no features that F sees, so that none are read.
-            row = self.rows.of_nodes(parts.nodes)
+            x, row = self.features, self.rows_of(parts)
         given = parts.node_start, parts.entry_start, parts.num_visible, row, parts.hop, parts.ends, parts.row
         options = hops, CODES[kind], float(algorithm.threshold), bool(algorithm.relative)
         others: dict[int, KHopModel] = {}
@@ -475,7 +513,7 @@ class Block:
             with stage("solve"), torch.inference_mode(False), one_thread():
                 shares.finish()
                 Shares(fit_one, np.flatnonzero(proven & ~sound).tolist(), pool, num_threads - 1).finish()
-            return Batch(parts, kind, proven, rows, beta, products, scores, errors, others)
+            return Batch(parts, kind, proven, rows, beta, products, scores, errors, others, self, first)
 
         return finish
 

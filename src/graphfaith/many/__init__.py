@@ -1,0 +1,1 @@
+"""Explanations of millions of nodes: a job, engines that do it, and a folder of tables that loses nothing."""

@@ -1,0 +1,251 @@
+"""A job: what is explained how, told by paths and plain values, and its rows as a pure function of the nodes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.explain import Explainer
+
+from .._base.checks import check_count, check_seed
+from .._base.errors import InputError, describe_error, show
+from ..data import DATASETS, load_dataset
+from ..data.graph_file import read_graph
+from ..data.models import load_trained
+from ..data.own_model import check_name, load_model
+from ..explainers import explain_all
+from ..explainers.base import Samples
+from ..explainers.methods import method_named
+from ..explainers.records import Records
+from ..explanation.digest import digest_of
+from ..facade import Options, Subject
+from ..facade.subject import METHOD, NEIGHBORHOOD, neighborhood_on, prepare
+from ..graph.graph import Int64
+from ..model.call import Edges
+from ..model.inference import find_task
+from ..model.task import Task
+from ..sampling.neighborhood import parse_neighborhood
+from .extra import import_extra
+from .rows import failed_rows, rows_of
+
+Target = Literal["predicted", "labels"]
+
+
+@dataclass(frozen=True)
+class ManyJob:
+    """A graph, a model and a method, by which nodes are explained in blocks, each block as a table.
+
+    A job is made of names and plain values, so that it can be sent to other processes. Each of them opens the graph and
+    the model when it first needs them, and keeps them.
+
+    Args:
+        graph: the name of a data set of graphfaith, or a file with a graph (.pt, .safetensors or .npz).
+        model: a function as ``module:function`` that returns the model; a data set has one of its own.
+        method: the name of a method, as on the command line.
+        neighborhood: where explanations have to follow the model, as text.
+        samples: how many perturbed graphs to fit on; "auto" lets AnchoredKEC choose.
+        seed: names the samples.
+        top_edges: how many edges of each explanation are kept, the strongest ones.
+        top_features: how many columns of X of each explanation are kept.
+        target: which class is explained: that which the model predicts, or "labels", the graph's own.
+        mode, return_type: what the output of the model means; found out if None.
+        num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
+        model_seed: of the training of a data set's own model.
+        folder: where the module of the model is looked for; the current folder if None.
+
+    >>> job = ManyJob("ba-shapes", method="saliency", top_edges=3)
+    >>> table = job.table([400, 401])
+    >>> table.column("node").to_pylist(), table.column("status").to_pylist(), len(table.column("edges")[0])
+    ([400, 401], ['ok', 'ok'], 3)
+    """
+
+    graph: str
+    model: str | None = None
+    method: str = METHOD
+    neighborhood: str = NEIGHBORHOOD
+    samples: Samples = 200
+    seed: int = 0
+    top_edges: int = 50
+    top_features: int = 20
+    target: Target = "predicted"
+    mode: str | None = None
+    return_type: str | None = None
+    num_hops: int | None = None
+    edges: Edges = "auto"
+    max_memory: int | str | None = None
+    model_seed: int = 0
+    folder: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without opening anything."""
+        check_count(self.top_edges, "top_edges", least=0)
+        check_count(self.top_features, "top_features", least=0)
+        check_seed(self.seed)
+        check_seed(self.model_seed)
+        if self.target not in get_args(Target):
+            raise InputError(f"target must be one of {', '.join(get_args(Target))} (got {show(self.target)})")
+        if not isinstance(self.neighborhood, str):
+            raise InputError(f"a job has its neighborhood as text, such as 'U(A,0.5)' (got {show(self.neighborhood)})")
+        if self.mode is not None:
+            Task(self.mode, self.return_type or "raw")
+        near = parse_neighborhood(self.neighborhood)
+        method_named(self.method).make_for(near, self.samples, self.seed, **asdict(self._options()))
+        self._keep_paths()
+
+    def _keep_paths(self) -> None:
+        """Make paths whole, because another process may work in another folder."""
+        if not isinstance(self.graph, str | os.PathLike):
+            raise InputError(f"graph must be the name of a data set or of a file (got {show(self.graph)})")
+        if self.graph not in DATASETS:
+            path = Path(self.graph).absolute()
+            if not path.exists():
+                known = ", ".join(DATASETS)
+                raise InputError(f"there is no graph {show(os.fspath(self.graph))}: give a file, or one of {known}")
+            if self.model is None:
+                raise InputError("model must be given as module:function; only data sets have a model of their own")
+            object.__setattr__(self, "graph", str(path))
+        if self.model is not None:
+            check_name(self.model)
+            object.__setattr__(self, "folder", str(Path(self.folder or os.getcwd()).absolute()))
+        else:
+            object.__setattr__(self, "folder", None)
+
+    def _options(self) -> Options:
+        return Options(self.num_hops, self.edges, self.max_memory)
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes the graph has."""
+        return _open(self).num_nodes
+
+    def settings(self) -> dict[str, Any]:
+        """Return everything that the rows depend on beside the graph and the model themselves, as plain values."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "folder"}
+
+    def digests(self) -> dict[str, str]:
+        """Return digests of the graph and of the model: of its parameters and buffers, and of what it is made of."""
+        return _open(self).digests()
+
+    def check(self) -> None:
+        """Open the graph and the model, and raise an error if they cannot be explained by this method."""
+        import_extra("pyarrow")
+        opened = _open(self)
+        opened.target(0)
+
+    def table(self, ids: Iterable[int] | Int64 | Tensor) -> Any:
+        """Return the explanations of nodes, one row for each in their order, as a ``pyarrow.Table``.
+
+        Nodes are explained together. If that raises, the halves are explained by themselves, and so on; a node that
+        cannot be explained alone is a row with the status "failed" and the error. The table is a pure function of the
+        job and the ids, but for the milliseconds.
+        """
+        arrow, opened = import_extra("pyarrow"), _open(self)
+        nodes = _check_ids(ids, opened.num_nodes)
+        pieces = [failed_rows(nodes[:0], ""), *(table for table in self._explain(opened, nodes))]
+        return arrow.concat_tables(pieces).combine_chunks()
+
+    def failed_table(self, ids: Iterable[int] | Int64 | Tensor, error: str) -> Any:
+        """Return the rows of nodes that could not be explained."""
+        return failed_rows(np.array(list(ids), dtype=np.int64), error)
+
+    def _explain(self, opened: _Opened, nodes: Int64) -> Iterator[Any]:
+        """Yield tables of nodes that were explained together, or that could not be explained."""
+        if not len(nodes):
+            return
+        started = time.perf_counter()
+        try:
+            records = opened.explain(nodes, self.top_features)
+            milliseconds = 1000 * (time.perf_counter() - started) / len(nodes)
+            yield rows_of(records, self.top_edges, milliseconds)
+        except Exception as error:  # Anything may go wrong at a node, and the others must not suffer from it.
+            if len(nodes) == 1:
+                yield failed_rows(nodes, describe_error(error), 1000 * (time.perf_counter() - started))
+                return
+            half = len(nodes) // 2
+            yield from self._explain(opened, nodes[:half])
+            yield from self._explain(opened, nodes[half:])
+
+
+@dataclass(frozen=True, eq=False)
+class _Opened:
+    """The graph and the model of a job, in one process."""
+
+    subject: Subject
+    explainer: Explainer
+
+    @property
+    def num_nodes(self) -> int:
+        return int(self.subject.data.num_nodes)
+
+    def target(self, node: int) -> Any:
+        """Return F at a node; what cannot be explained is an error here."""
+        return self.subject.target(node)
+
+    def explain(self, nodes: Int64, top_features: int) -> Records:
+        """Return the records of nodes."""
+        subject, data = self.subject, self.subject.data
+        given = {} if subject.labels is None else {"target": subject.labels}
+        words: dict[str, Any] = {"progress": False, "top_features": top_features, **given, **subject.arguments}
+        return explain_all(self.explainer, data.x, data.edge_index, torch.from_numpy(nodes), **words)
+
+    def digests(self) -> dict[str, str]:
+        data, model = self.subject.data, self.subject.model
+        given = [data.x, data.edge_index, *self.subject.arguments.values(), self.subject.labels]
+        state = model.state_dict()
+        kind = torch.frombuffer(bytearray(f"{type(model)} {model} {sorted(state)}", "utf-8"), dtype=torch.uint8)
+        tensors = [state[name] for name in sorted(state) if isinstance(state[name], Tensor)]
+        return {"graph": digest_of(*given), "model": digest_of(kind, *tensors)}
+
+
+@lru_cache(maxsize=4)
+def _open(job: ManyJob) -> _Opened:
+    """Open the graph and the model of a job, once in a process."""
+    model, data = _load(job)
+    data = prepare(model.eval(), data)
+    task = find_task(model, data, "node", job.mode, job.return_type)
+    labels = None
+    if job.target == "labels":
+        labels = data.get("y")
+        if task.mode == "regression":
+            raise InputError("target='labels' is for classifiers: this model is one of regression")
+        if not isinstance(labels, Tensor) or labels.shape[:1] != (data.num_nodes,):
+            raise InputError("target='labels' needs a graph with y, the class of every node")
+    options = job._options()
+    subject = Subject(model, data, task, options, labels)
+    near = neighborhood_on(data, job.neighborhood)
+    algorithm = method_named(job.method).make_for(near, job.samples, job.seed, **asdict(options))
+    # Scores of whole columns, so that where features move their error bars and their number are those of columns.
+    return _Opened(subject, subject.explainer_with(algorithm, "common_attributes" if job.top_features else None))
+
+
+def _load(job: ManyJob) -> tuple[torch.nn.Module, Data]:
+    if job.graph not in DATASETS:
+        assert job.model is not None
+        return load_model(job.model, job.folder), read_graph(job.graph)
+    if job.model is not None:
+        return load_model(job.model, job.folder), load_dataset(job.graph)
+    trained = load_trained(job.graph, seed=job.model_seed)
+    return trained.model, trained.data
+
+
+def _check_ids(ids: Iterable[int] | Int64 | Tensor, count: int) -> Int64:
+    """Return ids of nodes as an array, each of them once."""
+    nodes = ids if isinstance(ids, np.ndarray) else np.array(list(ids))
+    if nodes.ndim != 1 or (len(nodes) and nodes.dtype.kind not in "iu"):
+        raise InputError(f"ids must be a list of whole numbers (got {show(ids)})")
+    nodes = nodes.astype(np.int64)
+    wrong = nodes[(nodes < 0) | (nodes >= count)]
+    if len(wrong):
+        raise InputError(f"node {wrong[0]} is out of range: the graph has nodes 0 to {count - 1}")
+    if len(np.unique(nodes)) != len(nodes):
+        raise InputError("each node may be among the ids only once")
+    return nodes

@@ -1,0 +1,205 @@
+"""A job: the rows of a batch run as a pure function of the nodes."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.nn import GCN
+
+import graphfaith as gf
+from graphfaith import InputError
+from graphfaith.data.graph_file import read_graph
+
+pytest.importorskip("pyarrow")
+NODES, FEATURES = 40, 6
+NUMBERS = ("delta", "stderr", "relative", "relative_stderr")
+
+
+class Fragile(GCN):
+    """A model that cannot be run where a feature is too large."""
+
+    def forward(self, x, edge_index, edge_weight=None):
+        out = super().forward(x, edge_index, edge_weight=edge_weight)
+        return torch.where(x[:, :1] > 5, torch.nan, out)
+
+
+def make_model(kind=GCN, classes=3):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return kind(FEATURES, 8, 2, out_channels=classes).double().eval()
+
+
+def load():
+    return make_model()
+
+
+def load_fragile():
+    return make_model(Fragile)
+
+
+def load_regression():
+    return make_model(classes=1)
+
+
+def make_graph(bad=()):
+    generator = torch.Generator().manual_seed(1)
+    ring = torch.arange(NODES)
+    edges = torch.stack([torch.cat([ring, (ring + 1) % NODES]), torch.cat([(ring + 1) % NODES, ring])])
+    x = torch.rand(NODES, FEATURES, generator=generator, dtype=torch.float64)
+    x[torch.rand(NODES, FEATURES, generator=generator) < 0.5] = 0
+    x[list(bad), 0] = 9.0
+    return {"x": x, "edge_index": edges, "y": torch.arange(NODES) % 3}
+
+
+@pytest.fixture
+def job(tmp_path):
+    def make(model="load", bad=(), **options):
+        path = tmp_path / f"graph-{len(bad)}.pt"
+        torch.save(make_graph(bad), path)
+        return gf.ManyJob(path, f"{__name__}:{model}", **{"samples": 40, **options})
+
+    return make
+
+
+def test_a_row_has_what_the_explanation_of_its_node_has(job):
+    made, graph, nodes = job(top_edges=4, top_features=3), make_graph(), [*range(20), 33]
+    table = made.table(nodes)
+    explainer = gf.explainer_for(make_model(), read_graph(made.graph), samples=40)
+    assert table.column("node").to_pylist() == nodes
+    assert set(table.column("status").to_pylist()) == {"ok"}
+    for row in table.to_pylist():
+        alone = explainer(graph["x"], graph["edge_index"], index=row["node"])
+        assert row["class"] == int(alone.target[row["node"]])
+        assert row["value"] == pytest.approx(float(alone.prediction[row["node"], row["class"]]), rel=1e-9)
+        assert row["samples"] == 40
+        for of, record in (("", alone.estimate.scores), ("p_", alone.estimate)):
+            right = record.value, record.stderr, record.relative, record.relative_stderr
+            assert [row[f"{of}{name}"] for name in NUMBERS] == pytest.approx(right, rel=1e-6)
+        part = alone.difference_model.graph
+        assert row["edges_total"] == int(part.felt.sum())
+        top = alone.top_edges(4)
+        assert [(e["source"], e["target"]) for e in row["edges"]] == [(e.source, e.sink) for e in top]
+        np.testing.assert_allclose([e["score"] for e in row["edges"]], [e.score for e in top], rtol=1e-9)
+        stderr = {**dict(zip(zip(*alone.edge_index.tolist(), strict=True), alone.edge_stderr.tolist(), strict=True))}
+        for edge in row["edges"]:
+            ends = edge["source"], edge["target"]
+            right = stderr[ends] if ends in stderr else float(alone.self_loop_stderr[ends[0]])
+            assert edge["stderr"] == pytest.approx(right, rel=1e-6)
+        columns = (alone.node_mask * graph["x"]).sum(dim=0)
+        order = columns.abs().argsort(descending=True)[:3].tolist()
+        assert [f["index"] for f in row["features"]] == order
+        np.testing.assert_allclose([f["score"] for f in row["features"]], columns[order], rtol=1e-9)
+        assert [f["value"] for f in row["features"]] == graph["x"][row["node"], order].tolist()
+        assert {f["stderr"] for f in row["features"]} == {None}
+
+
+def without_times(table):
+    return table.drop_columns(["milliseconds"])
+
+
+def test_a_job_is_sent_to_other_processes_and_its_table_is_the_same_each_time(job):
+    made = job()
+    again = pickle.loads(pickle.dumps(made))
+    assert again == made
+    assert hash(again) == hash(made)
+    first = made.table(range(24))
+    assert without_times(first).equals(without_times(again.table(np.arange(24))))
+    assert first.column("milliseconds").null_count == 0
+
+
+def test_a_node_that_cannot_be_explained_is_a_row_and_the_others_are_explained(job):
+    bad = [7, 30]
+    made = job("load_fragile", bad)
+    table = made.table(range(NODES))
+    assert table.column("node").to_pylist() == list(range(NODES))
+    rows = table.to_pylist()
+    assert [row["node"] for row in rows if row["status"] == "failed"] == bad
+    for row in rows:
+        if row["node"] in bad:
+            assert row["edges"] is row["features"] is row["delta"] is row["class"] is None
+            assert "finite" in row["error"]
+        else:
+            assert row["error"] is None
+            assert row["edges"]
+    assert without_times(table).equals(without_times(made.table(range(NODES))))
+
+
+def test_rows_of_a_regression_have_no_class(job):
+    rows = job("load_regression", mode="regression").table([1, 2]).to_pylist()
+    assert [row["class"] for row in rows] == [None, None]
+    assert all(row["value"] is not None for row in rows)
+
+
+def test_labels_are_explained_if_that_is_asked_for(job):
+    rows = job(target="labels").table([*range(17)]).to_pylist()
+    assert [row["class"] for row in rows] == [node % 3 for node in range(17)]
+    out = make_model()(make_graph()["x"], make_graph()["edge_index"]).detach()
+    values = [float(out[node, node % 3]) for node in range(17)]
+    assert [row["value"] for row in rows] == pytest.approx(values, rel=1e-9)
+    few = job(target="labels").table([3, 5]).to_pylist()  # which are explained one by one
+    assert [row["value"] for row in few] == pytest.approx([values[3], values[5]], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"graph": "nowhere"}, "no graph"),
+        ({"graph": 3}, "name of a data set"),
+        ({"model": "weights.pt"}, "file of weights"),
+        ({"model": "mymodule"}, "module:function"),
+        ({"model": None}, "model must be given"),
+        ({"method": "magic"}, "unknown method"),
+        ({"neighborhood": "U(B,1)"}, "U\\(B,1\\)"),
+        ({"neighborhood": gf.UniformEdges(0.5)}, "as text"),
+        ({"samples": 0}, "num_samples"),
+        ({"samples": "auto", "method": "kec"}, "auto"),
+        ({"seed": -1}, "seed"),
+        ({"top_edges": -1}, "top_edges"),
+        ({"top_features": 1.5}, "top_features"),
+        ({"target": "truth"}, "predicted, labels"),
+        ({"mode": "guess"}, "mode must be"),
+        ({"edges": "none"}, "edges"),
+        ({"max_memory": "much"}, "much"),
+    ],
+)
+def test_what_is_wrong_is_said_when_a_job_is_made(tmp_path, wrong, said):
+    path = tmp_path / "graph.pt"
+    torch.save(make_graph(), path)
+    with pytest.raises(InputError, match=said):
+        gf.ManyJob(**{"graph": path, "model": f"{__name__}:load", **wrong})
+
+
+def test_what_only_the_graph_and_the_model_tell_is_said_by_check(job):
+    job().check()
+    with pytest.raises(InputError, match="regression"):
+        job("load_regression", mode="regression", target="labels").check()
+    with pytest.raises(InputError, match="no 'nothing'"):
+        job("nothing").check()
+
+
+@pytest.mark.parametrize(
+    ("ids", "said"), [([1, 1], "only once"), ([NODES], "out of range"), ([-1], "out of range"), ([0.5], "whole")]
+)
+def test_ids_are_checked(job, ids, said):
+    with pytest.raises(InputError, match=said):
+        job().table(ids)
+
+
+def test_no_ids_are_an_empty_table(job):
+    table = job().table([])
+    assert table.num_rows == 0
+    assert table.schema == job().table([1]).schema
+
+
+def test_settings_are_plain_and_digests_tell_graphs_and_models_apart(job):
+    import json
+
+    made = job()
+    assert gf.ManyJob(**json.loads(json.dumps(made.settings()))).settings() == made.settings()
+    same, other = job().digests(), job("load_fragile", [3]).digests()
+    assert same == made.digests()
+    assert same["graph"] != other["graph"]
+    assert same["model"] != other["model"]
