@@ -17,6 +17,7 @@ from ._base.errors import (
     OutputError,
     ReachWarning,
     SameSamplesWarning,
+    UnfinishedRunWarning,
     UnsupportedError,
 )
 from ._base.version import __version__
@@ -42,6 +43,7 @@ from .explanation.scores import node_scores
 from .explanation.signed import SignedExplanation, signed_subgraph, to_networkx, top_edges, top_features, top_nodes
 from .facade import compare, explain, explainer_for
 from .many.job import ManyJob
+from .many.run import Run
 from .metric.unfaithfulness import general_unfaithfulness, subgraph_lower_bound
 from .model.target import Target
 from .sampling import (
@@ -85,6 +87,7 @@ __all__ = [
     "ReachWarning",
     "Records",
     "RemovedEdges",
+    "Run",
     "Saliency",
     "SameSamplesWarning",
     "Shapley",
@@ -92,6 +95,7 @@ __all__ = [
     "SubgraphX",
     "Target",
     "Unfaithfulness",
+    "UnfinishedRunWarning",
     "UniformEdges",
     "UniformFeatures",
     "UnsupportedError",
