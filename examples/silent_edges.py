@@ -9,7 +9,7 @@ import torch
 from torch_geometric.explain import Explainer
 
 import graphfaith as gf
-from graphfaith.cli.arguments import parse_nodes
+from graphfaith._base.selection import parse_nodes
 from graphfaith.data.models import load_trained
 from graphfaith.metric import pool
 

@@ -42,6 +42,7 @@ from .explanation.archive import load, save
 from .explanation.scores import node_scores
 from .explanation.signed import SignedExplanation, signed_subgraph, to_networkx, top_edges, top_features, top_nodes
 from .facade import compare, explain, explainer_for
+from .many.explain import explain_many
 from .many.job import ManyJob
 from .many.run import Run
 from .metric.unfaithfulness import general_unfaithfulness, subgraph_lower_bound
@@ -103,6 +104,7 @@ __all__ = [
     "compare",
     "explain",
     "explain_all",
+    "explain_many",
     "explain_nodes",
     "explainer_for",
     "figure",

@@ -24,8 +24,9 @@ from torch_geometric.data import Data
 from typer.testing import CliRunner
 
 from graphfaith._base.errors import DataError, InputError
+from graphfaith._base.selection import parse_nodes
 from graphfaith.cli import application, source
-from graphfaith.cli.arguments import neighborhoods_of, parse_nodes
+from graphfaith.cli.arguments import neighborhoods_of
 from graphfaith.cli.score import PAPER_NODES
 from graphfaith.data import DATASETS, MOTIF_DATASETS, ba_shapes, load_dataset, planetoid, tree_cycles, tree_grid
 from graphfaith.data.models import BAShapesGCN, Trained

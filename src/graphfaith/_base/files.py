@@ -101,15 +101,16 @@ def write_file(target: str | os.PathLike[str], content: bytes) -> None:
     write_parts(target, (content,))
 
 
-def write_parts(target: str | os.PathLike[str], parts: Iterable[bytes]) -> None:
+def write_parts(target: str | os.PathLike[str], parts: Iterable[bytes], drafts: Path | None = None) -> None:
     """Write `parts` to `target` one after another, for files that are too large to be held in memory.
 
-    The parts go to a temporary file in the same folder, which is flushed to the disk and then renamed to `target`. A
-    file that is replaced passes its owner and its permissions on; a new one has those that the user's umask gives.
+    The parts go to a temporary file in the same folder, or in `drafts`, a folder on the same file system. It is flushed
+    to the disk and then renamed to `target`. A file that is replaced passes its owner and its permissions on; a new one
+    has those that the user's umask gives.
     """
     path = check_writable(target)
     # The temporary name does not contain the other one, which may be as long as a name can be.
-    draft = path.with_name(f".graphfaith-{secrets.token_hex(8)}.tmp")
+    draft = (path.parent if drafts is None else drafts) / f".graphfaith-{secrets.token_hex(8)}.tmp"
     try:
         before = _state_of(path)
         # Until it has the permissions of the old file, nobody else may read the new one.

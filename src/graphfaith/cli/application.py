@@ -1,4 +1,4 @@
-"""The command line: ``graphfaith demo | explain | view | score``, and the commands that studies add."""
+"""The command line: ``graphfaith demo | explain | explain-many | view | score``, and the commands that studies add."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from .._base.threads import use_one_thread
 from .._base.version import __version__
 from .demo import demo
 from .explain import explain
+from .explain_many import explain_many
 from .score import score
 from .source import say
 from .view import view
@@ -47,7 +48,7 @@ def root(
         typer.echo(context.get_help())
 
 
-for _command in (demo, explain, view, score):
+for _command in (demo, explain, explain_many, view, score):
     app.command()(_command)
 
 

@@ -10,6 +10,7 @@ from torch_geometric.data import Data
 
 from .._base.checks import check_count, check_node, check_seed
 from .._base.errors import InputError, show
+from .._base.selection import extremes
 from ..data import DATASETS, MOTIF_DATASETS, load_dataset
 from ..explainers.base import FittedExplainer, Samples
 from ..explainers.methods import method_named
@@ -61,38 +62,6 @@ def _find_edge(text: str, ids: dict[str, list[int]], count: int, edges: set[tupl
     raise InputError(f"--without {text} could be {could}: name the nodes so that only one edge is meant")
 
 
-def parse_nodes(text: str) -> Sequence[int]:
-    """Return nodes written as ``start:stop:step`` or as a list.
-
-    A range stays one, because it may name more nodes than fit in memory; :func:`check_nodes` finds that out.
-
-    >>> parse_nodes("0:10:4")
-    range(0, 10, 4)
-    >>> parse_nodes("3,5,3")
-    [3, 5]
-    """
-    nodes: Sequence[int] = []
-    try:
-        if ":" in text:
-            parts = [int(part) for part in text.split(":")]
-            nodes = range(*parts) if len(parts) in (2, 3) else []
-        else:
-            nodes = list(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError:
-        nodes = []
-    if not nodes or min(_extremes(nodes)) < 0:
-        raise InputError(
-            f"cannot read the nodes {text!r}: write start:stop:step, as in 0:1000:50, or a list, as in 3,5,8"
-        )
-    return nodes
-
-
-def _extremes(nodes: Sequence[int]) -> tuple[int, int]:
-    """Return the least and the greatest of some nodes, without walking through a range."""
-    ends = (nodes[0], nodes[-1]) if isinstance(nodes, range) else nodes
-    return min(ends), max(ends)
-
-
 def source_of(dataset: str | None, model: str | None, data: Path | None, task: Task, model_seed: int) -> str:
     """Return the name of the graph: that of the data set, or of the file beside the user's own model."""
     if model is None and data is None:
@@ -139,7 +108,7 @@ def neighborhoods_of(texts: Sequence[str], dataset: str, graph: Data | None = No
 def check_nodes(dataset: str, nodes: Sequence[int]) -> None:
     """Check that a data set has these nodes."""
     count = load_dataset(dataset).num_nodes
-    for node in _extremes(nodes):
+    for node in extremes(nodes):
         check_node(node, count)
 
 

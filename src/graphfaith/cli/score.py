@@ -10,6 +10,7 @@ from rich.console import Console
 
 from .._base.files import check_output
 from .._base.progress import track
+from .._base.selection import parse_nodes
 from ..data import MOTIF_DATASETS
 from ..data.models import Trained
 from ..explainers.base import Samples
@@ -17,7 +18,7 @@ from ..explainers.methods import expand_methods
 from ..facade import Comparison, compare
 from ..model.task import Task
 from ..view.report import write_json
-from .arguments import check_nodes, check_numbers, neighborhoods_of, parse_nodes, samples_of
+from .arguments import check_nodes, check_numbers, neighborhoods_of, samples_of
 from .options import Dataset, FitSamples, Json, Methods, ModelSeed, Neighborhoods, Seed, TestSamples
 from .source import train
 

@@ -1,0 +1,239 @@
+"""What a run over many nodes costs beside the explanations: workers, rows, files, Ray.
+
+python benchmarks/many.py [--quick] [--turns 3] [--engine local --engine ray] [--page docs/scale.md]
+
+All nodes of Cora with AnchoredKEC, in blocks, by one process, by two workers of each engine, in turns. Engines are
+started before, and every worker has done a block, so that starting is measured apart. --page writes the tables between
+the markers of a page. It takes about four minutes on two idle cores; ratios of a busy machine say little.
+"""
+
+import argparse
+import contextlib
+import math
+import os
+import platform
+import re
+import tempfile
+import time
+from importlib import metadata
+from pathlib import Path
+
+import graphfaith as gf
+from graphfaith._base.files import write_file
+from graphfaith._base.threads import use_one_thread
+from graphfaith.many import job as job_module
+from graphfaith.many.engines import ENGINES, open_engine
+from graphfaith.many.folder import RunFolder
+from graphfaith.many.nodes import choose_nodes
+from graphfaith.many.parts import DRAFTS, PARTS
+from graphfaith.many.plan import Plan
+from graphfaith.many.work import Outcome, Task, do
+
+WORKERS = 2
+BLOCK, QUICK = 170, 60  # nodes of a block: sixteen blocks of Cora, so that two workers end together
+BARS = {"two workers": 1.8, "processor": 1.1, "rows and files": 0.05, "bytes": 1500}
+NODES = 10**9  # of the plan
+_MARKED = re.compile(r"<!-- many: ([a-z-]+) -->\n(.*?)<!-- end -->", re.DOTALL)
+
+
+class Stopwatch:
+    """The processor time that is spent in a function."""
+
+    def __init__(self, function):
+        self.function, self.seconds = function, 0.0
+
+    def __call__(self, *arguments, **words):
+        began = time.process_time()
+        try:
+            return self.function(*arguments, **words)
+        finally:
+            self.seconds += time.process_time() - began
+
+
+def run_alone(job, tasks):
+    """Do tasks in this process; returns seconds, processor seconds, those of the files, and those of the rows."""
+    rows = Stopwatch(job_module.rows_of)
+    job_module.rows_of = rows
+    try:
+        began = time.monotonic()
+        outcomes = [do(job, task) for task in tasks]
+        seconds = time.monotonic() - began
+    finally:
+        job_module.rows_of = rows.function
+    return seconds, sum(one.processor for one in outcomes), sum(one.writing for one in outcomes), rows.seconds
+
+
+def run_on(engine, tasks):
+    """Do tasks on an engine; returns seconds and processor seconds."""
+    left, under_way, used = list(tasks), 0, 0.0
+    began = time.monotonic()
+    while left or under_way:
+        while left and engine.has_room():
+            engine.submit(left.pop(0))
+            under_way += 1
+        _, outcome = engine.wait()
+        assert isinstance(outcome, Outcome)
+        used += outcome.processor
+        under_way -= 1
+    return time.monotonic() - began, used
+
+
+def warm(engine, tasks):
+    """Let every worker do a block: a worker that is busy leaves the next one to another."""
+    run_on(engine, tasks[: 2 * WORKERS])
+
+
+def memory_below(pid):
+    """Return the bytes of all processes that a process has started, shared ones divided among those that share them."""
+    parents, total = {}, 0
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+    for one in parents:
+        above = one
+        while above in parents and above != pid:
+            above = parents[above]
+        if above == pid and one != pid:
+            with contextlib.suppress(OSError):
+                found = re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{one}/smaps_rollup").read_text(), re.MULTILINE)
+                total += 1024 * int(found[1]) if found else 0
+    return total
+
+
+def measure(engines, turns, quick):
+    """Return all figures."""
+    use_one_thread()
+    job = gf.ManyJob("cora", method="anchored-kec")
+    nodes = choose_nodes("0:600" if quick else "all", job.num_nodes)
+    plan = Plan.of(job, nodes, QUICK if quick else BLOCK)
+    with tempfile.TemporaryDirectory() as root, contextlib.ExitStack() as stack:
+        folder = RunFolder(Path(root), plan)
+        for name in (PARTS, DRAFTS):
+            (folder.path / name).mkdir()
+        tasks = [Task(folder.part(number), plan.ids(number)) for number in range(plan.num_blocks)]
+        run_alone(job, tasks[:1])
+        started, opened = {}, {}
+        for name in engines:
+            before, began = memory_below(os.getpid()), time.monotonic()
+            opened[name] = stack.enter_context(open_engine(name, job, WORKERS, None))
+            ready = time.monotonic() - began
+            empty = memory_below(os.getpid()) - before
+            warm(opened[name], tasks)
+            started[name] = {
+                "start_seconds": ready,
+                "start_bytes": empty,
+                "ready_seconds": time.monotonic() - began,
+                "working_bytes": memory_below(os.getpid()) - before,
+            }
+        alone, shared = [], {name: [] for name in engines}
+        for _ in range(turns):
+            alone.append(run_alone(job, tasks))
+            for name in engines:
+                shared[name].append(run_on(opened[name], tasks))
+        size = sum(path.stat().st_size for path in (folder.path / PARTS).iterdir())
+    count = len(nodes)
+    best = min(alone, key=lambda one: one[1])
+    return {
+        "nodes": count,
+        "block": plan.block,
+        "turns": turns,
+        "milliseconds": 1000 * min(one[0] for one in alone) / count,
+        "processor_ms": 1000 * best[1] / count,
+        "writing_share": best[2] / best[1],
+        "rows_share": best[3] / best[1],
+        "bytes": size / count,
+        "engines": {
+            name: {
+                # Ratios of one turn, because a busy machine is busy for both.
+                "speedup": max(one[0] / two[0] for one, two in zip(alone, shared[name], strict=True)),
+                "speedups": [one[0] / two[0] for one, two in zip(alone, shared[name], strict=True)],
+                "processor_ratio": min(two[1] for two in shared[name]) / best[1],
+                **started[name],
+            }
+            for name in engines
+        },
+    }
+
+
+def figures(found):
+    """Return the table of figures against their bars."""
+    lines = ["| figure | bar | value | reached |", "|---|---|---|---|"]
+
+    def add(name, bar, value, text, reached):
+        lines.append(f"| {name} | {bar} | {text.format(value)} | {'yes' if reached else 'no'} |")
+
+    for name, one in found["engines"].items():
+        bar, value = BARS["two workers"], one["speedup"]
+        add(f"{WORKERS} workers / one process, start excluded, {name}", f">= {bar}", value, "{:.2f}", value >= bar)
+        bar, value = BARS["processor"], one["processor_ratio"]
+        add(f"processor time a node / of one process, {name}", f"<= {bar}", value, "{:.2f}", value <= bar)
+    bar, value = BARS["rows and files"], found["rows_share"] + found["writing_share"]
+    add("rows and Parquet, share of the time", f"<= {bar:.0%}", 100 * value, "{:.1f} %", value <= bar)
+    add("bytes an explanation", f"<= {BARS['bytes']:,}", found["bytes"], "{:,.0f}", found["bytes"] <= BARS["bytes"])
+    return "\n".join(lines) + "\n"
+
+
+def costs(found):
+    """Return the table of what it takes to start."""
+    lines = ["| engine | started after | every worker has done a block after | memory, started | memory, working |"]
+    lines += ["|---|---|---|---|---|"]
+    for name, one in found["engines"].items():
+        times = f"{one['start_seconds']:.1f} s | {one['ready_seconds']:.1f} s"
+        lines.append(f"| {name} | {times} | {one['start_bytes'] / 1e6:.0f} MB | {one['working_bytes'] / 1e6:.0f} MB |")
+    return "\n".join(lines) + "\n"
+
+
+def machine(found):
+    """Return a line about the run."""
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("graphfaith", "torch", "pyarrow", "ray"))
+    return (
+        f"{found['nodes']:,} nodes of Cora, AnchoredKEC with {gf.ManyJob('cora').samples} samples, blocks of "
+        f"{found['block']}: {found['processor_ms']:.2f} ms of processor time a node, {found['turns']} turns on "
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end; python {platform.python_version()}, "
+        f"{versions}.\n"
+    )
+
+
+def plan(found):
+    """Return the table of what 10^9 nodes take at this rate."""
+    hours, rows = NODES * found["processor_ms"] / 3.6e6, NODES * found["bytes"]
+    lines = ["| 10^9 explanations like those of Cora | |", "|---|---|"]
+    lines.append(f"| core-hours | {hours:,.0f} |")
+    lines += [f"| on {cores:,} cores | {hours / cores / 24:,.1f} days |" for cores in (64, 1024)]
+    lines.append(f"| Parquet | {rows / 1e12:.2f} TB in {math.ceil(NODES / 2000):,} parts of 2,000 rows |")
+    return "\n".join(lines) + "\n"
+
+
+SECTIONS = {"machine": machine, "figures": figures, "costs": costs, "plan": plan}
+
+
+def write_page(path, texts):
+    """Put each section between its markers, and leave the rest of the page as it is."""
+    content = path.read_text(encoding="utf-8")
+    marked = {name for name, _ in _MARKED.findall(content)}
+    if not marked <= set(texts) or not marked:
+        raise SystemExit(
+            f"{path} must mark places by <!-- many: figures --> and <!-- end --> (it has {sorted(marked)})"
+        )
+    new = _MARKED.sub(lambda found: f"<!-- many: {found[1]} -->\n{texts[found[1]]}<!-- end -->", content)
+    write_file(path, new.encode())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="600 nodes and one turn")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--engine", action="append", choices=ENGINES, help="only this engine; may be repeated")
+    parser.add_argument("--page", type=Path, help="also write the tables into this page")
+    chosen = parser.parse_args()
+    found = measure(chosen.engine or ENGINES, 1 if chosen.quick else chosen.turns, chosen.quick)
+    texts = {name: section(found) for name, section in SECTIONS.items()}
+    print("\n".join(texts.values()))
+    for name, one in found["engines"].items():
+        print(f"{name}: speedups of all turns {', '.join(f'{value:.2f}' for value in one['speedups'])}")
+    if chosen.page is not None:
+        write_page(chosen.page, texts)
+
+
+if __name__ == "__main__":
+    main()

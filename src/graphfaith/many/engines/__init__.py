@@ -1,0 +1,19 @@
+"""Engines: where the tasks of a run are done. Rows do not depend on the engine, nor on the number of workers."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from ..plan import Job
+from .base import Death, Engine
+from .local import LocalEngine
+from .ray_tasks import RayEngine
+
+__all__ = ["ENGINES", "Death", "Engine", "open_engine"]
+
+ENGINES = ("local", "ray")
+
+
+def open_engine(name: str, job: Job, workers: int, address: str | None) -> AbstractContextManager[Engine]:
+    """Return the engine of that name, which starts when it is entered and ends what it has started when it is left."""
+    return RayEngine.open(job, workers, address) if name == "ray" else LocalEngine.open(job, workers)

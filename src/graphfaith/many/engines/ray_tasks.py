@@ -1,0 +1,138 @@
+"""The engine of a cluster: Ray Core tasks, one a block.
+
+Tasks get the job and the ids; the graph is a path in the job, and the rows of a block go from the task to the shared
+folder. So nothing large passes through Ray's object store, and the run's own process is no bottleneck.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from ..._base.errors import GraphfaithError, RunError, describe_error
+from ..._base.threads import use_one_thread
+from ..extra import import_extra
+from ..plan import Job
+from ..work import Outcome, Task, do
+from .base import Death, retries_of
+
+_STORE = 100 << 20  # bytes of the object store of a Ray of our own, which holds no more than a few pieces of blocks
+
+
+@cache
+def _open(path: tuple[str, ...], pickled: bytes) -> Job:
+    """Return the job, once in a process: it keeps what it has loaded."""
+    use_one_thread()
+    # The module of the job, or of its model, may lie where only the path of the run leads.
+    sys.path += [folder for folder in path if folder not in sys.path]
+    return pickle.loads(pickled)  # type: ignore[no-any-return]
+
+
+def _do(path: tuple[str, ...], pickled: bytes, task: Task) -> Outcome | GraphfaithError:
+    """Do a task in a process of Ray. An error is returned, because Ray would wrap one that is raised."""
+    try:
+        return do(_open(path, pickled), task)
+    except GraphfaithError as error:
+        return error
+    except Exception as error:
+        return RunError(describe_error(error))
+
+
+@dataclass
+class RayEngine:
+    """Tasks of Ray, of which as many are under way as there are workers."""
+
+    job: tuple[tuple[str, ...], bytes]  # the path of this process, and the pickled job
+    workers: int
+    do: Any  # the function, as one of Ray
+    deaths: int = 0
+    _under_way: dict[Any, Task] = field(default_factory=dict)
+
+    @classmethod
+    @contextmanager
+    def open(cls, job: Job, workers: int, address: str | None) -> Iterator[RayEngine]:
+        """Use the Ray of this process, or connect to a cluster, or start Ray on this machine; end only what was begun.
+
+        Without an address a cluster is looked for in RAY_ADDRESS, where ``ray job submit`` leaves it.
+        """
+        ray = import_extra("ray")
+        with _connected(ray, workers, address):
+            engine = cls((tuple(sys.path), pickle.dumps(job)), workers, ray.remote(num_cpus=1)(_do))
+            try:
+                yield engine
+            finally:
+                for reference in engine._under_way:
+                    with suppress(Exception):  # The cluster may be gone.
+                        ray.cancel(reference, force=True)
+
+    def has_room(self) -> bool:
+        """Return whether fewer tasks are under way than there are workers."""
+        return len(self._under_way) < self.workers
+
+    def submit(self, task: Task) -> None:
+        """Give a task to Ray, which does it again if its process or its machine dies."""
+        self._under_way[self.do.options(max_retries=retries_of(task)).remote(*self.job, task)] = task
+
+    def wait(self) -> tuple[Task, Outcome | Death]:
+        """Wait until a task is done or given up."""
+        ray = import_extra("ray")
+        (reference,), _ = ray.wait(list(self._under_way), num_returns=1)
+        task = self._under_way.pop(reference)
+        lost = ray.exceptions
+        try:
+            outcome = ray.get(reference)
+        except (lost.WorkerCrashedError, lost.OutOfMemoryError, lost.NodeDiedError) as error:
+            self.deaths += 1 + retries_of(task)
+            return task, Death(_reason(error))
+        except lost.RayError as error:
+            raise RunError(f"Ray has given up: {describe_error(error)}") from error
+        if isinstance(outcome, GraphfaithError):
+            raise outcome
+        return task, outcome
+
+
+def _reason(error: Exception) -> str:
+    return "out of memory" if type(error).__name__ == "OutOfMemoryError" else "its worker of Ray crashed"
+
+
+@contextmanager
+def _connected(ray: Any, workers: int, address: str | None) -> Iterator[None]:
+    """Connect to Ray, quietly, unless this process already is."""
+    if ray.is_initialized():
+        yield
+        return
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    own = {"num_cpus": workers, "object_store_memory": _STORE, "include_dashboard": False} if address == "local" else {}
+    try:
+        with _quiet(ray):
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
+            try:
+                yield
+            finally:
+                ray.shutdown()
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        if isinstance(error, GraphfaithError):
+            raise
+        raise RunError(f"Ray at '{address}' cannot be used: {describe_error(error)}") from error
+
+
+@contextmanager
+def _quiet(ray: Any) -> Iterator[None]:
+    """Keep Ray from printing to standard output that a worker has died: the run knows, and says so itself."""
+    # There is no public way: log_to_driver silences workers, not raylets.
+    place, name = getattr(getattr(ray, "_private", None), "worker", None), "_worker_logs_enabled"
+    before = getattr(place, name, None)
+    if before is not None:
+        setattr(place, name, False)
+    try:
+        yield
+    finally:
+        if before is not None:
+            setattr(place, name, before)

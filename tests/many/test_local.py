@@ -1,0 +1,194 @@
+"""Runs on one machine, disturbed in every way: each row once, and the bits of a run that was left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from graphfaith import InputError, OutputError
+from graphfaith._base.errors import RunError
+from graphfaith.many.explain import explain_many
+from toy_job import ToyJob, expected_rows, parts_in, rows_of, wait_for
+
+TESTS = Path(__file__).parents[1]
+NODES, BLOCK = 24, 3
+
+
+def children_of(pid):
+    """Return the processes that a process has started and that live."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def workers_of(pid):
+    found = []
+    for child in children_of(pid):
+        words = Path(f"/proc/{child}/cmdline").read_bytes()
+        if b"graphfaith.many.engines.worker" in words:
+            found.append(child)
+    return found
+
+
+def start_run(folder, **settings):
+    words = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+    command = [sys.executable, str(TESTS / "toy_run.py"), str(folder), "local", json.dumps(settings)]
+    return subprocess.Popen(command, env=words, stderr=subprocess.PIPE, start_new_session=True)
+
+
+def test_a_run_and_what_is_added_to_it(tmp_path):
+    job = ToyJob(NODES, fails=(5,), log=str(tmp_path / "log"))
+    (tmp_path / "log").mkdir()
+    summary = explain_many(job, "all", tmp_path / "run", block=BLOCK)
+    assert (summary.rows, summary.done_now, summary.done_before, summary.failed, summary.deaths) == (24, 24, 0, 1, 0)
+    assert rows_of(tmp_path / "run") == expected_rows(ToyJob(NODES, fails=(5,)), BLOCK)
+    done = json.loads((tmp_path / "run/done.json").read_text())
+    assert (done["rows"], done["blocks"], done["failed"]) == (24, 8, 1)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        ".lock",
+        "done.json",
+        "explanations",
+        "plan.json",
+    ]
+    # A part is damaged, and one is gone: only these are done again, by a single worker.
+    calls = len(list((tmp_path / "log").iterdir()))
+    (tmp_path / "run/explanations/part-00000002.parquet").write_bytes(b"PAR1")
+    (tmp_path / "run/explanations/part-00000004.parquet").unlink()
+    again = explain_many(job, range(NODES), tmp_path / "run", block=BLOCK, workers=1)
+    assert (again.done_now, again.done_before, again.failed) == (6, 18, 1)
+    assert [path.read_bytes() for path in again.aside] == [b"PAR1"]
+    assert len(list((tmp_path / "log").iterdir())) == calls + 2
+    assert rows_of(tmp_path / "run") == expected_rows(ToyJob(NODES, fails=(5,)), BLOCK)
+
+
+def test_workers_that_are_killed_are_replaced_and_the_others_go_on(tmp_path):
+    kills = 3
+    (tmp_path / "log").mkdir()
+    job = ToyJob(NODES, seconds=0.1, log=str(tmp_path / "log"))
+    killed = []
+
+    def kill():
+        for number in range(kills):
+            wait_for(lambda number=number: parts_in(tmp_path / "run") > 2 * number)
+            victim = workers_of(os.getpid())[-1]  # always the youngest, so that the eldest is left alone
+            os.kill(victim, signal.SIGKILL)
+            killed.append(victim)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    summary = explain_many(job, "all", tmp_path / "run", block=BLOCK)
+    thread.join()
+    assert rows_of(tmp_path / "run") == expected_rows(ToyJob(NODES), BLOCK)
+    assert summary.deaths == kills == len(set(killed))
+    calls = [path.name.split("-")[1] for path in (tmp_path / "log").iterdir()]
+    assert len(calls) <= NODES / BLOCK + kills  # at most one block is done again for each kill
+    assert max(map(calls.count, calls)) >= 3  # The one that was left alone went on.
+    assert summary.failed == summary.blocks_halved == 0
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.nightly)])
+def test_a_run_that_is_killed_or_stopped_goes_on(tmp_path, kills):
+    settings = {"num_nodes": NODES, "seconds": 0.5, "block": BLOCK}  # It takes long enough to be disturbed.
+    for number, ended_by in enumerate([signal.SIGKILL] * kills + [signal.SIGINT]):
+        with start_run(tmp_path / "run", **settings) as run:
+            wait_for(lambda number=number: parts_in(tmp_path / "run") > number)
+            workers = workers_of(run.pid)
+            with pytest.raises(InputError, match="another run is working"):
+                explain_many(ToyJob(NODES), "all", tmp_path / "run", block=BLOCK)
+            (os.killpg if ended_by == signal.SIGINT else os.kill)(run.pid, ended_by)
+            errors = run.stderr.read().decode()
+            assert (run.wait() == -signal.SIGKILL) == (ended_by == signal.SIGKILL)
+        assert workers
+        wait_for(lambda workers=workers: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+        assert errors.count("Traceback") == (ended_by == signal.SIGINT)  # that of the script, none of a worker
+        assert not (tmp_path / "run/done.json").exists()
+    summary = explain_many(ToyJob(NODES), "all", tmp_path / "run", block=BLOCK, workers=1)
+    assert summary.done_before >= (kills + 1) * BLOCK
+    assert summary.done_before + summary.done_now == NODES
+    assert rows_of(tmp_path / "run") == expected_rows(ToyJob(NODES), BLOCK)
+
+
+def test_a_kill_inside_a_write_leaves_no_half_part(tmp_path):
+    job = ToyJob(6, once=str(tmp_path / "died"))
+    summary = explain_many(job, "all", tmp_path / "run", block=BLOCK, workers=1)
+    assert (tmp_path / "died").exists()
+    assert (summary.deaths, summary.blocks_halved) == (1, 0)
+    assert rows_of(tmp_path / "run") == expected_rows(ToyJob(6), BLOCK)
+    assert not (tmp_path / "run/_tmp").exists()  # The draft of the dead process is gone with it.
+
+
+@pytest.mark.parametrize("how", [{"kills": (4,)}, pytest.param({"exits": (3, 4)}, marks=pytest.mark.nightly)])
+def test_a_node_that_kills_its_process_is_a_row(tmp_path, how):
+    summary = explain_many(ToyJob(6, **how), "all", tmp_path / "run", block=2, workers=1)
+    (killers,) = how.values()
+    assert (summary.failed, summary.done_now) == (len(killers), 6)
+    rows, calm = rows_of(tmp_path / "run"), expected_rows(ToyJob(6), 2)
+    for name, part in rows.items():
+        for row, other in zip(part, calm[name], strict=True):
+            assert row["node"] == other["node"]
+            if row["node"] in killers:
+                assert row["status"] == "failed"
+                assert ("SIGKILL" if "kills" in how else "exit code 3") in row["error"]
+            elif not set(killers) & {one["node"] for one in calm[name]}:
+                assert row == other
+            else:
+                assert row["status"] == "ok"
+
+
+def test_a_full_disk_ends_the_run_and_loses_nothing(tmp_path):
+    lost = "part-00000001.parquet"
+    with pytest.raises(OutputError, match=f"cannot write '.*{lost}': File too large"):
+        explain_many(ToyJob(6, full=4), "all", tmp_path / "run", block=BLOCK, workers=1)
+    assert [path.name for path in tmp_path.glob("run/explanations/*")] == ["part-00000000.parquet"]
+    assert not list((tmp_path / "run/_tmp").iterdir())
+    assert not (tmp_path / "run/done.json").exists()
+    summary = explain_many(ToyJob(6), "all", tmp_path / "run", block=BLOCK)
+    assert (summary.done_before, summary.done_now) == (BLOCK, BLOCK)
+    assert rows_of(tmp_path / "run") == expected_rows(ToyJob(6), BLOCK)
+
+
+def test_a_job_that_fails_as_a_whole_ends_the_run(tmp_path):
+    with pytest.raises(RunError, match="OSError: the graph is gone"):
+        explain_many(ToyJob(6, breaks=4), "all", tmp_path / "run", block=BLOCK, workers=1)
+    assert parts_in(tmp_path / "run") == 1
+    assert not workers_of(os.getpid())
+
+
+class Deadly(ToyJob):
+    """A job whose process dies before it can begin."""
+
+    def __reduce__(self):
+        return os._exit, (7,)
+
+
+@pytest.mark.nightly
+def test_workers_that_cannot_begin_end_the_run(tmp_path):
+    with pytest.raises(RunError, match=r"before they can begin \(exit code 7\)"):
+        explain_many(Deadly(6), "all", tmp_path / "run", workers=1)
+
+
+@pytest.mark.nightly
+def test_a_model_that_always_kills_ends_the_run(tmp_path):
+    with pytest.raises(RunError, match=r"each of 10 nodes ended its process \(exit code 3\)"):
+        explain_many(ToyJob(20, exits=tuple(range(20))), "all", tmp_path / "run", block=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"engine": "spark"}, "engine must be 'local' or 'ray'"),
+        ({"address": "auto"}, "address is for"),
+        ({"workers": 0}, "workers must be"),
+        ({"block": 0}, "block must be"),
+        ({"nodes": "0:25"}, "out of range"),
+    ],
+)
+def test_mistakes_are_found_before_work_begins(tmp_path, words, said):
+    with pytest.raises(InputError, match=said):
+        explain_many(ToyJob(NODES), out=tmp_path / "run", **words)
+    assert not (tmp_path / "run").exists()

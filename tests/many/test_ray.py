@@ -1,0 +1,114 @@
+"""Runs on Ray, with two raylets in one session: workers, a raylet and nodes that die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from graphfaith.many.explain import explain_many
+from toy_job import ToyJob, expected_rows, parts_in, rows_of, wait_for
+
+ray = pytest.importorskip("ray")
+# Ray leaves sockets and files to the garbage collector.
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("ray")]
+NODES, BLOCK = 24, 3
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Two raylets of one worker each; Ray's token and its files stay out of the user's home."""
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("RAY_TMPDIR", "/tmp/graphfaith-ray")  # A socket's name may have 107 letters.
+        patch.setenv("RAY_BACKEND_LOG_LEVEL", "fatal")
+        words = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
+        made = Cluster(initialize_head=True, head_node_args=words)
+        made.add_node(num_cpus=1, object_store_memory=100 << 20)
+        yield made
+        ray.shutdown()
+        made.shutdown()
+
+
+def pids_in(log):
+    """Return the workers that have made tables, the latest last."""
+    return [int(path.name.split("-")[1]) for path in sorted(log.iterdir())]
+
+
+def test_a_run_on_a_cluster_ends_only_what_it_began(cluster, tmp_path, capfd):
+    job = ToyJob(NODES, fails=(5,))
+    summary = explain_many(job, "all", tmp_path / "run", engine="ray", address=cluster.address, block=BLOCK)
+    assert (summary.done_now, summary.failed, summary.deaths) == (NODES, 1, 0)
+    assert rows_of(tmp_path / "run") == expected_rows(job, BLOCK)
+    assert not ray.is_initialized()
+    assert capfd.readouterr() == ("", "")
+    # The cluster lives on, and a process that is connected to it stays so. The rest of the tests uses its workers.
+    ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
+    again = explain_many(job, "all", tmp_path / "run", engine="ray", block=BLOCK)
+    assert (again.done_now, again.done_before) == (0, NODES)
+    assert ray.is_initialized()
+
+
+def test_workers_and_nodes_that_die(cluster, tmp_path):
+    (tmp_path / "log").mkdir()
+    killed = []
+
+    def kill():
+        wait_for(lambda: parts_in(tmp_path / "run") >= 2)
+        killed.append(pids_in(tmp_path / "log")[-1])
+        os.kill(killed[0], signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    job = ToyJob(12, seconds=0.1, kills=(11,), log=str(tmp_path / "log"))
+    summary = explain_many(job, "all", tmp_path / "run", engine="ray", block=2)
+    thread.join()
+    assert killed
+    assert (summary.failed, summary.blocks_halved, summary.done_now) == (1, 1, 12)
+    rows, calm = rows_of(tmp_path / "run"), expected_rows(ToyJob(12), 2)
+    halved = rows.pop("part-00000005.parquet")
+    del calm["part-00000005.parquet"]
+    assert rows == calm
+    assert [(row["node"], row["status"]) for row in halved] == [(10, "ok"), (11, "failed")]
+    assert "died" in halved[1]["error"]
+
+
+def test_a_raylet_that_dies_costs_its_block(cluster, tmp_path):
+    (tmp_path / "log").mkdir()
+    node = cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
+    wait_for(lambda: ray.cluster_resources().get("CPU", 0) >= 3)
+
+    def kill():
+        wait_for(lambda: parts_in(tmp_path / "run") >= 3)
+        cluster.remove_node(node, allow_graceful=False)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    job = ToyJob(NODES, seconds=0.1, log=str(tmp_path / "log"))
+    summary = explain_many(job, "all", tmp_path / "run", engine="ray", block=BLOCK, workers=3)
+    thread.join()
+    assert (summary.failed, summary.blocks_halved, summary.done_now) == (0, 0, NODES)
+    assert rows_of(tmp_path / "run") == expected_rows(ToyJob(NODES), BLOCK)
+    assert len(pids_in(tmp_path / "log")) <= NODES / BLOCK + 1  # no more than the block of the raylet's worker
+
+
+@pytest.mark.parametrize("hidden", ["ray", "pyarrow"])
+def test_without_the_extra_one_line_says_what_to_install(tmp_path, hidden):
+    code = f"""
+import sys
+sys.modules["{hidden}"] = None
+import graphfaith as gf
+try:
+    gf.explain_many(None, engine="ray", out={str(tmp_path / "run")!r})
+except gf.InputError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == f"explaining many nodes needs {hidden}: pip install 'graphfaith[many]'\n"
+    assert not (tmp_path / "run").exists()
