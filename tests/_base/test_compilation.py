@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numba
 
-from graphfaith._base import compilation, core
+from graphfaith._base import core
 from graphfaith._base.compilation import announce_compilation
 
 
@@ -30,13 +31,8 @@ def test_it_is_said_once_and_only_while_asked():
 SCRIPT = """
 import sys
 import numpy as np
-from importlib import util
-def load(path):
-    spec = util.spec_from_file_location("module", path)
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-core, compilation = map(load, sys.argv[1:])
+sys.path.append(sys.argv[1])
+import compilation, core
 compilation.announce_compilation(print)
 core.add_to(np.ones(2), np.ones(2))
 """
@@ -44,7 +40,7 @@ core.add_to(np.ones(2), np.ones(2))
 
 def test_machine_code_is_kept_on_disk(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-c", SCRIPT, core.__file__, compilation.__file__]
+    command = [sys.executable, "-c", SCRIPT, str(Path(core.__file__).parent)]
     first, second = (
         subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout for _ in range(2)
     )
