@@ -17,6 +17,7 @@ from ._base.errors import (
     OutputError,
     ReachWarning,
     SameSamplesWarning,
+    UnfinishedRunWarning,
     UnsupportedError,
 )
 from ._base.version import __version__
@@ -43,6 +44,7 @@ from .explanation.signed import SignedExplanation, signed_subgraph, to_networkx,
 from .facade import compare, explain, explainer_for
 from .many.explain import explain_many
 from .many.job import ManyJob
+from .many.run import Run
 from .metric.unfaithfulness import general_unfaithfulness, subgraph_lower_bound
 from .model.target import Target
 from .sampling import (
@@ -86,6 +88,7 @@ __all__ = [
     "ReachWarning",
     "Records",
     "RemovedEdges",
+    "Run",
     "Saliency",
     "SameSamplesWarning",
     "Shapley",
@@ -93,6 +96,7 @@ __all__ = [
     "SubgraphX",
     "Target",
     "Unfaithfulness",
+    "UnfinishedRunWarning",
     "UniformEdges",
     "UniformFeatures",
     "UnsupportedError",
