@@ -66,7 +66,7 @@ class RunFolder:
         """Write the plan, or compare it with the one that is there."""
         path = self.path / PLAN
         if path.exists():
-            self.plan.check_same(_read_json(path).get("plan"), str(self.path))
+            self.plan.check_same(read_json(path).get("plan"), str(self.path))
             return
         if self.plan.nodes.list is not None:
             write_parts(self.path / NODES, _npy(self.plan.nodes), self.path / DRAFTS)
@@ -168,7 +168,8 @@ def _number_of(name: str) -> int | None:
     return number if number is not None and name == f"part-{number:08}.parquet" else None
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Return what a file of a run holds."""
     content = read_file(path, "cannot read")
     try:
         value = json.loads(content)
