@@ -17,6 +17,7 @@ from ._base.errors import (
     OutputError,
     ReachWarning,
     SameSamplesWarning,
+    UnfinishedRunWarning,
     UnsupportedError,
 )
 from ._base.version import __version__
@@ -45,6 +46,7 @@ from .graph.packed import PackedGraph, open_graph
 from .graph.packing import pack_graph
 from .many.explain import explain_many
 from .many.job import ManyJob
+from .many.run import Run
 from .metric.unfaithfulness import general_unfaithfulness, subgraph_lower_bound
 from .model.target import Target
 from .sampling import (
@@ -89,6 +91,7 @@ __all__ = [
     "ReachWarning",
     "Records",
     "RemovedEdges",
+    "Run",
     "Saliency",
     "SameSamplesWarning",
     "Shapley",
@@ -96,6 +99,7 @@ __all__ = [
     "SubgraphX",
     "Target",
     "Unfaithfulness",
+    "UnfinishedRunWarning",
     "UniformEdges",
     "UniformFeatures",
     "UnsupportedError",

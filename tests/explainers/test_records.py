@@ -10,8 +10,11 @@ from torch_geometric.nn import GCN
 
 import graphfaith as gf
 from graphfaith import InputError
-from graphfaith.explainers import sweep
+from graphfaith.explainers import many, sweep
+from graphfaith.explainers.columns import StrongestColumns
 from graphfaith.explainers.records import Records
+from graphfaith.graph.computation_graph import ComputationGraph
+from graphfaith.graph.graph import Graph
 from reference import make_case
 
 CONFIG = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
@@ -261,3 +264,96 @@ def test_what_is_wrong_is_said_before_work_begins():
         gf.explain_all(explainer, x, edges, [99], **kwargs)
     with pytest.raises(InputError, match="Explainer is needed"):
         gf.explain_all(3, x, edges)
+
+
+def together_and_alone(explainer, x, edges, kwargs, **options):
+    found = gf.explain_all(explainer, x, edges, progress=False, **options, **kwargs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(many, "AT_LEAST", 10**9)
+        return found, gf.explain_all(explainer, x, edges, progress=False, **options, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        gf.KEC("U(A,0.5)", num_samples=60),
+        gf.KEC("B(A,0.5)", num_samples=60, normalization="auto"),
+        gf.AnchoredKEC("U(A,0.5)", num_samples=60),
+        gf.AnchoredKEC("B(A,0.5,paired)", num_samples=60),
+        gf.AnchoredKEC("U(A,0.5)", num_samples=60, reading="slope"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("mask", ["attributes", "common_attributes"])
+def test_all_that_a_row_needs_is_the_same_together_and_alone(algorithm, mask):
+    explainer, x, edges, kwargs = asked(algorithm, nodes=mask)
+    x[torch.rand(x.shape, generator=torch.Generator().manual_seed(2)) < 0.4] = 0
+    found, right = together_and_alone(explainer, x, edges, kwargs, top_features=3)
+    for of in ("edges", "features", "explained"):
+        columns = right.columns(of)
+        assert list(found.columns(of)) == list(columns)
+        for name, values in columns.items():
+            size = np.nan_to_num(np.abs(values)).max(initial=1e-9)
+            np.testing.assert_allclose(found.columns(of)[name], values, rtol=1e-7, atol=1e-9 * size, err_msg=name)
+    out = explainer.get_prediction(x, edges, **kwargs)
+    assert found.label.tolist() == out.argmax(dim=1).tolist()
+    np.testing.assert_allclose(found.value, out.amax(dim=1), rtol=1e-12)
+    is_share = isinstance(algorithm, gf.AnchoredKEC) and algorithm.reading == "share"
+    assert np.isnan(found.score_stderr).all() != is_share
+
+
+@pytest.mark.parametrize("algorithm", [gf.KEC("U(A,0.5)", num_samples=60), gf.AnchoredKEC("U(A,0.5)", num_samples=60)])
+def test_scores_of_columns_are_those_of_pyg(algorithm):
+    explainer, x, edges, kwargs = asked(algorithm, nodes="common_attributes")
+    records = gf.explain_all(explainer, x, edges, progress=False, top_features=2, **kwargs)
+    for i, explanation in enumerate(gf.explain_nodes(explainer, x, edges, progress=False, together=False, **kwargs)):
+        own = slice(*records.feature_start[i : i + 2])
+        order = explanation.node_mask[0].abs().argsort(descending=True)[:2]
+        assert records.feature[own].tolist() == order.tolist()
+        np.testing.assert_allclose(records.feature_score[own], explanation.node_mask[0, order], rtol=1e-8)
+        assert records.feature_value[own].tolist() == x[i, order].tolist()
+
+
+def test_columns_have_error_bars_where_features_move():
+    explainer, x, edges, kwargs = asked(gf.AnchoredKEC("U(X,0.2r)", num_samples=60), nodes="common_attributes")
+    records = gf.explain_all(explainer, x, edges, [4], progress=False, top_features=3, **kwargs)
+    alone = explainer(x, edges, index=4, **kwargs)
+    np.testing.assert_allclose(records.feature_score, alone.node_mask[0, records.feature], rtol=1e-8)
+    np.testing.assert_allclose(records.feature_stderr, alone.node_stderr[0, records.feature], rtol=1e-8)
+    assert (records.feature_stderr > 0).all()
+    features, x, edges, kwargs = asked(gf.AnchoredKEC("U(X,0.2r)", num_samples=60))
+    assert np.isnan(
+        gf.explain_all(features, x, edges, [4], progress=False, top_features=3, **kwargs).feature_stderr
+    ).all()
+
+
+def test_masks_on_columns_are_their_scores():
+    explainer, x, edges, kwargs = asked(gf.GNNExplainer(), nodes="common_attributes")
+    records = gf.explain_all(explainer, x, edges, [4], progress=False, top_features=2, **kwargs)
+    mask = explainer(x, edges, index=4, **kwargs).node_mask[0]
+    assert records.feature.tolist() == mask.abs().argsort(descending=True)[:2].tolist()
+    np.testing.assert_allclose(records.feature_score, mask[records.feature], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("algorithm", "mask"), [(gf.KEC("U(A,0.5)"), "object"), (gf.GNNExplainer(), "attributes")])
+def test_scores_of_columns_need_a_mask_of_them(algorithm, mask):
+    explainer, x, edges, kwargs = asked(algorithm, nodes=mask)
+    with pytest.raises(InputError, match="common_attributes"):
+        gf.explain_all(explainer, x, edges, top_features=3, **kwargs)
+    with pytest.raises(InputError, match="top_features"):
+        gf.explain_all(explainer, x, edges, top_features=-1, **kwargs)
+
+
+def test_equal_columns_are_in_their_order_and_columns_of_zeros_are_left_out():
+    _, x, edges, _ = asked(gf.KEC("U(A,0.5)"), weighted=False)
+    x[:, 1], x[:, 2] = x[:, 3], 0
+    slopes = torch.rand(NODES, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    slopes[:, 1] = -slopes[:, 3]
+    part = ComputationGraph.around(Graph.of(x, edges), [4], 2)
+    found = StrongestColumns.of_one(part, slopes[part.nodes], None, 5, as_mask=False)
+    right = (part.x * slopes[part.nodes])[: part.num_visible].sum(dim=0)
+    order = found.column[0, : found.counts[0]].tolist()
+    assert sorted(order) == [0, 1, 3, 4]
+    assert order.index(3) == order.index(1) + 1
+    np.testing.assert_allclose(found.score[0, :4], right[order], rtol=1e-12)
+    assert (np.diff(np.abs(found.score[0, :4])) <= 0).all()

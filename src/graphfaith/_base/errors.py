@@ -79,6 +79,10 @@ class MemoryLimitError(GraphfaithError, MemoryError):
     """A computation would need more memory than the user allows."""
 
 
+class UnfinishedRunWarning(UserWarning):
+    """A batch run is read that is not finished, so that rows are missing."""
+
+
 class ReachWarning(UserWarning):
     """The messages of the model travel another number of hops than the user stated or the library counted."""
 

@@ -154,7 +154,7 @@ class AnchoredBlock(Block):
         own, mean, slopes, noise = self._differentiate(parts, first, proven, asked)
         width, count = parts.whole.num_features, len(parts)
         fits = Fits.of_size(count, len(parts.nodes), len(parts.row), self.num_hops, width, len(rest))
-        x, row = self.features, self.rows_of(parts)
+        x, row = self.features, self.rows.of_nodes(parts.nodes)
         given = parts.node_start, parts.entry_start, parts.num_visible, row, parts.hop, parts.ends, parts.row
         values, changes = self.values.numpy(), self.changes.numpy()[first : first + len(parts)]
         options = self.num_hops, self.kinds, self.anchored.neighborhood.drops_edges, noise

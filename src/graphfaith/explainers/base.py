@@ -115,7 +115,7 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         labels: Tensor | Column | None,
         kwargs: dict[str, Any],
     ) -> tuple[Target, DifferenceModel]:
-        """Return F of one row of the model's output, and its p, without masks of the size of the graph."""
+        """Return the F of one row of the model's output and its p, without masks of the size of the graph."""
         with self._fitting(model, x, edge_index, index, labels, kwargs) as explained:
             return explained, self.fit(explained)
 

@@ -221,6 +221,11 @@ class _Asked:
         reason = reason_against(explainer.algorithm, task.level)
         return cls(once, x, edge_index, rows, target, kwargs, task, reason, labels)
 
+    @property
+    def level(self) -> str:
+        """What the rows are: nodes, edges or graphs."""
+        return self.task.level
+
     @classmethod
     def _of_packed(
         cls,
@@ -253,23 +258,16 @@ class _Asked:
         reason = reason_against(algorithm, task.level)
         return cls(explainer, graph, None, rows, labels, kwargs, task, reason, labels)
 
-    @property
-    def level(self) -> str:
-        """What the rows are: nodes, edges or graphs."""
-        return self.task.level
-
     def record(self, row: int, found: RecordsBuilder, top_features: int) -> None:
         """Record the explanation of one row, which is made by itself."""
         explainer, algorithm = self.explainer, self.explainer.algorithm
-        given = explainer.model, self.x, self.edge_index, row, self.labels, self.kwargs
-        if _is_usual(explainer):
-            explained, p = algorithm.fit_row(*given)
-            known = algorithm.details(p)
-        else:
-            explained, explanation = algorithm.target(*given), self.alone(row)
-            p, known = explanation["difference_model"], explanation
-        number = explained.value, explained.label
-        found.add_fit(row, p, algorithm, known, number, level=self.level, top_features=top_features)
+        what = explainer.model, self.x, self.edge_index, row, self.labels, self.kwargs
+        if not _is_usual(explainer):
+            found.add_explanation(row, self.alone(row), algorithm, algorithm.target(*what), top_features)
+            return
+        target, p = algorithm.fit_row(*what)
+        kind = getattr(explainer.node_mask_type, "value", None)
+        found.add_fit(row, p, algorithm, target, kind, algorithm.details(p), top_features)
 
     def alone(self, row: int) -> Explanation:
         """Return the explanation of one row, by PyG's Explainer."""

@@ -182,15 +182,14 @@ class Batch:
         parts, found = self.parts, StrongestColumns.none(len(self), most)
         if most:
             wanted = np.array([i for i in range(chosen.start, chosen.stop) if i not in self.others], dtype=np.int64)
-            given = parts.node_start, parts.num_visible, block.rows_of(parts), block.features
+            given = parts.node_start, parts.num_visible, block.rows.of_nodes(parts.nodes), block.features
             core.find_strongest_columns(wanted, *given, self.slopes, tuple(found[:3]))
             for i, p in self.others.items():
                 if chosen.start <= i < chosen.stop:
                     alone = StrongestColumns.of_one(p.graph, p.gradient_x(), None, most, as_mask=False)
                     for every, one in zip(found, alone, strict=True):
                         every[i] = one[0]
-        nodes = parts.nodes[parts.node_start[chosen]] if most else parts.nodes[:0]
-        return found.rows(chosen).records(np.arange(len(nodes)), parts.whole.features(nodes))
+        return found.rows(chosen).records(parts.whole.features(parts.nodes[parts.node_start[chosen]]))
 
     @property
     def slopes(self) -> tuple[Float64, Float64, Float64]:
@@ -457,13 +456,6 @@ class Block:
         self.own_values: Float64 = values.double().numpy()  # [nodes] F
         self.labels: Int64 = np.full(len(nodes), -1) if joint.labels is None else joint.labels.numpy()
 
-    def rows_of(self, parts: Parts) -> Int64:
-        """Return the rows of :attr:`features` of the nodes of some parts, [n].
-
-        Nodes that are not in the joint graph have no features that F sees, so that none are read.
-        """
-        return self.rows.of_nodes(parts.nodes)
-
     @cached_property
     def features(self) -> tuple[Int64, Int64, Float64, int]:
         """X of the joint computation graph, without zeros."""
@@ -491,7 +483,9 @@ class Block:
         scores, errors, sound = np.zeros(entries), np.zeros(count), np.zeros(count, dtype=bool)
         found = rows, beta, products, scores, errors, sound
         with stage("features"):
-            x, row = self.features, self.rows_of(parts)
+            x = self.features
+            # Nodes that are not in the joint graph have no features that F sees, so that none are read.
+            row = self.rows.of_nodes(parts.nodes)
         given = parts.node_start, parts.entry_start, parts.num_visible, row, parts.hop, parts.ends, parts.row
         options = hops, CODES[kind], float(algorithm.threshold), bool(algorithm.relative)
         others: dict[int, KHopModel] = {}

@@ -46,6 +46,7 @@ class Faithfulness:
     record: Unfaithfulness
     is_estimate: bool
     fit_samples: int | None = None  # how many samples the fit was made from, if that is known
+    kept: tuple[int, int] | None = None  # of how many scores of edges the explanation has how many, if not all
 
     @property
     def neighborhood(self) -> str:
@@ -88,6 +89,8 @@ class Faithfulness:
         about, by = ("about ", ", by its own estimate") if self.is_estimate else ("", "")
         if self.is_flattering:
             by += " from few samples, likely too good"
+        if self.kept is not None:
+            by += f"; it is that of all {self.kept[1]} edges, of which the {self.kept[0]} strongest are here"
         if self.relative is not None:
             # One sample has no spread, and so there is no error bar to say how little it means.
             count = ", from one sample" if self.record.num_samples == 1 else ""
@@ -131,7 +134,7 @@ def faithfulness_of(explanation: Explanation) -> Faithfulness | None:
     if measured is not None:
         return Faithfulness(measured, is_estimate=False)
     estimate = own_estimate(explanation)
-    return None if estimate is None else Faithfulness(estimate, is_estimate=True, fit_samples=_fit_samples(explanation))
+    return None if estimate is None else _of_estimate(explanation, estimate)
 
 
 def faithfulness_by_kind(explanation: Explanation) -> dict[Kind, Faithfulness | None]:
@@ -160,14 +163,19 @@ def faithfulness_by_kind(explanation: Explanation) -> dict[Kind, Faithfulness | 
             found |= {kind: Faithfulness(record, is_estimate=False) for kind in record.kinds if kind in found}
     estimate = own_estimate(explanation) if None in found.values() else None
     if estimate is not None:
-        own = Faithfulness(estimate, is_estimate=True, fit_samples=_fit_samples(explanation))
+        own = _of_estimate(explanation, estimate)
         found |= {kind: own for kind in estimate.kinds if kind in found and found[kind] is None}
     return found
 
 
-def _fit_samples(explanation: Explanation) -> int | None:
-    count = explanation.get("fit_samples")
-    return count if isinstance(count, int) else None
+def _of_estimate(explanation: Explanation, estimate: Unfaithfulness) -> Faithfulness:
+    count, kept = explanation.get("fit_samples"), explanation.get("kept_scores")
+    return Faithfulness(
+        estimate,
+        is_estimate=True,
+        fit_samples=count if isinstance(count, int) else None,
+        kept=None if kept is None or kept[0] == kept[1] else (int(kept[0]), int(kept[1])),
+    )
 
 
 def measured_unfaithfulness(explanation: Explanation) -> Unfaithfulness | None:
@@ -179,9 +187,21 @@ def measured_unfaithfulness(explanation: Explanation) -> Unfaithfulness | None:
 
 
 def own_estimate(explanation: Explanation) -> Unfaithfulness | None:
-    """Return the estimate that the method made of its own Delta(p), if the scores are still those it made."""
-    record = explanation.get("estimate")
-    return record if isinstance(record, Unfaithfulness) and are_fitted(explanation) else None
+    """Return the estimate that the method made of its own Delta(p), if the scores are still those it made.
+
+    An explanation from the rows of a batch run has no p, but a digest of the scores that it was stored with.
+    """
+    record, stored = explanation.get("estimate"), explanation.get("stored_digest")
+    if not isinstance(record, Unfaithfulness):
+        return None
+    same = are_fitted(explanation) if stored is None else stored == current_digest(explanation)
+    return record if same else None
+
+
+def record_stored(explanation: Explanation, estimate: Unfaithfulness, kept: tuple[int, int]) -> None:
+    """Leave the estimate of a stored explanation on it, and how many of how many scores of edges were stored."""
+    explanation.estimate, explanation.kept_scores = estimate, kept
+    explanation.stored_digest = current_digest(explanation)
 
 
 def record_unfaithfulness(explanation: Explanation, measured: Unfaithfulness) -> None:

@@ -33,7 +33,7 @@ OWN_FIELDS = (
     *("method", "neighborhood", "in_sample_error", "normalization", "node_names", "feature_names"),
     *("estimate", "fit_samples", "chosen", "reading", "node_stderr", "edge_stderr", "self_loop_stderr"),
     *("value_of_all", "value_of_none", "num_players", "control_variate"),
-    *("evaluations", "rollouts", "budget_spent"),
+    *("evaluations", "rollouts", "budget_spent", "kept_scores", "stored_digest"),
 )
 _MAPPED = 1 << 20  # A mask of at least so many bytes has memory pages of its own.
 

@@ -119,13 +119,17 @@ class ManyJob:
         else:
             object.__setattr__(self, "folder", None)
 
+    def open(self) -> Opened:
+        """Return the graph and the model, which a process opens once and keeps."""
+        return _open(self)
+
     def _options(self) -> Options:
         return Options(self.num_hops, self.edges, self.max_memory)
 
     @property
     def num_nodes(self) -> int:
         """How many nodes the graph has."""
-        return _open(self).num_nodes
+        return self.open().num_nodes
 
     def settings(self) -> dict[str, Any]:
         """Return everything that the rows depend on beside the graph and the model themselves, as plain values."""
@@ -133,12 +137,12 @@ class ManyJob:
 
     def digests(self) -> dict[str, str]:
         """Return digests of the graph and of the model: of its parameters and buffers, and of what it is made of."""
-        return _open(self).digests()
+        return self.open().digests()
 
     def check(self) -> None:
         """Open the graph and the model, and raise an error if they cannot be explained by this method."""
         import_extra("pyarrow")
-        opened = _open(self)
+        opened = self.open()
         opened.target(0)
 
     def table(self, ids: Iterable[int] | Int64 | Tensor) -> Any:
@@ -148,7 +152,7 @@ class ManyJob:
         cannot be explained alone is a row with the status "failed" and the error. The table is a pure function of the
         job and the ids, but for the milliseconds.
         """
-        arrow, opened = import_extra("pyarrow"), _open(self)
+        arrow, opened = import_extra("pyarrow"), self.open()
         nodes = _check_ids(ids, opened.num_nodes)
         pieces = [failed_rows(nodes[:0], ""), *(table for table in self._explain(opened, nodes))]
         return arrow.concat_tables(pieces).combine_chunks()
@@ -157,7 +161,7 @@ class ManyJob:
         """Return the rows of nodes that could not be explained."""
         return failed_rows(np.array(list(ids), dtype=np.int64), error)
 
-    def _explain(self, opened: _Opened, nodes: Int64) -> Iterator[Any]:
+    def _explain(self, opened: Opened, nodes: Int64) -> Iterator[Any]:
         """Yield tables of nodes that were explained together, or that could not be explained."""
         if not len(nodes):
             return
@@ -176,7 +180,7 @@ class ManyJob:
 
 
 @dataclass(frozen=True, eq=False)
-class _Opened:
+class Opened:
     """The graph and the model of a job, in one process."""
 
     subject: Subject
@@ -184,6 +188,7 @@ class _Opened:
 
     @property
     def num_nodes(self) -> int:
+        """How many nodes the graph has."""
         return int(self.subject.data.num_nodes)
 
     def target(self, node: int) -> Any:
@@ -198,6 +203,7 @@ class _Opened:
         return explain_all(self.explainer, data.x, data.edge_index, torch.from_numpy(nodes), **words)
 
     def digests(self) -> dict[str, str]:
+        """Return digests of the graph and of the model."""
         data, model = self.subject.data, self.subject.model
         given = [data.x, data.edge_index, *self.subject.arguments.values(), self.subject.labels]
         state = model.state_dict()
@@ -207,7 +213,7 @@ class _Opened:
 
 
 @lru_cache(maxsize=4)
-def _open(job: ManyJob) -> _Opened:
+def _open(job: ManyJob) -> Opened:
     """Open the graph and the model of a job, once in a process."""
     model, data = _load(job)
     data = prepare(model.eval(), data)
@@ -224,7 +230,7 @@ def _open(job: ManyJob) -> _Opened:
     near = neighborhood_on(data, job.neighborhood)
     algorithm = method_named(job.method).make_for(near, job.samples, job.seed, **asdict(options))
     # Scores of whole columns, so that where features move their error bars and their number are those of columns.
-    return _Opened(subject, subject.explainer_with(algorithm, "common_attributes" if job.top_features else None))
+    return Opened(subject, subject.explainer_with(algorithm, "common_attributes" if job.top_features else None))
 
 
 def _load(job: ManyJob) -> tuple[torch.nn.Module, Data]:

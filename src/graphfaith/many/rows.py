@@ -19,11 +19,12 @@ def schema() -> Any:
     """Return the columns of the table, as a ``pyarrow.Schema``.
 
     delta, stderr, relative and relative_stderr are those of what the scores say, and with "p_" before them those of p.
-    ``milliseconds`` is the only column that is not a function of the job and the nodes.
+    ``edge_id`` is the place of an edge in the graph, and -1 for a self-loop that is not in it. ``milliseconds`` is the
+    only column that is not a function of the job and the nodes.
     """
     arrow = import_extra("pyarrow")
     whole, short, real, rough = arrow.int64(), arrow.int32(), arrow.float64(), arrow.float32()
-    edge = {"source": whole, "target": whole, "score": real, "stderr": real}
+    edge = {"source": whole, "target": whole, "edge_id": whole, "score": real, "stderr": real}
     feature = {"index": short, "score": real, "value": real, "stderr": real}
     return arrow.schema(
         {
@@ -53,6 +54,7 @@ def rows_of(records: Records, top_edges: int, milliseconds: float) -> Any:
     edges = {
         "source": records.source[chosen],
         "target": records.sink[chosen],
+        "edge_id": records.edge_id[chosen],
         "score": records.score[chosen],
         "stderr": records.score_stderr[chosen],
     }
