@@ -194,7 +194,8 @@ def rewrite(packed, change):
         (lambda a: a["files"].pop("source"), "lacks 'source'"),
         (lambda a: a["files"].update({"../x": {}}), "has '../x'"),
         (lambda a: a.update(num_edges=5), "wrong shape"),
-        (lambda a: a.update(num_loops=0), "does not say"),
+        (lambda a: a.update(num_loops=0), r"out\.npy has the wrong shape"),
+        (lambda a: a["files"].pop("loop"), "does not say which nodes have self-loops"),
         (lambda a: a["files"]["x"].update(dtype="<f8"), "does not hold what"),
     ],
 )
