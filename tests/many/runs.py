@@ -1,22 +1,17 @@
-"""A run on disk, made of the tables of a job."""
+"""A run on disk, made of the tables of a job in this process."""
 
 from __future__ import annotations
 
-import json
+from graphfaith.many.folder import RunFolder
+from graphfaith.many.nodes import choose_nodes
+from graphfaith.many.plan import Plan
 
-import pyarrow.parquet as parquet
 
-
-def write_run(folder, job, nodes, block=16, *, done=True, upto=None):
-    """Write a run of some nodes as an engine does; ``upto`` blocks of it."""
-    nodes = list(nodes)
-    (folder / "explanations").mkdir(parents=True)
-    plan = {"format": 1, "job": job.settings(), "digests": job.digests(), "nodes": {"count": len(nodes)}}
-    (folder / "plan.json").write_text(json.dumps({"plan": plan, "digest": "abc"}))
-    tables = [job.table(nodes[i : i + block]) for i in range(0, len(nodes), block)][:upto]
-    for number, table in enumerate(tables):
-        table = table.replace_schema_metadata({b"graphfaith.plan": b"abc"})
-        parquet.write_table(table, folder / "explanations" / f"part-{number:08}.parquet", compression="zstd")
-    if done:
-        (folder / "done.json").write_text(json.dumps({"digest": "abc", "rows": len(nodes)}))
-    return tables
+def write_run(path, job, nodes, block=16, *, upto=None):
+    """Write a run of some nodes; with ``upto``, only so many blocks of it."""
+    plan = Plan.of(job, choose_nodes(nodes, job.num_nodes), block)
+    with RunFolder.open(path, plan) as folder:
+        for number in range(plan.num_blocks)[:upto]:
+            folder.part(number).write(job.table(plan.ids(number)))
+        if upto is None:
+            folder.finish(len(plan.nodes), 0)

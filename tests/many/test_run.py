@@ -220,7 +220,7 @@ def test_cohorts_need_features(tmp_path):
 def test_a_run_that_is_not_finished_says_so(tmp_path):
     torch.save(make_graph(), tmp_path / "graph.pt")
     job = gf.ManyJob(tmp_path / "graph.pt", "many.test_job:load", method="saliency")
-    write_run(tmp_path / "run", job, range(8), block=4, upto=1, done=False)
+    write_run(tmp_path / "run", job, range(8), block=4, upto=1)
     with pytest.warns(UnfinishedRunWarning, match="4 of 8 rows; it is not finished"):
         run = gf.Run(tmp_path / "run")
     with pytest.raises(InputError, match="not yet"):

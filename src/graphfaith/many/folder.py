@@ -53,7 +53,7 @@ class RunFolder:
     def _check(self) -> None:
         """Raise an error if the folder has another plan, or files and no plan."""
         if (self.path / PLAN).exists():
-            self.plan.check_same(_read_json(self.path / PLAN).get("plan"), str(self.path))
+            self.plan.check_same(read_json(self.path / PLAN).get("plan"), str(self.path))
             return
         if not self.path.exists():
             return
@@ -171,7 +171,8 @@ def _number_of(name: str) -> int | None:
     return number if number is not None and name == f"part-{number:08}.parquet" else None
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Return what a file of a run holds."""
     content = read_file(path, "cannot read")
     try:
         value = json.loads(content)

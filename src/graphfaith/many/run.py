@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -14,13 +13,15 @@ import numpy as np
 
 from .._base.checks import check_count, check_real, check_seed, is_whole
 from .._base.errors import DataError, InputError, UnfinishedRunWarning, show
-from .._base.files import read_file
 from ..explanation.signed import SignedExplanation
 from ..graph.graph import Int64
 from ..view import Page, page
 from .cohorts import Batch, Cohorts, find_middles
 from .extra import import_extra
+from .folder import DONE, PLAN, read_json
 from .job import ManyJob
+from .parts import PARTS
+from .parts import PLAN as OF_PLAN
 from .ranking import Ranking, Sums, rank
 from .rows import OK
 from .stored import explanation_of
@@ -50,16 +51,16 @@ class Run:
 
     def __init__(self, folder: str | os.PathLike[str], job: ManyJob | None = None) -> None:
         self.folder = Path(folder)
-        if not (self.folder / "plan.json").is_file():
-            raise InputError(f"'{self.folder}' is not the folder of a run: it has no plan.json")
-        content = _read_json(self.folder / "plan.json")
+        if not (self.folder / PLAN).is_file():
+            raise InputError(f"'{self.folder}' is not the folder of a run: it has no {PLAN}")
+        content = read_json(self.folder / PLAN)
         try:
             self.plan: dict[str, Any] = content["plan"]
             self._digest, self.planned = str(content["digest"]), int(self.plan["nodes"]["count"])
         except (KeyError, TypeError, ValueError):
-            raise DataError(f"'{self.folder / 'plan.json'}' is damaged: it does not say what the run is") from None
+            raise DataError(f"'{self.folder / PLAN}' is damaged: it does not say what the run is") from None
         self._job = job
-        paths = sorted((self.folder / "explanations").glob("part-*.parquet"))
+        paths = sorted((self.folder / PARTS).glob("part-*.parquet"))
         self.parts = [_open_part(path, self._digest) for path in paths]
         if not self.is_finished:
             warnings.warn(str(self), UnfinishedRunWarning, stacklevel=2)
@@ -71,8 +72,8 @@ class Run:
     @cached_property
     def is_finished(self) -> bool:
         """Whether all nodes of the plan have their row."""
-        done = self.folder / "done.json"
-        return done.is_file() and _read_json(done).get("digest") == self._digest and len(self) == self.planned
+        done = self.folder / DONE
+        return done.is_file() and read_json(done).get("digest") == self._digest and len(self) == self.planned
 
     def __repr__(self) -> str:
         """Return what the run is, in one line."""
@@ -272,17 +273,7 @@ def _open_part(path: Path, digest: str) -> Part:
         limits = [(one.statistics.min, one.statistics.max) for one in groups if one.num_values]
     except (arrow.ArrowException, OSError, AttributeError) as error:
         raise DataError(f"'{path}' is damaged ({type(error).__name__}): continue the run to make it again") from error
-    own = (footer.metadata or {}).get(b"graphfaith.plan", b"").decode()
+    own = (footer.metadata or {}).get(OF_PLAN, b"").decode()
     if own != digest:
         raise DataError(f"'{path}' is a part of another run: continue the run to make it again")
     return Part(path, footer.num_rows, min((a for a, _ in limits), default=0), max((b for _, b in limits), default=-1))
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(read_file(path, "cannot read"))
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise DataError(f"'{path}' is damaged: it is not JSON of a run")
-    return value
