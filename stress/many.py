@@ -46,7 +46,8 @@ class Bench:
             **os.environ,
             "HOME": str(root / "home"),
             "RAY_TMPDIR": str(root),
-            "XDG_CACHE_HOME": str(root / "cache"),
+            # The home is another one, for Ray's sake; what is compiled and trained stays where it is.
+            "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")),
             "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]),
         }
         self.calm = self.finished(self.fresh())
