@@ -46,7 +46,8 @@ class Bench:
             **os.environ,
             "HOME": str(root / "home"),
             "RAY_TMPDIR": str(root),
-            "XDG_CACHE_HOME": str(root / "cache"),
+            # The home is another one, for Ray's sake; what is compiled and trained stays where it is.
+            "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")),
             "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]),
         }
         self.calm = self.finished(self.fresh())
@@ -254,9 +255,12 @@ def share_folder(bench: Bench, engine: str, kills: int) -> str:  # noqa: ARG001
     """Start a second run in the folder of one that is under way."""
     out = bench.fresh()
     first = bench.start(out, engine=engine)
-    wait_for(lambda: parts_in(out) > 1, first)
+    if not wait_for(lambda: parts_in(out) > 1, first):
+        raise Wrong("the first run ended too soon")
+    first.send_signal(signal.SIGSTOP)  # It must not end before the second one has looked.
     second = bench.start(out, engine=engine)
     _, errors = second.communicate(timeout=LIMIT)
+    first.send_signal(signal.SIGCONT)
     bench.compare(bench.end_of(first, out))
     if second.returncode == 0 or "another run is working" not in errors:
         raise Wrong(f"the second run ended with code {second.returncode}: {errors[-300:]}")

@@ -95,9 +95,10 @@ def test_workers_that_are_killed_are_replaced_and_the_others_go_on(tmp_path, kil
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.nightly)])
 def test_a_run_that_is_killed_or_stopped_goes_on(tmp_path, kills):
     settings = {"num_nodes": NODES, "seconds": 0.5, "block": BLOCK}  # It takes long enough to be disturbed.
-    for number, ended_by in enumerate([signal.SIGKILL] * kills + [signal.SIGINT]):
+    for ended_by in [signal.SIGKILL] * kills + [signal.SIGINT]:
+        before = parts_in(tmp_path / "run")
         with start_run(tmp_path / "run", **settings) as run:
-            wait_for(lambda number=number: parts_in(tmp_path / "run") > number)
+            wait_for(lambda before=before: parts_in(tmp_path / "run") > before)
             workers = workers_of(run.pid)
             with pytest.raises(InputError, match="another run is working"):
                 explain_many(ToyJob(NODES), "all", tmp_path / "run", block=BLOCK)
