@@ -118,6 +118,36 @@ def test_products_of_rows_in_both_ways():
             np.testing.assert_allclose(one[i - first, i:], right[i, i:], rtol=1e-12)
 
 
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(5, 7, 3), (1, 1, 1), (4, 0, 3), (0, 3, 2)])
+def test_products_and_sums(rows, inner, columns):
+    random = np.random.default_rng(rows)
+    left, right = random.normal(size=(rows, inner)), random.normal(size=(inner, columns))
+    by_row, vector = random.normal(size=rows), random.normal(size=inner)
+    for found, plain in [
+        (core.multiply(left, right), left @ right),
+        (core.multiply_transposed(right, np.ascontiguousarray(left.T)), right.T @ left.T),
+        (core.multiply_vector(left, vector), left @ vector),
+        (core.multiply_rows(by_row, left), by_row @ left),
+        (core.transpose(left), left.T),
+        (core.sum_of_products(vector, vector), vector @ vector),
+        (core.sum_of(left), left.sum()),
+    ]:
+        np.testing.assert_allclose(found, plain, rtol=1e-13, atol=1e-14)
+
+
+def test_vectors_are_written_and_added():
+    random = np.random.default_rng(0)
+    into, term = random.normal(size=(2, 9))
+    right = into + 2.5 * term
+    core.add_multiple(into, 2.5, term)
+    np.testing.assert_allclose(into, right, rtol=1e-15)
+    assert core.mean_of(into) == pytest.approx(into.mean(), rel=1e-14)
+    core.write_to(into, term)
+    np.testing.assert_array_equal(into, term)
+    core.fill(into, 3.0)
+    np.testing.assert_array_equal(into, np.full(9, 3.0))
+
+
 @pytest.mark.parametrize("last", [2, 3, 6, 7, 11])
 def test_products_are_subtracted(last):
     random = np.random.default_rng(last)
@@ -126,10 +156,10 @@ def test_products_are_subtracted(last):
     right[4:] -= rows[2:last, 4] @ rows[2:last, 4:]
     core.subtract_products(own, rows, 2, last, 4)
     np.testing.assert_allclose(own, right, atol=1e-13)
-    panel = random.normal(size=(3, 15))
+    panel = random.normal(size=(6, 15))
     right = panel.copy()
-    right[:, 5:] -= rows[:last, 5:8].T @ rows[:last, 5:]
-    core.subtract_panel(panel, rows, 5, 8, last)
+    right[2:5, 5:] -= rows[:last, 5:8].T @ rows[:last, 5:]
+    core.subtract_panel(panel, 2, rows, 5, 8, last)
     np.testing.assert_allclose(panel, right, atol=1e-13)
 
 

@@ -371,7 +371,7 @@ def test_blocks_are_shrunk(wary, seed, count, size):
     along, noise = size * random.normal(size=count), random.random(count)
     noise[: count // 3], along[: count // 5] = 0, 0
     order = np.arange(count) if seed % 2 else random.permutation(count)
-    found = core.shrink_blocks(along, noise, order, *BLOCKS, wary)
+    found = core.shrink_blocks(along, noise, order, *BLOCKS, float(wary))
     for one, other in zip(found, plain_shrink(along, noise, order, *BLOCKS, wary), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
@@ -417,7 +417,7 @@ def test_what_is_left_is_projected(wary, units, samples):
     random, matrix, moments, alike = random_shares(samples, units, samples)
     left, order = normal(0, units) @ matrix + random.normal(size=samples), random.permutation(units)
     given = matrix, moments, left - left.mean(), left.mean(), order, alike
-    found, right = core.project_rest(*given, BLOCKS, wary), plain_rest(*given, wary)
+    found, right = core.project_rest(*given, BLOCKS, float(wary)), plain_rest(*given, wary)
     for one, other in zip(found, right, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
@@ -467,13 +467,26 @@ def test_shares_are_those_of_dense_equations(wary, has_mirrors, num_seen, units,
     guess[alike != np.arange(units)] = guess[units // 2]
     left = 0.2 * random.normal(size=units) @ seen + random.normal(size=num_seen) + offset
     given = matrix, bent(matrix), bent(images), moments, guess, alike, seen, left, 3, 4
-    found = core.project_shares(*given, BLOCKS, wary)
+    found = core.project_shares(*given, BLOCKS, float(wary))
     for one, other in zip(found, plain_shares(*given, wary), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 64, 100])
+def test_falling_sizes_stay_in_order_where_they_are_equal(count):
+    sizes = np.random.default_rng(count).integers(0, 9, count).astype(float)
+    np.testing.assert_array_equal(core.sort_falling(sizes), np.argsort(-sizes, kind="stable"))
+
+
+def test_eigenvectors_are_columns():
+    half = np.random.default_rng(0).normal(size=(6, 6))
+    values, vectors = core.find_eigenvectors(half @ half.T)
+    np.testing.assert_allclose(vectors * values @ vectors.T, half @ half.T, atol=1e-13)
+    assert np.all(np.diff(values) >= 0)
 
 
 def test_shares_of_a_guess_of_0():
     _, matrix, moments, alike = random_shares(3, 5, 50)
     given = matrix, normal(0, 5) @ matrix, np.zeros(0), moments, np.zeros(5), alike, matrix[:, :0], np.zeros(0), 3, 4
-    for one, other in zip(core.project_shares(*given, BLOCKS, False), plain_shares(*given, False), strict=True):
+    for one, other in zip(core.project_shares(*given, BLOCKS, 0.0), plain_shares(*given, False), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)

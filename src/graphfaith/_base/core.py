@@ -26,6 +26,8 @@ _PANEL = 32  # rows of a matrix that are factorised at once
 _SPARSE = 8  # X is sparse if not more than one number in so many is not 0
 _EMPTY = 1e-14  # the share of the largest eigenvalue of a normal matrix that is rounding
 _ROUNDED = 1e-24  # the share of the squares of F's change that is rounding
+# Nothing calls these functions as C would, so that numba need not compile a way to do it.
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 FINE = 3e-6  # the least ratio of a singular value to the largest one that can be told with these coordinates
 
 
@@ -44,9 +46,9 @@ def summing(function: Callable[..., Any]) -> Any:
 
 def _compile(function: Callable[..., Any], **options: Any) -> Any:
     try:
-        return njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        return njit(cache=True, **_OPTIONS, **options)(function)
     except RuntimeError:  # This is how numba says that it may write neither beside the package nor at the user's.
-        return njit(nogil=True, error_model="numpy", **options)(function)
+        return njit(**_OPTIONS, **options)(function)
 
 
 @compiled
@@ -130,7 +132,8 @@ def grow(array, size):
     if size <= len(array):
         return array
     larger = np.empty(max(size, 2 * len(array)), dtype=array.dtype)
-    larger[: len(array)] = array
+    for i in range(len(array)):  # Loops are compiled in a fraction of the time that slices take, here and below.
+        larger[i] = array[i]
     return larger
 
 
@@ -211,7 +214,8 @@ def find_part(seeds, into, out_of, ends, ids, reach, depth):
     nodes, hops = np.empty(max(64, 2 * len(seeds)), np.int64), np.empty(max(64, 2 * len(seeds)), np.int64)
     edges, sinks = np.empty(256, np.int64), np.empty(256, np.int64)
     count, found, first, beyond = len(seeds), 0, 0, np.int64(-1)
-    nodes[:count], hops[:count] = seeds, 0
+    for i in range(count):
+        nodes[i], hops[i] = seeds[i], 0
     table = table_of(seeds, max(64, 2 * count))
     for hop in range(1, depth + 2):
         last, begin = count, found
@@ -311,11 +315,12 @@ def find_parts(seeds, graph, reach, depth, adds_loops, rows, most):
         plain, d = c + len(edges), c + len(edges) + b - a
         nodes, hops, slots, places = grow(nodes, b), grow(hops, b), grow(slots, d), grow(places, d)
         sources, sinks = grow(sources, d), grow(sinks, d)
-        nodes[a : a + len(found)], hops[a : a + len(found)] = found, hop
+        for j in range(len(found)):
+            nodes[a + j], hops[a + j] = found[j], hop[j]
         if beyond >= 0:
             nodes[b - 1], hops[b - 1] = beyond, reach + 1
-        slots[c:plain], sources[c:plain], sinks[c:plain] = edges, ends[0], ends[1]
         for j in range(len(edges)):
+            slots[c + j], sources[c + j], sinks[c + j] = edges[j], ends[0, j], ends[1, j]
             place = edge_table[1][find_entry(edge_table, edge_ids[edges[j]] if len(edge_ids) else edges[j])]
             places[c + j] = place if place >= 0 else blank
         for j in range(b - a):
@@ -338,7 +343,8 @@ def find_parts(seeds, graph, reach, depth, adds_loops, rows, most):
     )
     a, c = node_start[count], entry_start[count]
     ends = np.empty((2, c), np.int64)
-    ends[0], ends[1] = sources[:c], sinks[:c]
+    for j in range(c):
+        ends[0, j], ends[1, j] = sources[j], sinks[j]
     return (
         node_start,
         entry_start,
@@ -436,6 +442,20 @@ def multiply_add(into, term, factor):
 
 
 @compiled
+def fill(into, number):
+    """Write a number into all places of a vector."""
+    for s in range(len(into)):
+        into[s] = number
+
+
+@compiled
+def write_to(into, term):
+    """Write a vector into ``into``."""
+    for s in range(len(into)):
+        into[s] = term[s]
+
+
+@compiled
 def add_to(into, term):
     """Add a vector to ``into``."""
     for s in range(len(into)):
@@ -465,6 +485,13 @@ def add_products(into, number, term, factor):
 
 
 @compiled
+def add_multiple(into, number, term):
+    """Add a number times a vector to ``into``."""
+    for s in range(len(into)):
+        into[s] += number * term[s]
+
+
+@compiled
 def subtract_from(into, number, term):
     """Write a number less a vector into ``into``."""
     for s in range(len(into)):
@@ -480,6 +507,49 @@ def sum_products(row, middle, centred):
         total += part
         square += part * part
     return total, square
+
+
+@summing
+def sum_of_products(left, right):
+    """Return the product of two vectors."""
+    total = 0.0
+    for s in range(len(left)):
+        total += left[s] * right[s]
+    return total
+
+
+@compiled
+def multiply(left, right):
+    """Return the product of two matrices.
+
+    All products of matrices are this one and the next, and those with vectors are loops, because numba compiles
+    ``np.dot`` anew for every order in memory and number of dimensions.
+    """
+    return np.dot(left, right)
+
+
+@compiled
+def multiply_transposed(left, right):
+    """Return the transpose of a matrix, times a matrix."""
+    return np.dot(left.T, right)
+
+
+@compiled
+def multiply_vector(matrix, vector):
+    """Return a matrix times a vector."""
+    product = np.empty(len(matrix))
+    for i in range(len(matrix)):
+        product[i] = sum_of_products(matrix[i], vector)
+    return product
+
+
+@compiled
+def multiply_rows(vector, matrix):
+    """Return a vector times a matrix."""
+    product = np.zeros(matrix.shape[1])
+    for i in range(len(matrix)):
+        add_multiple(product, vector[i], matrix[i])
+    return product
 
 
 @compiled
@@ -499,7 +569,8 @@ def rows_of_walks(values, places, source, sink, hop, seeds, e, num_hops, kind):
     again = len(seeds) > 1 and kind != NONE
     for j in range(len(source) if kind != NONE else 0):
         add_to(outer[sink[j]] if source[j] == count - 1 else total[sink[j]], values[places[j]])
-    total += outer
+    for i in range(count if kind != NONE else 0):
+        add_to(total[i], outer[i])
     for k in range(num_hops):
         if k > 0 and kind != NONE:
             for i in range(count):
@@ -510,16 +581,18 @@ def rows_of_walks(values, places, source, sink, hop, seeds, e, num_hops, kind):
             total, added = added, total
         for i in range(count if kind != NONE else 0):
             if hop[i] <= k + 1:
-                sides[i] = total[i]
+                write_to(sides[i], total[i])
                 scales(sides[i], kind)
         if k == 0 or again:
-            walks[:] = 0
+            for i in range(count):
+                fill(walks[i], 0.0)
             for i in range(len(seeds)):
-                walks[seeds[i]] = e[i]
+                fill(walks[seeds[i]], e[i])
                 if again:
-                    walks[seeds[i]] *= sides[seeds[i]]
+                    write_product(walks[seeds[i]], walks[seeds[i]], sides[seeds[i]])
         for taken in range(0 if again else k, k + 1):
-            step[:] = 0
+            for i in range(count):
+                fill(step[i], 0.0)
             for j in range(len(source)):
                 if hop[sink[j]] <= taken:
                     multiply_add(step[source[j]], values[places[j]], walks[sink[j]])
@@ -529,7 +602,7 @@ def rows_of_walks(values, places, source, sink, hop, seeds, e, num_hops, kind):
                 continue
             row, walk = rows[k, i], walks[i]
             if kind == NONE or (kind == ROW and again):
-                row[:] = walk
+                write_to(row, walk)
             elif kind == ROW:
                 write_product(row, walk, sides[seeds[0]])
             else:
@@ -552,15 +625,15 @@ def factors_of(values, source, sink, hop, num_hops, kind):
         for j in range(len(source)):
             add_to(inverse[sink[j]], values[j])
         for i in range(count):
-            scale[i] = inverse[i]
+            write_to(scale[i], inverse[i])
             scales(scale[i], kind)
-            scales(inverse[i], ROW)
+            scales(inverse[i], np.int64(ROW))
     for j in range(len(source)):
         if hop[sink[j]] < num_hops:
             if kind == SYMMETRIC:
                 write_product(factors[j], scale[sink[j]], scale[source[j]])
             else:
-                factors[j] = scale[sink[j]]
+                write_to(factors[j], scale[sink[j]])
     return factors, inverse
 
 
@@ -585,7 +658,10 @@ def value_of_propagation(values, source, sink, hop, e, y, v, kind):
     c, z, into = np.empty((count, size)), np.empty((count, size)), np.empty((count, size))
     for first in range(0, len(total), size):  # so many samples that all vectors stay in the processor's cache
         last = min(first + size, len(total))
-        scale[:], c[:], z[:] = 0.0 if kind != NONE else 1.0, 0.0, 0.0
+        for i in range(count):
+            fill(scale[i], 0.0 if kind != NONE else 1.0)
+            fill(c[i], 0.0)
+            fill(z[i], 0.0)
         if kind != NONE:
             for j in range(len(source)):
                 add_to(scale[sink[j], : last - first], values[j, first:last])
@@ -623,13 +699,13 @@ def gradient_of_propagation(values, source, sink, hop, e, y, v, kind):
     """
     count, hops, size = len(hop), y.shape[1], values.shape[1]
     factors, inverse = factors_of(values, source, sink, hop, hops, kind)
-    entries = values * factors
-    c = np.zeros((count, size))
+    entries, c = np.empty((len(source), size)), np.zeros((count, size))
     for j in range(len(source)):
+        write_product(entries[j], values[j], factors[j])
         add_to(c[sink[j]], entries[j])
     walks = np.zeros((hops, count, size))
     for i in range(count):
-        walks[0, i] = e[i]
+        fill(walks[0, i], e[i])
     for k in range(1, hops):
         for j in range(len(source)):
             if hop[sink[j]] < k:
@@ -664,7 +740,8 @@ def gradient_of_propagation(values, source, sink, hop, e, y, v, kind):
         own, factor, part, less = slope[j], factors[j], parts[sink[j]], inverse[sink[j]]
         for s in range(size):
             gradient[j] += own[s] * factor[s] - half * part[s] * less[s]
-    return gradient / size
+        gradient[j] /= size
+    return gradient
 
 
 @compiled
@@ -685,22 +762,23 @@ def subtract_products(own, rows, first, last, i):
 
 
 @compiled
-def subtract_panel(panel, rows, first, last, rank):
-    """Subtract R^T R from rows ``first`` to ``last`` of a matrix, of which ``panel`` has the columns from first on.
+def subtract_panel(panel, top, rows, first, last, rank):
+    """Subtract R^T R from rows ``first`` to ``last`` of a matrix, in the columns from ``first`` on.
 
-    R has the first ``rank`` of ``rows``. A product of matrices is several times as fast as one vector after another.
+    ``panel`` has these rows from row ``top`` on. R has the first ``rank`` of ``rows``. A product of matrices is several
+    times as fast as one vector after another.
     """
     height, width = last - first, rows.shape[1] - first
     left, right = np.empty((height, rank)), np.empty((rank, width))
-    for k in range(rank):  # Loops are compiled in a fraction of the time that slices of matrices take.
+    for k in range(rank):
         for j in range(height):
             left[j, k] = rows[k, first + j]
         for j in range(width):
             right[k, j] = rows[k, first + j]
-    product = np.dot(left, right)
+    product = multiply(left, right)
     for i in range(height):
         for j in range(width):
-            panel[i, first + j] -= product[i, j]
+            panel[top + i, first + j] -= product[i, j]
 
 
 @compiled
@@ -733,7 +811,7 @@ def link_columns(x, nodes, size):
     for c in range(width):
         head[c] = -1
     at = size
-    for i in range(len(nodes) - 1, -1, -1):
+    for i in range(len(nodes) - 1 if size else -1, -1, -1):
         for c in range(start[nodes[i] + 1] - 1, start[nodes[i]] - 1, -1):
             at -= 1
             after[at], rows[at], places[at] = head[columns[c]], i, c
@@ -772,7 +850,8 @@ def coordinates_of(x, nodes):
     """
     start, _, numbers, width = x
     count = len(nodes)
-    most, size = min(count, width), 0
+    # An integer that is written down here has a type of its own, for which what it is given to is compiled again.
+    most, size, none = min(count, width), np.int64(0), np.int64(0)
     largest = 0.0  # Numbers are divided by the largest one, so that no square is too large or too small.
     for i in range(count):
         size += start[nodes[i] + 1] - start[nodes[i]]
@@ -780,11 +859,11 @@ def coordinates_of(x, nodes):
             largest = max(largest, abs(numbers[c]))
     is_sparse = size * _SPARSE <= count * width
     dense = np.zeros(0 if is_sparse else width)
-    lists = link_columns(x, nodes if is_sparse else nodes[:0], size if is_sparse else 0)
+    lists = link_columns(x, nodes, size if is_sparse else none)
     unit = 1 / largest if largest > 0 else 0.0
     upper = np.zeros((most, count))  # L^T, so that loops are long
     panel = np.zeros((min(_PANEL, count), count))
-    independent, rank = np.empty(most, np.int64), 0
+    independent, rank = np.empty(most, np.int64), none
     for first in range(0, count, _PANEL):
         if rank == most:  # All other rows depend on those that were found, and their coordinates are known.
             break
@@ -797,7 +876,7 @@ def coordinates_of(x, nodes):
         for i in range(first, last):
             bounds[i - first] = _DEPENDENT * panel[i - first, i]
         if known:
-            subtract_panel(panel[: last - first], upper, first, last, known)
+            subtract_panel(panel, none, upper, first, last, known)
         for i in range(first, last):
             own = panel[i - first]
             subtract_products(own, upper, known, rank, i)
@@ -807,7 +886,11 @@ def coordinates_of(x, nodes):
                     upper[rank, c] = own[c] * share
                 independent[rank] = i
                 rank += 1
-    return np.ascontiguousarray(upper[:rank].T) * largest, independent[:rank].copy()
+    factor = np.empty((count, rank))
+    for i in range(count):
+        for c in range(rank):
+            factor[i, c] = upper[c, i] * largest
+    return factor, independent[:rank].copy()
 
 
 @compiled
@@ -818,14 +901,21 @@ def features_of(rows, factor, near, widths):
     factor, [n, r], walks of k steps need the first ``near[k]`` rows and ``widths[k]`` columns.
     """
     size, first = rows.shape[2] - 1, 0
-    phi = np.empty((size, widths.sum()))
     for k in range(len(near)):
-        moved = np.empty((near[k], size))
+        first += widths[k]
+    phi, first = np.empty((size, first)), 0
+    for k in range(len(near)):
+        moved, part = np.empty((near[k], size)), np.empty((near[k], widths[k]))
         for i in range(near[k]):
             row = rows[k, i]
             for s in range(size):
                 moved[i, s] = row[0] - row[1 + s]
-        phi[:, first : first + widths[k]] = np.dot(moved.T, np.ascontiguousarray(factor[: near[k], : widths[k]]))
+            for c in range(widths[k]):
+                part[i, c] = factor[i, c]
+        product = multiply_transposed(moved, part)
+        for s in range(size):
+            for c in range(widths[k]):
+                phi[s, first + c] = product[s, c]
         first += widths[k]
     return phi
 
@@ -840,13 +930,15 @@ def factorise(matrix):
     for first in range(0, count, _PANEL):
         last = min(first + _PANEL, count)
         if first:
-            subtract_panel(matrix[first:last], matrix, first, last, first)
+            subtract_panel(matrix, first, matrix, first, last, first)
         for i in range(first, last):
             own = matrix[i]
             subtract_products(own, matrix, first, i, i)
             if not own[i] > 0:
                 return False
-            own[i:] /= np.sqrt(own[i])
+            share = 1 / np.sqrt(own[i])
+            for j in range(i, count):
+                own[j] *= share
     return True
 
 
@@ -868,6 +960,17 @@ def solve_factorised(factor, right):
 
 
 @compiled
+def transpose(matrix):
+    """Return a copy of a matrix with rows and columns exchanged."""
+    count, width = matrix.shape
+    turned = np.empty((width, count))
+    for i in range(count):
+        for c in range(width):
+            turned[c, i] = matrix[i, c]
+    return turned
+
+
+@compiled
 def solve_kept(phi, change, threshold, relative, few):
     """Return the W of smallest norm that minimises |phi W - change|^2, and whether it may be believed.
 
@@ -880,23 +983,25 @@ def solve_kept(phi, change, threshold, relative, few):
     weights = np.zeros(phi.shape[1])
     if not phi.shape[1]:  # All features are 0.
         return weights, True
-    gram, largest = np.dot(phi.T, phi) if tall else np.dot(phi, phi.T), 0.0
+    side = phi if tall else transpose(phi)
+    gram, largest = multiply_transposed(side, side), 0.0
     for i in range(len(gram)):
         largest += gram[i, i]
     largest = np.sqrt(largest)
     bound = threshold * largest if relative else threshold
-    if not (np.isfinite(largest) and np.isfinite(np.dot(change, change))) or (few and bound < FINE * largest):
+    if not (np.isfinite(largest) and np.isfinite(sum_of_products(change, change))) or (few and bound < FINE * largest):
         return weights, False
     shifted, smallest = gram.copy(), max(bound, _FAR * largest)
     for i in range(len(gram)):
         shifted[i, i] -= smallest * smallest
     if not (factorise(shifted) and factorise(gram)):
         return weights, False
-    left = change
+    left = change.copy()
     for _ in range(2):  # The second time for what the first has lost to rounding.
-        solved = solve_factorised(gram, np.dot(phi.T, left) if tall else left)
-        add_to(weights, solved if tall else np.dot(phi.T, solved))
-        left = change - np.dot(phi, weights)
+        solved = solve_factorised(gram, multiply_rows(left, phi) if tall else left)
+        add_to(weights, solved if tall else multiply_rows(solved, phi))
+        for s in range(len(change)):
+            left[s] = change[s] - sum_of_products(phi[s], weights)
     return weights, True
 
 
@@ -910,7 +1015,9 @@ def expand(solution, factor, independent, widths, count):
     beta, y = np.zeros((count, hops)), np.zeros((count, hops))
     for k in range(hops):
         part = solution[first : first + widths[k]].copy()
-        y[: len(factor), k] = np.dot(np.ascontiguousarray(factor[:, : widths[k]]), part)
+        for i in range(len(factor)):
+            for c in range(widths[k]):
+                y[i, k] += factor[i, c] * part[c]
         for r in range(widths[k] - 1, -1, -1):
             own = factor[independent[r]]
             part[r] /= own[r]
@@ -934,7 +1041,7 @@ def gradient_of_walks(weight, source, sink, seeds, e, y, kind):
     totals, walks, ends = np.ones((hops + 1, count)), np.zeros((hops + 1, count)), np.zeros((hops + 1, count))
     gradient, slope, before = np.zeros(entries), np.zeros(count), np.zeros(count)
     for k in range(hops):
-        totals[k + 1] = 0
+        fill(totals[k + 1], 0.0)
         for j in range(entries):
             totals[k + 1, sink[j]] += weight[j] * totals[k, source[j]]
     start = np.zeros(count)
@@ -949,7 +1056,8 @@ def gradient_of_walks(weight, source, sink, seeds, e, y, kind):
         for i in range(count):
             walks[0, i], ends[0, i] = start[i] * left[i], right[i] * y[i, k - 1]
         for step in range(k):
-            walks[step + 1], ends[step + 1] = 0, 0
+            fill(walks[step + 1], 0.0)
+            fill(ends[step + 1], 0.0)
             for j in range(entries):
                 walks[step + 1, source[j]] += weight[j] * walks[step, sink[j]]
                 ends[step + 1, sink[j]] += weight[j] * ends[step, source[j]]
@@ -964,7 +1072,7 @@ def gradient_of_walks(weight, source, sink, seeds, e, y, kind):
                 gradient[j] += walks[step - 1, sink[j]] * ends[k - step, source[j]]
                 gradient[j] += slope[sink[j]] * totals[step - 1, source[j]]
             if step > 1:
-                before[:] = 0
+                fill(before, 0.0)
                 for j in range(entries):
                     before[source[j]] += weight[j] * slope[sink[j]]
                 slope, before = before, slope
@@ -1005,14 +1113,17 @@ def fit_parts(wanted, parts, values, x, changes, num_hops, kind, threshold, rela
         few = len(independent) < len(factor)
         solution, sound[i] = solve_kept(phi, change, threshold, relative, few)
         if sound[i]:
-            weight, left = np.empty(d - c), np.dot(phi, solution)
+            weight, left = np.empty(d - c), multiply_vector(phi, solution)
             for j in range(d - c):
                 weight[j] = values[place[j], 0]
             for j in range(len(left)):
                 errors[i] += (left[j] - change[j]) ** 2 / len(left)
-            betas[a:b], products[a:b] = expand(solution, factor, independent, widths, b - a)
-            scores[c:d] = gradient_of_walks(weight, source, sink, seeds, e, products[a:b], kind)
-            rows[a:b] = walks[:, :, 0].T
+            beta, y = expand(solution, factor, independent, widths, b - a)
+            gradient = gradient_of_walks(weight, source, sink, seeds, e, y, kind)
+            write_to(scores[c:d], gradient)
+            for j in range(b - a):
+                for k in range(num_hops):
+                    betas[a + j, k], products[a + j, k], rows[a + j, k] = beta[j, k], y[j, k], walks[k, j, 0]
 
 
 @compiled
@@ -1030,7 +1141,9 @@ def normalised_matrices(values, source, sink, count, matrices):
         for s in range(size):
             # The root is taken in the precision of the values. The quotient is rounded to it when it is stored.
             side[i, s] = 1 / np.sqrt(side[i, s]) if side[i, s] > 0 else 0.0
-    matrices[:] = 0
+    for s in range(size):
+        for i in range(rows):
+            fill(matrices[s, i], 0.0)
     for j in range(len(source)):
         if sink[j] < rows and source[j] < columns:
             # The factors are multiplied in this order, in which PyG multiplies them.
@@ -1053,8 +1166,10 @@ def propagate(values, source, sink, hop, e, num_hops, kind):
     count, total = len(hop), values.shape[1]
     rows, moments = np.zeros((num_hops, count, total)), np.zeros((num_hops, 2, total))
     for first in range(0, total, _BLOCK):  # so many samples that all vectors stay in the processor's cache
-        some = np.ascontiguousarray(values[:, first : first + _BLOCK])
-        size = some.shape[1]
+        size = min(_BLOCK, total - first)
+        some = np.empty((len(source), size))
+        for j in range(len(source)):
+            write_to(some[j], values[j, first : first + size])
         entries, _ = factors_of(some, source, sink, hop, num_hops, kind)
         c, row, step = np.zeros((count, size)), np.zeros((count, size)), np.zeros((count, size))
         for j in range(len(source)):
@@ -1062,7 +1177,7 @@ def propagate(values, source, sink, hop, e, num_hops, kind):
                 write_product(entries[j], entries[j], some[j])
                 add_to(c[sink[j]], entries[j])
         for i in range(count):
-            row[i] = e[i]
+            fill(row[i], e[i])
         for k in range(num_hops):
             square, cube = moments[k, 0, first : first + size], moments[k, 1, first : first + size]
             for i in range(count):
@@ -1072,13 +1187,32 @@ def propagate(values, source, sink, hop, e, num_hops, kind):
                         part = own[s] * power[s] * power[s]
                         square[s] += part
                         cube[s] += part * power[s]
-            step[:] = 0
+            for i in range(count):
+                fill(step[i], 0.0)
             for j in range(len(source)):
                 if hop[sink[j]] <= k:
                     multiply_add(step[source[j]], entries[j], row[sink[j]])
             row, step = step, row
-            rows[k, :, first : first + size] = row
+            for i in range(count):
+                write_to(rows[k, i, first : first + size], row[i])
     return rows, moments
+
+
+@compiled
+def sum_of(matrix):
+    """Return the sum of all numbers of a matrix."""
+    total = 0.0
+    for i in range(len(matrix)):
+        for c in range(matrix.shape[1]):
+            total += matrix[i, c]
+    return total
+
+
+@compiled
+def find_eigenvectors(matrix):
+    """Return the eigenvalues of a symmetric matrix in ascending order, and its eigenvectors, as columns."""
+    values, vectors = np.linalg.eigh(matrix)
+    return values, np.ascontiguousarray(vectors)
 
 
 @compiled
@@ -1089,9 +1223,9 @@ def largest_directions(gram, most, cut, floor):
     most the ``most`` largest are taken, and none below the share ``cut`` of the largest or below ``floor``.
     """
     count, rank = len(gram), 0
-    if count == 0 or not np.isfinite(gram.sum()):
+    if count == 0 or not np.isfinite(sum_of(gram)):
         return np.zeros((count, 0)), np.zeros(0)
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = find_eigenvectors(gram)
     while rank < min(most, count) and values[count - 1 - rank] > max(cut * values[count - 1], floor):
         rank += 1
     mix, root = np.empty((count, rank)), np.empty(rank)
@@ -1114,17 +1248,47 @@ def fit_curvature(gram, meet, most, cut, ridge, floor):
     count = len(gram)
     mix, root = largest_directions(gram, most, cut, floor)
     rank = len(root)
-    design, along = np.ones((count, rank + 1)), mix * root * root
-    design[:, 1:] = np.dot(meet, mix)
-    normal, right = np.dot(design.T, design), np.dot(design.T, along)
+    design, along, met = np.ones((count, rank + 1)), np.empty((count, rank)), multiply(meet, mix)
+    for s in range(count):
+        for k in range(rank):
+            design[s, 1 + k], along[s, k] = met[s, k], mix[s, k] * root[k] * root[k]
+    normal, right = multiply_transposed(design, design), multiply_transposed(along, design)
     for k in range(rank + 1):
         normal[k, k] += ridge * normal[k, k] if normal[k, k] > 0 else 1.0
     bend = np.zeros((rank, rank))
-    if not np.isfinite(normal.sum() + right.sum()) or not factorise(normal):
+    if not np.isfinite(sum_of(normal) + sum_of(right)) or not factorise(normal):
         return np.zeros((count, 0)), np.zeros((0, 0))
     for k in range(rank):
-        bend[:, k] = solve_factorised(normal, np.ascontiguousarray(right[:, k]))[1:]
-    return mix, (bend + bend.T) / 2
+        solved = solve_factorised(normal, right[k])
+        for j in range(rank):  # half of B + B^T
+            bend[j, k] += solved[1 + j] / 2
+            bend[k, j] += solved[1 + j] / 2
+    return mix, bend
+
+
+@compiled
+def sort_falling(sizes):
+    """Return the order of falling sizes; equal ones stay in the order of their places. Runs of 1, 2, 4 .. are merged.
+
+    numba compiles its own sorting for as long as all of this function's callers together.
+    """
+    count, run = len(sizes), 1
+    order, merged = np.empty(count, np.int64), np.empty(count, np.int64)
+    for i in range(count):
+        order[i] = i
+    while run < count:
+        for first in range(0, count, 2 * run):
+            middle, last = min(first + run, count), min(first + 2 * run, count)
+            left, right = first, middle
+            for at in range(first, last):
+                if left < middle and (right == last or not sizes[order[right]] > sizes[order[left]]):
+                    merged[at] = order[left]
+                    left += 1
+                else:
+                    merged[at] = order[right]
+                    right += 1
+        order, merged, run = merged, order, 2 * run
+    return order
 
 
 @compiled
@@ -1135,7 +1299,10 @@ def main_columns(gradient, most, rows, cut):
     """
     count, width = gradient.shape
     if width <= most:
-        return np.eye(width)
+        every = np.zeros((width, width))
+        for c in range(width):
+            every[c, c] = 1.0
+        return every
     largest = 0.0
     for i in range(count):
         for c in range(width):
@@ -1146,14 +1313,14 @@ def main_columns(gradient, most, rows, cut):
     for i in range(count):
         for c in range(width):
             size[i] += (gradient[i, c] / largest) ** 2
-    taken = np.arange(count)
-    if count > rows:
-        taken = np.argsort(-size, kind="mergesort")[:rows]
-    chosen = np.empty((len(taken), width))
-    for i in range(len(taken)):
-        chosen[i] = gradient[taken[i]] / largest  # Only directions matter, and no square is too large.
-    mix, _ = largest_directions(np.dot(chosen, chosen.T), most, cut, 0.0)
-    return np.dot(chosen.T, mix)
+    taken = sort_falling(size)
+    chosen = np.empty((min(count, rows), width))
+    for i in range(len(chosen)):
+        for c in range(width):  # Only directions matter, and no square is too large.
+            chosen[i, c] = gradient[taken[i] if count > rows else i, c] / largest
+    turned = transpose(chosen)
+    mix, _ = largest_directions(multiply_transposed(turned, turned), most, cut, 0.0)
+    return multiply(turned, mix)
 
 
 KHOP, DEGREES, FORESEEN, ENERGY = 0, 1, 2, 3  # kinds of terms, which are scaled in different ways
@@ -1200,29 +1367,45 @@ def fit_ridge(phi, change, penalties, nearly):
     """
     count, width = phi.shape
     if width == 0:
-        return np.zeros(0), len(penalties) - 1, -change, -change
-    values, vectors = np.linalg.eigh(np.dot(phi.T, phi))
-    turned = np.dot(phi, vectors)
-    along, shrink = np.dot(turned.T, change), np.empty((width, len(penalties)))
+        left = np.empty(count)
+        subtract_from(left, 0.0, change)
+        return np.zeros(0), len(penalties) - 1, left, left.copy()
+    values, vectors = find_eigenvectors(multiply_transposed(phi, phi))
+    turned = multiply(phi, vectors)
+    along, shrink = multiply_rows(change, turned), np.empty((width, len(penalties)))
     for c in range(width):
         if values[c] <= _EMPTY * values[width - 1]:
             along[c] = 0.0  # What is along a direction in which there are no features is rounding.
         for k in range(len(penalties)):
             shrink[c, k] = 1 / (max(values[c], 0.0) + count * penalties[k])
-    left = np.dot(turned, shrink * along.reshape(-1, 1))
-    leverage = np.dot(turned * turned, shrink)
+    shrunk, squares = np.empty((width, len(penalties))), np.empty((count, width))
+    for c in range(width):
+        for k in range(len(penalties)):
+            shrunk[c, k] = shrink[c, k] * along[c]
+        for s in range(count):
+            squares[s, c] = turned[s, c] * turned[s, c]
+    left, leverage = multiply(turned, shrunk), multiply(squares, shrink)
     errors = np.zeros(len(penalties))
     for s in range(count):
         for k in range(len(penalties)):
             left[s, k] -= change[s]
             errors[k] += (left[s, k] / (1 - leverage[s, k])) ** 2
     # Errors that are rounding are equally good, too.
-    best, bound = 0, max(nearly * errors.min(), _ROUNDED * np.dot(change, change))
+    best, least = 0, errors[0]
+    for k in range(len(penalties)):
+        least = min(least, errors[k])
+    bound = max(nearly * least, _ROUNDED * sum_of_products(change, change))
     for k in range(len(penalties)):
         if errors[k] <= bound:
             best = k
-    residual = left[:, best].copy()
-    return np.dot(vectors, shrink[:, best] * along), best, residual, residual / (1 - leverage[:, best])
+    residual, left_out, weights = np.empty(count), np.empty(count), np.zeros(width)
+    for s in range(count):
+        residual[s] = left[s, best]
+        left_out[s] = residual[s] / (1 - leverage[s, best])
+    for i in range(width):
+        for c in range(width):
+            weights[i] += vectors[i, c] * shrunk[c, best]
+    return weights, best, residual, left_out
 
 
 @compiled
@@ -1232,9 +1415,12 @@ def group_alike(sinks, weights, scores, positions, num_positions):
     ``positions``, numbers below ``num_positions``, are equal for equal sinks, so that only few items are compared.
     """
     count = len(sinks)
-    first, last, before = np.arange(count), np.full(num_positions, -1), np.empty(count, np.int64)
+    first, before = np.empty(count, np.int64), np.empty(count, np.int64)
+    last = np.empty(num_positions, np.int64)
+    for i in range(num_positions):
+        last[i] = -1
     for i in range(count):
-        j = last[positions[i]]
+        first[i], j = i, last[positions[i]]
         while j >= 0:
             apart, size = abs(scores[j] - scores[i]), abs(scores[j]) + abs(scores[i])
             if sinks[j] == sinks[i] and weights[j] == weights[i] and apart <= 1e-6 * size:
@@ -1252,7 +1438,7 @@ def order_by_size(sizes):
 
     Units that F cannot tell apart have such sizes. Their order must not depend on how their sizes were rounded.
     """
-    order = np.argsort(-sizes, kind="mergesort")
+    order = sort_falling(sizes)
     start = 0
     for i in range(1, len(order) + 1):
         if i == len(order) or sizes[order[i - 1]] - sizes[order[i]] > 1e-9 * sizes[order[0]]:
@@ -1267,7 +1453,8 @@ def shrink_blocks(along, noise, order, smallest, growth, wary):
 
     The error of a coordinate that was measured with noise n, and is t^2 large, is n t^2 / (n + t^2) if it is shrunk by
     t^2 / (n + t^2), and t^2 if it is left at 0. How large t is in a block is itself uncertain; the error is that of a
-    t^2 which is larger by one standard error. If ``wary``, the factor is that of a t^2 which is smaller by one.
+    t^2 which is larger by one standard error. The factor is that of a t^2 which is smaller by ``wary`` of them, 1.0 or
+    0.0 (not a boolean, because numba compiles for each of these anew if it is written down).
     Blocks have ``smallest`` coordinates in the given ``order`` at first, and grow by the factor ``growth``.
     """
     factor, doubt = np.zeros(len(along)), np.zeros(len(along))
@@ -1282,7 +1469,7 @@ def shrink_blocks(along, noise, order, smallest, growth, wary):
         excess = max(0.0, ratio - 1) + chance
         for i in range(start, stop):
             if ratio > 1 + chance:
-                factor[order[i]] = 1 - (1 + chance if wary else 1.0) / ratio
+                factor[order[i]] = 1 - (1 + wary * chance) / ratio
                 doubt[order[i]] = 1.0 if np.isinf(excess) else excess / (1 + excess)
             else:
                 doubt[order[i]] = excess
@@ -1328,14 +1515,25 @@ def project_rest(matrix, moments, centred, mean, order, alike, blocks, wary):
         noise[i] = less[alike[i]] / members[alike[i]] ** 2
     factor, doubt = shrink_blocks(along, noise, order, blocks[0], blocks[1], wary)
     # These are the normal equations (diag(v) + m m^T) step = E[eps rest].
-    step = solve_moments(spread, common, np.sqrt(spread) * factor * along + average * mean)
-    return step, noise / spread, doubt
+    for i in range(units):
+        along[i] = np.sqrt(spread[i]) * factor[i] * along[i] + average[i] * mean
+        noise[i] /= spread[i]
+    return solve_moments(spread, common, along), noise, doubt
+
+
+@compiled
+def mean_of(numbers):
+    """Return the mean of some numbers."""
+    total = 0.0
+    for s in range(len(numbers)):
+        total += numbers[s]
+    return total / len(numbers)
 
 
 @compiled
 def variance_of(numbers):
     """Return the variance of some numbers, at least two, around their mean."""
-    mean, total = numbers.mean(), 0.0
+    mean, total = mean_of(numbers), 0.0
     for s in range(len(numbers)):
         total += (numbers[s] - mean) ** 2
     return total / (len(numbers) - 1)
@@ -1352,43 +1550,53 @@ def project_shares(matrix, change, mirrored, moments, guess, alike, seen, left, 
     """
     average, spread, common = moments
     units, count = matrix.shape
-    foreseen, square, product = np.dot(guess, matrix), 0.0, 0.0
-    for s in range(count):
-        square += foreseen[s] * foreseen[s]
-        product += foreseen[s] * change[s]
-    scores = guess * (product / square if square > 0 else 0.0)
-    order = order_by_size(np.abs(guess) * np.sqrt(spread))
-    noise, doubt, of_mean = np.zeros(units), np.zeros(units), 0.0
+    foreseen = multiply_rows(guess, matrix)
+    square, product = sum_of_products(foreseen, foreseen), sum_of_products(foreseen, change)
+    scores, sizes = np.empty(units), np.empty(units)
+    for i in range(units):
+        scores[i] = guess[i] * (product / square if square > 0 else 0.0)
+        sizes[i] = abs(guess[i]) * np.sqrt(spread[i])
+    order = order_by_size(sizes)
+    variance, doubt, of_mean = np.zeros(units), np.zeros(units), 0.0
+    odd, even = np.empty(count), np.empty(count)
     for _ in range(steps if units <= count else 1):
-        foreseen, middle = np.dot(scores, matrix), np.dot(average, scores)
-        odd, even = np.empty(count), np.empty(count)
+        foreseen, middle = multiply_rows(scores, matrix), sum_of_products(average, scores)
         for s in range(count):
             rest = change[s] - foreseen[s]
-            other = mirrored[s] - (2 * middle - foreseen[s]) if len(mirrored) else 0.0
-            odd[s], even[s] = ((rest - other) / 2, (rest + other) / 2) if len(mirrored) else (rest, rest)
+            odd[s], even[s] = rest, rest
+            if len(mirrored):
+                other = mirrored[s] - (2 * middle - foreseen[s])
+                odd[s], even[s] = (rest - other) / 2, (rest + other) / 2
+        of_rest = mean_of(even)
         if not len(mirrored):
-            odd -= odd.mean()
-        step, noise, found = project_rest(matrix, moments, odd, even.mean(), order, alike, blocks, False)
+            for s in range(count):
+                odd[s] -= of_rest
+        step, noise, found = project_rest(matrix, moments, odd, of_rest, order, alike, blocks, 0.0)
         of_mean = variance_of(even) / count
-        # A later step sees what an earlier one left of these samples, and that is less than what it left of others.
-        doubt = np.maximum(doubt, found)
-        # A few samples of very many units say nothing of single ones: the guess is then the better one.
-        if units <= many * count:
-            scores = scores + step
-    variance = doubt * noise
+        for i in range(units):
+            # A later step sees what an earlier one left of these samples, and that is less than what it left of others.
+            doubt[i] = max(doubt[i], found[i])
+            variance[i] = doubt[i] * noise[i]
+            # A few samples of very many units say nothing of single ones: the guess is then the better one.
+            if units <= many * count:
+                scores[i] += step[i]
     if len(left) > 1:
-        mean, of_left, trusted = left.mean(), variance_of(left) / len(left), 1.0
-        if wary:  # The mean is shrunk as a block of one.
-            one = np.array([mean]), np.array([of_left]), np.zeros(1, np.int64)
-            trusted = shrink_blocks(one[0], one[1], one[2], blocks[0], blocks[1], wary)[0][0]
-        step, more, found = project_rest(seen, moments, left - mean, trusted * mean, order, alike, blocks, wary)
-        variance, of_mean = variance + found * more, of_mean + of_left
-        if units <= many * len(left):
-            scores = scores + step
+        mean, of_left, trusted, rest = mean_of(left), np.array([variance_of(left) / len(left)]), 1.0, left.copy()
+        if wary > 0:  # The mean is shrunk as a block of one.
+            trusted = shrink_blocks(np.array([mean]), of_left, np.zeros(1, np.int64), blocks[0], blocks[1], wary)[0][0]
+        for s in range(len(left)):
+            rest[s] -= mean
+        step, more, found = project_rest(seen, moments, rest, trusted * mean, order, alike, blocks, wary)
+        of_mean += of_left[0]
+        for i in range(units):
+            variance[i] += found[i] * more[i]
+            if units <= many * len(left):
+                scores[i] += step[i]
     # The mean of what is left has an error too, which all scores have a part in, along one direction.
-    along = solve_moments(spread, common, average)
-    excess = np.dot(spread, variance) + of_mean * np.dot(average, along)
-    return scores, np.sqrt(variance + of_mean * along * along), excess
+    along, errors = solve_moments(spread, common, average), np.empty(units)
+    for i in range(units):
+        errors[i] = np.sqrt(variance[i] + of_mean * along[i] * along[i])
+    return scores, errors, sum_of_products(spread, variance) + of_mean * sum_of_products(average, along)
 
 
 @compiled
@@ -1417,7 +1625,7 @@ def terms_of(local, eps, source, sink, hop, e, num_hops, kind, y, along, bend, s
     size, width, first = eps.shape[1], y.shape[1], num_hops * y.shape[1]
     rows, moments = propagate(local, source, sink, hop, e, num_hops, kind)
     terms = np.empty((size, first + 2 * num_hops + 4))
-    kinds, rounding = np.full(terms.shape[1], FORESEEN), np.zeros(terms.shape[1])
+    kinds, rounding = np.empty(terms.shape[1], np.int64), np.zeros(terms.shape[1])
     largest, highest = 0.0, 0.0
     for k in range(num_hops):
         lost = np.empty((len(hop), size))
@@ -1425,23 +1633,24 @@ def terms_of(local, eps, source, sink, hop, e, num_hops, kind, y, along, bend, s
             row = rows[k, i]
             for s in range(size):
                 lost[i, s] = row[0] - row[1 + s]
-        moved, own = np.dot(lost.T, y), np.zeros(width)
+        moved, own = multiply_transposed(lost, y), np.zeros(width)
         for s in range(size):
             for c in range(width):
                 terms[s, k * width + c] = moved[s, c]
         for i in range(len(hop)):
             for c in range(width):
                 own[c] += rows[k, i, 0] * y[i, c]
-        largest += np.dot(own, own)
+        largest += sum_of_products(own, own)
         for j in range(2):
             highest = max(highest, abs(moments[k, j, 0]))
             for s in range(size):
                 terms[s, first + 2 * k + j] = moments[k, j, 0] - moments[k, j, 1 + s]
-    last, foreseen = first + 2 * num_hops, np.dot(eps.T, along)
+    last, foreseen = first + 2 * num_hops, multiply_transposed(eps, along)
     for c in range(last):
         kinds[c] = KHOP if c < first else DEGREES
         rounding[c] = share * (np.sqrt(largest) if c < first else highest)
-    kinds[last + 2] = ENERGY
+    for c in range(4):
+        kinds[last + c] = ENERGY if c == 2 else FORESEEN
     for s in range(size):
         own, energy, curvature = foreseen[s], 0.0, 0.0
         for j in range(len(eps)):
@@ -1459,14 +1668,14 @@ def sum_squares(matrix):
     """Return the sum of the squares of all numbers of a matrix."""
     total = 0.0
     for i in range(len(matrix)):
-        total += np.dot(matrix[i], matrix[i])
+        total += sum_of_products(matrix[i], matrix[i])
     return total
 
 
 @compiled
 def mean_square(numbers):
     """Return the mean of the squares of some numbers."""
-    return np.dot(numbers, numbers) / len(numbers)
+    return sum_of_products(numbers, numbers) / len(numbers)
 
 
 @compiled
@@ -1518,27 +1727,26 @@ def anchor_parts(wanted, parts, values, x, changes, samples, slopes, gradient, f
             for s in range(len(asked)):
                 moved[j, s] = row[0] - row[1 + asked[s]]
         of_x = gradient[a : a + visible[i]]
-        if not np.isfinite(own.sum() + of_x.sum() + np.dot(change, change)) or mean_square(change) <= noise[i]:
+        if not np.isfinite(sum_of(own) + sum_of(of_x) + mean_square(change)) or mean_square(change) <= noise[i]:
             continue
-        # Loops instead of slices, which compile faster.
         sampled, local_slope = np.empty((d - c, len(asked))), np.empty(d - c)
         for j in range(d - c):
             local_slope[j] = own[j, 0]
             for s in range(len(asked)):
                 sampled[j, s] = own[j, 1 + s]
-        spread, gram = sum_squares(moved) / moved.size, np.dot(sampled.T, sampled)
+        spread, gram = sum_squares(moved) / moved.size, multiply_transposed(sampled, sampled)
         for j in range(len(gram)):
             for s in range(len(gram)):
                 gram[j, s] *= spread
-        mix, bend = fit_curvature(gram, np.dot(moved.T, sampled), rank, cut, ridge, noise[i])
-        size, along, turned = mix.shape[1], np.empty((d - c, 2 + mix.shape[1])), np.dot(sampled, mix)
+        mix, bend = fit_curvature(gram, multiply_transposed(moved, sampled), rank, cut, ridge, noise[i])
+        size, along, turned = mix.shape[1], np.empty((d - c, 2 + mix.shape[1])), multiply(sampled, mix)
         for j in range(d - c):
-            along[j, 0], along[j, 1] = local_slope[j], sampled[j].sum() / len(asked)
+            along[j, 0], along[j, 1] = local_slope[j], mean_of(sampled[j])
             for k in range(size):
                 along[j, 2 + k] = turned[j, k]
         main = main_columns(of_x, rank, most, cut)
         y = multiply_sparse(x, nodes[a:b], visible[i], main)
-        foreseen = np.dot(local_slope, eps)
+        foreseen = multiply_rows(local_slope, eps)
         for s in range(len(rest)):
             foreseen[s] -= change[s]
         width, least = main.shape[1], min(mean_square(change), mean_square(foreseen))
@@ -1597,7 +1805,7 @@ def anchor_parts(wanted, parts, values, x, changes, samples, slopes, gradient, f
         slope = gradient_of_propagation(one, source, sink, hop, e, products[a:b], degrees[i], chosen[i])
         for j in range(d - c):
             scores[c + j] = slope[j] * felt[c + j] + phi[j]
-        explained = np.dot(scores[c:d], eps)
+        explained = multiply_rows(scores[c:d], eps)
         for s in range(len(rest)):
             rests[i, s] = explained[s] - fitted[i, s] + left_out[i, s]
 
@@ -1673,12 +1881,12 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
                 if mirrors:
                     at[j, size_of + s] = own[j] - (2 * middle[j] - at_slopes[place[j], s])
         slope = gradient_of_propagation(at, source, sink, hop, e, y, v, kind)
-        guess, along_mean, pull = np.zeros(count), np.dot(directions, middle), np.zeros(2 + size)
+        guess, along_mean, pull = np.zeros(count), multiply_vector(directions, middle), np.zeros(2 + size)
         for k in range(size):
             for j in range(size):
                 pull[2 + k] += bend[k, j] * along_mean[2 + j]
         pull[0], pull[1] = 1.0, 2 * singles[i, 2]
-        bent_slope = np.dot(pull, directions)
+        bent_slope = multiply_rows(pull, directions)
         for j in range(m):
             if group[j] >= 0:
                 guess[group[j]] += (slope[j] * felt[c + j] + bent_slope[j]) * part[j]
@@ -1698,7 +1906,7 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
             if kappa != 0:
                 multiply_add(energy, eps[j], eps[j])
         before = value_of_propagation(own.reshape(-1, 1), source, sink, hop, e, y, v, kind)[0]
-        along_eps, both = np.dot(directions, eps), np.empty((1 + mirrors, taken))
+        along_eps, both = multiply(directions, eps), np.empty((1 + mirrors, taken))
         for mirrored in range(1 + mirrors):
             if mirrored:
                 for j in range(m):
@@ -1721,7 +1929,9 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
             if group[j] >= 0 and members[group[j]] == 1 and outer[c + j] >= 0:
                 items[known] = j
                 known += 1
-        alike, sinks, positions = np.arange(count), np.empty(known, np.int64), np.empty(known, np.int64)
+        alike, sinks, positions = np.empty(count, np.int64), np.empty(known, np.int64), np.empty(known, np.int64)
+        for k in range(count):
+            alike[k] = k
         weights, guesses = np.empty(known), np.empty(known)
         for k in range(known):
             j = items[k]
@@ -1749,9 +1959,9 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
             steps,
             many,
             blocks,
-            False,
+            0.0,
         )
-        explained = np.dot(scores, seen)
+        explained = multiply_rows(scores, seen)
         for s in range(len(samples)):
             rests[i, s] = explained[s] - fitted[i, s] + left_out[i, s]
         for j in range(m):

@@ -97,6 +97,6 @@ def project(
         np.zeros((len(moves), 0)) if seen is None else np.ascontiguousarray(seen.T.numpy()),
         nothing if seen is None or left is None else left.contiguous().numpy(),
         *CONSTANTS,
-        wary,
+        float(wary),
     )
     return Additive(moves, torch.from_numpy(scores), torch.from_numpy(stderr), float(excess))
