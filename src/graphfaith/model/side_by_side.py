@@ -18,11 +18,10 @@ from .target import Target
 def may_stand_side_by_side(target: Target) -> bool:
     """Return whether the model can be called on unconnected computation graphs of several nodes as on one graph.
 
-    Without edge weights, removed edges would have to be left out of each of them. An argument with a row for each node
-    or edge would have to be put together, too.
+    An argument with a row for each node or edge would have to be put together, too.
     """
     given: Any = target.readout.kwargs.values()
-    return target.route == "weight" and not any(isinstance(value, Tensor) for value in given)
+    return not any(isinstance(value, Tensor) for value in given)
 
 
 def put_side_by_side(like: Target, parts: Parts, weight: Tensor, labels: Tensor | None) -> tuple[Target, Int64, Int64]:
