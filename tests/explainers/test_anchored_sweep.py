@@ -266,7 +266,6 @@ def test_gradients_that_are_not_finite_leave_the_node_to_be_explained_alone(alon
         ({"reading": "effect"}, "one entry of A at a time"),
         ({"blocks": ("khop", "saliency")}, "whole p"),
         ({"near": "R(A,3)"}, "depends on the edges in reach"),
-        ({"near": "U(X,0.2r)"}, "moves features"),
     ],
 )
 def test_what_cannot_be_explained_together_says_why(options, reason):

@@ -11,6 +11,7 @@ from torch_geometric.explain import Explainer
 
 import graphfaith as gf
 from graphfaith.explainers import feature_sweep, many, sweep
+from graphfaith.model import target as target_module
 from graphfaith.model.target import Target
 from graphfaith.sampling.neighborhood import as_neighborhood
 from reference import TwoLayerGCN
@@ -147,6 +148,41 @@ def test_little_memory_explains_the_same(spy):
     found, right = records_of(explainer_of(gcn(), max_memory="600 KB"), x, edges)
     assert_same(found, right)
     assert len(spy.batches) > 1
+
+
+def anchored(model, near, **options):
+    algorithm = gf.AnchoredKEC(near, **{"num_samples": 60, **options})
+    return Explainer(model, algorithm, "model", CLASSIFIER, "attributes", "object")
+
+
+@pytest.mark.filterwarnings("ignore::graphfaith._base.errors.FewSamplesWarning")
+@pytest.mark.parametrize("reading", ["share", "slope"])
+@pytest.mark.parametrize("near", ["U(X,0.2r)", "B(X,0.5)", "U(X,0.5r)xU(A,0.5)"])
+def test_anchored_together_is_as_alone(near, reading, spy):
+    found, right = records_of(anchored(gcn(), near, reading=reading), *graph(10))
+    assert_same(found, right)
+    for name in ("unexplained", "unexplained_stderr"):
+        np.testing.assert_allclose(found.numbers[name], right.numbers[name], 1e-5, 1e-12)
+    assert spy.alone == [0, 0]
+
+
+@pytest.mark.filterwarnings("ignore::graphfaith._base.errors.FewSamplesWarning")
+def test_anchored_without_edge_weights_on_several_threads(spy):
+    model = seeded(lambda: pyg.GAT(FEATURES, 4, 2, out_channels=3))
+    usual = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        assert_same(*records_of(anchored(model, "U(X,0.2r)xB(A,0.5)"), *graph(11), range(9)))
+    finally:
+        torch.set_num_threads(usual)
+    assert spy.alone == [0, 0]
+
+
+@pytest.mark.filterwarnings("ignore::graphfaith._base.errors.FewSamplesWarning")
+def test_anchored_noise_of_a_large_graph_is_that_of_each_part(monkeypatch, spy):
+    monkeypatch.setattr(target_module, "LARGE", 1)
+    assert_same(*records_of(anchored(gcn(), "U(X,0.2r)"), *graph(12)))
+    assert spy.alone == [0, 0]
 
 
 def test_single_precision_agrees_as_far_as_it_goes():

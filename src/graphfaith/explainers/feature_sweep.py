@@ -1,16 +1,18 @@
-"""KEC explains many nodes together where features move: what a block of nodes needs beside that of edges.
+"""KEC and AnchoredKEC explain many nodes together where features move: what that takes beside a block of edges.
 
 A perturbation of a feature is a function of (seed, sample, node, column), so it is the same in every computation graph
 that has the node. F of all nodes of a block comes from forward passes on their joint computation graph, some samples
 at a time, and perturbed features are dropped after each. The features of the fit,
 :math:`e^\\top N(A^k) \\epsilon_X` of every node, are then the product of one sparse matrix, which has the rows
 :math:`e^\\top N(A^k)` of a batch of nodes, with the perturbations of all nodes in their reach, each drawn once.
+AnchoredKEC is fitted to one node after the other, several at a time, from the changes of F that are known already.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,14 +25,18 @@ from .._base.memory import CHUNK_BYTES
 from .._base.shares import Shares
 from .._base.stages import stage
 from .._base.threads import one_thread
+from ..explanation.faithfulness import Faithfulness
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Int64
 from ..graph.parts import Parts
+from ..model.side_by_side import put_alone
 from ..model.target import Target
 from ..surrogate.coordinates import Coordinates
-from ..surrogate.difference import KHopModel
-from ..surrogate.walks import khop_rows
-from .sweep import Batch, Block
+from ..surrogate.difference import AnchoredModel, KHopModel
+from ..surrogate.sensitivity import RANK
+from ..surrogate.walks import Float64, Normalization, khop_rows
+from .anchored_kec import split_samples
+from .sweep import NODES, Batch, Block
 
 _DRAWN = 2**20  # perturbed features that a thread draws at once: few enough to stay in its cache
 
@@ -157,6 +163,83 @@ class FeatureBlock(Block):
     def _weight(self, parts: Parts, i: int) -> Tensor:
         """Return the entries of A of part number i, as they are and, if edges move, in all samples, [1 + S, e]."""
         return self.values[torch.from_numpy(parts.row[parts.slices(i)[1]])].T
+
+
+@dataclass(frozen=True)
+class AnchoredFeatureBatch(Batch):
+    """The fits of some nodes by AnchoredKEC where features move."""
+
+    models: dict[int, AnchoredModel]
+    unexplained: Float64  # [2, b] the estimate of what the scores leave, and its standard error
+
+    def records(self, chosen: slice, with_nodes: bool) -> dict[str, NDArray[Any]]:
+        """Return pieces of the arrays of :class:`~graphfaith.explainers.records.Records` for a run of proven nodes."""
+        relative, stderr = self.unexplained[:, chosen]
+        return {**super().records(chosen, with_nodes), "unexplained": relative, "unexplained_stderr": stderr}
+
+    def fit(self, i: int) -> tuple[ComputationGraph, AnchoredModel, None] | None:
+        """Return the computation graph and p of node number i; None if it is not proven."""
+        return (self.models[i].graph, self.models[i], None) if self.proven[i] else None
+
+
+class AnchoredFeatureBlock(Block):
+    """A block of nodes for AnchoredKEC in a neighbourhood that moves features: F's changes are those of the block."""
+
+    rooms = 2
+
+    @staticmethod
+    def limit_batch(algorithm: Any, first: Target) -> tuple[int, int, int]:  # noqa: ARG004
+        """Return how many nodes, entries of A and features a batch may have, so that every p has room."""
+        room = 2 * CHUNK_BYTES if algorithm.max_memory is None else min(2 * CHUNK_BYTES, algorithm.max_memory // 8)
+        return NODES, max(1, room // (64 * RANK)), max(1, room // (8 * (RANK + 8)))
+
+    @staticmethod
+    def count_bytes(algorithm: Any, nodes: Int64, entries: Int64, num_hops: int, width: int) -> Int64:  # noqa: ARG004
+        """Return what it takes to fit each of some parts: gradients at some samples, and a chunk of samples."""
+        points = len(split_samples(algorithm.count_samples())[0]) + 1
+        chunk = CHUNK_BYTES if algorithm.max_memory is None else min(CHUNK_BYTES, algorithm.max_memory // 8)
+        taken: Int64 = 8 * (4 * points + RANK + 8) * (width * nodes + entries) + chunk
+        return taken
+
+    def fit(
+        self,
+        parts: Parts,
+        first: int,
+        proven: NDArray[np.bool_],
+        pool: ThreadPoolExecutor | None = None,
+        num_threads: int = 1,
+    ) -> Callable[[], AnchoredFeatureBatch]:
+        """Begin the fits of some nodes, from number ``first`` in the block on; return a function that finishes them."""
+        algorithm: Any = self.algorithm
+        wanted, count = np.flatnonzero(proven).tolist(), len(parts)
+        models: dict[int, AnchoredModel] = {}
+        scores, errors, unexplained = np.zeros(len(parts.row)), np.zeros(count), np.full((2, count), np.nan)
+        seen = np.zeros((len(parts.nodes), 1))
+        with stage("subgraph"):
+            targets = {i: put_alone(self.joint, parts, i, first + i) for i in wanted}
+
+        def fit_one(i: int) -> None:
+            models[i] = p = algorithm.fit_given(targets.pop(i), self.changes[first + i])
+            nodes, entries = parts.slices(i)
+            with stage("gradient"):
+                of_x, of_a = algorithm.scores(p)
+                number = algorithm.details(p)["estimate"]
+            scores[entries], errors[i] = of_a.detach().double().numpy(), p.in_sample_error
+            seen[nodes, 0] = (p.graph.x.double() * of_x.double()).sum(dim=1).numpy()
+            if number is not None:
+                shown = Faithfulness(number, is_estimate=True)
+                unexplained[:, i] = shown.relative, shown.relative_stderr
+
+        begun = Shares(fit_one, wanted, pool, num_threads - 1)
+
+        def finish() -> AnchoredFeatureBatch:
+            with torch.inference_mode(False), one_thread():
+                begun.finish()
+            kind: Normalization = "symmetric"
+            of_kec = parts, kind, proven, seen, seen, np.ones_like(seen), scores, errors
+            return AnchoredFeatureBatch(*of_kec, {}, models, unexplained)
+
+        return finish
 
 
 class _Rows:

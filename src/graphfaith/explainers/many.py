@@ -21,7 +21,7 @@ from ..model.side_by_side import may_stand_side_by_side
 from ..model.task import Task
 from . import AnchoredKEC, FaithfulExplainer
 from .anchored_sweep import AnchoredBlock
-from .feature_sweep import FeatureBlock
+from .feature_sweep import AnchoredFeatureBlock, FeatureBlock
 from .records import Records, RecordsBuilder, has_nodes
 from .sweep import AT_LEAST, Block, Sweep, reason_against
 
@@ -45,9 +45,9 @@ def explain_nodes(
 
     If ``together`` is True, the nodes are explained from one set of perturbed graphs
     (:mod:`graphfaith.explainers.sweep`). This is several times faster, but the first explanation takes longer. It needs
-    KEC, or AnchoredKEC in a neighbourhood of edges, and a model that does not read the whole graph for every node; for
-    AnchoredKEC one that is given no tensors beside X and A. If ``together`` is None, this is done for 16 nodes or more,
-    if it is possible.
+    KEC or AnchoredKEC, and a model that does not read the whole graph for every node; for AnchoredKEC in a
+    neighbourhood of edges one that is given no tensors beside X and A. If ``together`` is None, this is done for 16
+    nodes or more, if it is possible.
 
     >>> import torch, graphfaith as gf
     >>> from torch_geometric.nn import GCN
@@ -218,11 +218,11 @@ def _sweep(asked: _Asked) -> tuple[Explanation, Sweep | str]:
     name = type(asked.explainer.model).__name__
     if first.call.degrees is None:
         return alone, f"{name} looks at the whole graph for every node"
-    anchored = isinstance(algorithm, AnchoredKEC)
-    if anchored and not may_stand_side_by_side(first):
+    anchored, moves_x = isinstance(algorithm, AnchoredKEC), algorithm.neighborhood.perturbs_features
+    if anchored and not moves_x and not may_stand_side_by_side(first):
         return alone, f"{algorithm.method} needs gradients, and {name} is given other tensors beside X and A"
-    moves_x = algorithm.neighborhood.perturbs_features
-    kind = AnchoredBlock if anchored else FeatureBlock if moves_x else Block
+    kinds = ((Block, FeatureBlock), (AnchoredBlock, AnchoredFeatureBlock))
+    kind = kinds[anchored][moves_x]
     return alone, Sweep(algorithm, first, asked.x, asked.edge_index, alone.target, asked.kwargs, kind)
 
 

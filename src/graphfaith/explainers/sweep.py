@@ -65,6 +65,8 @@ _OF_ANCHORED = (
     "kinds_for",
     "complete",
     "_fit_in_core",
+    "_fit_terms",
+    "fit_given",
     "_solve",
     "_strength",
     "_chunk_size",
@@ -81,8 +83,6 @@ def reason_against(algorithm: Any, level: str) -> str | None:
             break
     else:
         return f"{type(algorithm).__name__} is fitted to one node at a time"
-    if algorithm.neighborhood.perturbs_features and isinstance(algorithm, AnchoredKEC):
-        return f"{algorithm.neighborhood} moves features, and {algorithm.method} has gradients for all of them"
     if not algorithm.neighborhood.by_itself:
         return f"a sample of {algorithm.neighborhood} depends on the edges in reach of a node"
     if level != "node":

@@ -118,9 +118,9 @@ class Target:
         self._num_rows, self._record = count, record
         self.take_own_rows()
 
-    def take_own_rows(self) -> None:
-        """Keep the explained rows of the model's output on the unperturbed graph."""
-        self._own_rows = self.call.output[self.call.rows]
+    def take_own_rows(self, rows: Tensor | None = None) -> None:
+        """Keep the explained rows of the model's output on the unperturbed graph; ``rows`` are they, if known."""
+        self._own_rows = self.call.output[self.call.rows] if rows is None else rows
         self._own_as_sample: dict[tuple[bool, bool], Tensor] = {}
 
     @property
