@@ -266,7 +266,6 @@ def test_gradients_that_are_not_finite_leave_the_node_to_be_explained_alone(alon
         ({"reading": "effect"}, "one entry of A at a time"),
         ({"blocks": ("khop", "saliency")}, "whole p"),
         ({"near": "R(A,3)"}, "depends on the edges in reach"),
-        ({"near": "U(X,0.2r)"}, "moves features"),
     ],
 )
 def test_what_cannot_be_explained_together_says_why(options, reason):
@@ -276,13 +275,29 @@ def test_what_cannot_be_explained_together_says_why(options, reason):
         gf.explain_nodes(explainer, x, edges, progress=False, together=True)
 
 
-def test_a_model_without_weights_is_explained_one_by_one():
+@pytest.mark.parametrize("kind", [pyg.GAT, pyg.GraphSAGE, pyg.GIN])
+@pytest.mark.parametrize("near", ["U(A,0.5)", "B(A,0.5)"])
+def test_models_without_weights_stand_side_by_side(kind, near, alone):
+    """Entries of A multiply the messages of the model, or are removed from each of the graphs."""
+    x, edges = graph(3)
+    model = seeded(lambda: kind(FEATURES, 4, 2, out_channels=3))
+    assert_same_records(*records_of(explainer_of(model, near), x, edges))
+    assert len(set(alone.rows)) <= 8  # At a few nodes F hardly changes, or the gradient alone is the better p.
+
+
+class Scaled(TwoLayerGCN):
+    """A model that is given a number for each node beside X and A."""
+
+    def forward(self, x, edge_index, edge_weight=None, scale=None):
+        return super().forward(x * scale.unsqueeze(1), edge_index, edge_weight)
+
+
+def test_a_model_with_other_tensors_is_explained_one_by_one():
     x, edges = graph()
-    model = seeded(lambda: pyg.GAT(FEATURES, 4, 2, out_channels=3))
-    explainer = explainer_of(model)
-    with pytest.raises(gf.UnsupportedError, match="takes no edge weights"):
-        list(gf.explain_nodes(explainer, x, edges, [1, 2], progress=False, together=True))
-    assert len(gf.explain_all(explainer, x, edges, range(17), progress=False)) == 17
+    explainer, scale = explainer_of(seeded(lambda: Scaled(FEATURES))), torch.linspace(1, 2, NODES).double()
+    with pytest.raises(gf.UnsupportedError, match="other tensors beside X and A"):
+        list(gf.explain_nodes(explainer, x, edges, [1, 2], progress=False, together=True, scale=scale))
+    assert len(gf.explain_all(explainer, x, edges, range(17), progress=False, scale=scale)) == 17
 
 
 def test_a_subclass_is_fitted_to_one_node_at_a_time():

@@ -110,6 +110,14 @@ def draw_below(rows, columns, bound, out):
 
 
 @compiled
+def draw_below_at(rows, columns, row, column, bound, out):
+    """Write whether 32 random bits are less than ``bound`` for pairs of keys, row[i] of each sample and column[i]."""
+    for s in range(len(out)):
+        for i in range(len(row)):
+            out[s, i] = mix(rows[s, row[i]], columns[column[i]]) < bound
+
+
+@compiled
 def draw_features(rows, columns, unit, out):
     """Write ``unit`` times the upper 23 of 32 random bits, less their mean, into ``out``, in single precision.
 

@@ -150,12 +150,22 @@ class AnchoredKEC(FittedExplainer):
 
     def _fit(self, target: Target, count: int) -> AnchoredModel:
         """Return the p that is fitted on ``count`` samples."""
-        asked, rest = split_samples(count)
-        graph, near, size = target.computation_graph, self.neighborhood, self._chunk_size(target, count)
+        size = self._chunk_size(target, count)
         if size >= count:
             p = self._fit_in_core(target, count)
             if p is not None:
                 return p
+        return self._fit_terms(target, count, size, None)
+
+    def fit_given(self, target: Target, change: Tensor) -> AnchoredModel:
+        """Return the p that is fitted on ``num_samples`` samples, at which F's change, [S], is known."""
+        count = self.count_samples()
+        return self._fit_terms(target, count, self._chunk_size(target, count), change)
+
+    def _fit_terms(self, target: Target, count: int, size: int, change: Tensor | None) -> AnchoredModel:
+        """Return the p of any neighbourhood; F's ``change`` at all samples, [S], is found if it is not known."""
+        asked, rest = split_samples(count)
+        graph, near, done = target.computation_graph, self.neighborhood, 0
         strength = self._strength(target)
         near = near if strength is None else near.lean(strength) or near
         with stage("sampling"):
@@ -165,7 +175,8 @@ class AnchoredKEC(FittedExplainer):
             terms = Terms(target, sensitivity, self.kinds_for(target), drops=near.drops_edges, strength=strength)
             del first  # This frees as much memory as a chunk needs.
         for chunk in time_items(self._chunks_of(target, near, rest, size), "sampling"):
-            terms.add(chunk)
+            numbers, done = rest[done : done + len(chunk)], done + len(chunk)
+            terms.add(chunk, None if change is None else change[torch.from_numpy(numbers)])
         with stage("solve"):
             return self._solve(terms, count, rest, strength)
 

@@ -37,7 +37,7 @@ from ..surrogate.sensitivity import slopes_at
 from ..surrogate.walks import CODES, Float64
 from .anchored_kec import AnchoredKEC, split_samples
 from .records import ESTIMATES
-from .sweep import Batch, Block, cut
+from .sweep import NODES, Batch, Block, cut
 
 
 @dataclass(frozen=True)
@@ -126,13 +126,13 @@ class AnchoredBlock(Block):
         return int(algorithm.count_samples()) + 1 + more
 
     @staticmethod
-    def limit_batch(algorithm: Any, first: Target) -> tuple[int, int]:
-        """Return how many entries of A, and how many features, a batch may have, so that its gradients fit."""
+    def limit_batch(algorithm: Any, first: Target) -> tuple[int, int, int]:
+        """Return how many nodes, entries of A and features a batch may have, so that its gradients fit."""
         points = len(split_samples(algorithm.count_samples())[0]) + 1
-        return CHUNK_BYTES // (32 * points * (first.width() + 1)), 2**21
+        return NODES, CHUNK_BYTES // (32 * points * (first.width() + 1)), 2**21
 
     @staticmethod
-    def count_bytes(algorithm: Any, nodes: Int64, entries: Int64, num_hops: int) -> Int64:
+    def count_bytes(algorithm: Any, nodes: Int64, entries: Int64, num_hops: int, width: int) -> Int64:  # noqa: ARG004
         """Return what it takes to fit each of some parts."""
         count, drawn = algorithm.count_samples() + 1, readings.SAMPLES if algorithm.reading == "share" else 0
         taken: Int64 = 8 * count * ((2 * num_hops + 6) * nodes + 5 * entries) + 8 * 6 * drawn * entries

@@ -25,6 +25,7 @@ from ..model.target import LARGE
 from ..model.task import Task
 from . import AnchoredKEC, FaithfulExplainer
 from .anchored_sweep import AnchoredBlock
+from .feature_sweep import AnchoredFeatureBlock, FeatureBlock
 from .records import Records, RecordsBuilder, has_nodes
 from .sweep import AT_LEAST, Block, Sweep, reason_against
 
@@ -48,9 +49,9 @@ def explain_nodes(
 
     If ``together`` is True, the nodes are explained from one set of perturbed graphs
     (:mod:`graphfaith.explainers.sweep`). This is several times faster, but the first explanation takes longer. It needs
-    KEC or AnchoredKEC in a neighbourhood of edges, and a model that does not read the whole graph for every node; for
-    AnchoredKEC one that takes edge weights, and no other tensors. If ``together`` is None, this is done for 16 nodes or
-    more, if it is possible.
+    KEC or AnchoredKEC, and a model that does not read the whole graph for every node; for AnchoredKEC in a
+    neighbourhood of edges one that is given no tensors beside X and A. If ``together`` is None, this is done for 16
+    nodes or more, if it is possible.
 
     An explanation has masks of the size of the graph. A graph that was opened (:func:`graphfaith.open_graph`) is read
     as a whole for that, and refused if it is large: see :func:`explain_all`.
@@ -308,10 +309,11 @@ def _sweep(asked: _Asked) -> Sweep | str:
     name = type(model).__name__
     if first.call.degrees is None:
         return f"{name} looks at the whole graph for every node"
-    anchored = isinstance(algorithm, AnchoredKEC)
-    if anchored and not may_stand_side_by_side(first):
-        return f"{algorithm.method} needs gradients, and {name} takes no edge weights, or other tensors as well"
-    kind = AnchoredBlock if anchored else Block
+    anchored, moves_x = isinstance(algorithm, AnchoredKEC), algorithm.neighborhood.perturbs_features
+    if anchored and not moves_x and not may_stand_side_by_side(first):
+        return f"{algorithm.method} needs gradients, and {name} is given other tensors beside X and A"
+    kinds = ((Block, FeatureBlock), (AnchoredBlock, AnchoredFeatureBlock))
+    kind = kinds[anchored][moves_x]
     return Sweep(algorithm, first, asked.x, asked.edge_index, asked.labels, asked.kwargs, kind)
 
 

@@ -222,7 +222,7 @@ class RecordsBuilder:
             node_score=of_nodes,
             in_sample_error=[_number(known.get("in_sample_error"))],
             samples=[_number(known.get("fit_samples") or getattr(algorithm, "num_samples", None))],
-            **{name: [number] for name, number in _estimates(known.get("estimate")).items()},
+            **{name: [number] for name, number in estimates_of(known.get("estimate")).items()},
             **columns.records(part.x[part.seeds] if target.task.level == "node" else None),
         )
 
@@ -235,7 +235,7 @@ class RecordsBuilder:
         return Records(**arrays, numbers=numbers, about=about)
 
 
-def _estimates(estimate: Any) -> dict[str, float]:
+def estimates_of(estimate: Any) -> dict[str, float]:
     """Return an explanation's own estimate of Delta of its scores, and of p; NaN if it has none."""
     if not isinstance(estimate, Unfaithfulness):
         return dict.fromkeys(ESTIMATES, np.nan)

@@ -53,6 +53,7 @@ from .records import ESTIMATES
 
 AT_LEAST = 16  # nodes; with fewer nodes, the time saved does not justify the wait for the first explanation
 _FIRST = 16  # nodes in the first batch, so that the first explanation does not wait for the others
+NODES = 2**62  # nodes that are explained in a batch: as many as there are
 _ENTRIES = 2**20  # entries of A in a batch
 _NUMBERS = 2**24  # features in a batch
 _HUGE = 2**31  # bytes; a block whose table of perturbed entries takes more is halved
@@ -67,6 +68,8 @@ _OF_ANCHORED = (
     "kinds_for",
     "complete",
     "_fit_in_core",
+    "_fit_terms",
+    "fit_given",
     "_solve",
     "_strength",
     "_chunk_size",
@@ -83,8 +86,6 @@ def reason_against(algorithm: Any, level: str) -> str | None:
             break
     else:
         return f"{type(algorithm).__name__} is fitted to one node at a time"
-    if algorithm.neighborhood.perturbs_features:
-        return f"{algorithm.neighborhood} moves features, and perturbed features of all nodes would not fit in memory"
     if not algorithm.neighborhood.by_itself:
         return f"a sample of {algorithm.neighborhood} depends on the edges in reach of a node"
     if level != "node":
@@ -267,16 +268,22 @@ class Sweep:
                 yield batch()
 
     def _block_size(self, nodes: Sequence[int]) -> int:
-        """Return how many nodes a block may have, so that the entries of A in all samples fit in memory."""
+        """Return how many nodes a block may have, so that its entries of A in all samples fit in memory."""
         graph, room = self.first.graph, self.kind.rooms * CHUNK_BYTES
         if self.algorithm.max_memory is not None:
             room = min(room, self.algorithm.max_memory // 4)
         entries = room // (8 * self.kind.count_columns(self.algorithm))
-        if graph.num_nodes + graph.num_edges <= entries:
+        rows = graph.num_nodes
+        if self.algorithm.neighborhood.perturbs_features:  # One sample of all features must fit, in several copies.
+            rows = room // (6 * max(4, self.first.computation_graph.x.element_size()) * graph.num_features)
+        if graph.num_nodes + graph.num_edges <= entries and graph.num_nodes <= rows:
             return len(nodes)
         chosen = nodes[:: max(1, len(nodes) // 16)]
         parts = self._parts(chosen)
-        return max(1, entries * len(parts) // int(parts.entry_start[-1]))
+        most = entries * len(parts) // int(parts.entry_start[-1])
+        if graph.num_nodes > rows:
+            most = min(most, rows * len(parts) // int(parts.node_start[-1]))
+        return max(1, most)
 
     def _parts(self, nodes: Sequence[int], block: Block | None = None) -> Parts:
         """Return the computation graphs of nodes, of as many as a batch takes.
@@ -284,13 +291,13 @@ class Sweep:
         With a block, they also say where the values of their entries are in it.
         """
         call, graph = self.first.call, self.first.graph
-        entries, numbers = self.kind.limit_batch(self.algorithm, self.first)
+        most, entries, numbers = self.kind.limit_batch(self.algorithm, self.first)
         if self.algorithm.max_memory is not None:
             room = self.algorithm.max_memory // 16
             entries, numbers = min(entries, room // 64), min(numbers, room // 8)
         return Parts.around(
             graph,
-            nodes,
+            nodes[:most],
             self.first.num_hops,
             degrees=call.degrees == "in",
             out_degrees=call.degrees == "out",
@@ -356,7 +363,8 @@ class Sweep:
     def _fits_in_memory(self, parts: Parts) -> NDArray[np.bool_]:
         """Return which parts all threads may fit at the same time; others are explained alone, a chunk at a time."""
         sizes = np.diff(parts.node_start), np.diff(parts.entry_start)
-        needed = self.kind.count_bytes(self.algorithm, *sizes, self.first.num_hops) * self.num_threads
+        width = parts.whole.num_features
+        needed = self.kind.count_bytes(self.algorithm, *sizes, self.first.num_hops, width) * self.num_threads
         fits: NDArray[np.bool_] = needed <= (
             _ROOM if self.algorithm.max_memory is None else self.algorithm.max_memory // 2
         )
@@ -419,16 +427,16 @@ class Block:
     @staticmethod
     def count_columns(algorithm: Any) -> int:
         """Return how many numbers of an entry of A a block holds."""
-        return int(algorithm.count_samples()) + 1
+        return int(algorithm.count_samples()) + 1 if algorithm.neighborhood.perturbs_edges else 1
 
     @staticmethod
-    def limit_batch(algorithm: Any, first: Target) -> tuple[int, int]:  # noqa: ARG004
-        """Return how many entries of A, and how many features, a batch may have."""
-        return _ENTRIES, _NUMBERS
+    def limit_batch(algorithm: Any, first: Target) -> tuple[int, int, int]:  # noqa: ARG004
+        """Return how many nodes, entries of A and features a batch may have."""
+        return NODES, _ENTRIES, _NUMBERS
 
     @staticmethod
-    def count_bytes(algorithm: Any, nodes: Int64, entries: Int64, num_hops: int) -> Int64:  # noqa: ARG004
-        """Return what it takes to fit each of some parts."""
+    def count_bytes(algorithm: Any, nodes: Int64, entries: Int64, num_hops: int, width: int) -> Int64:  # noqa: ARG004
+        """Return what it takes to fit each of some parts with so many features a node."""
         taken: Int64 = 8 * (algorithm.count_samples() + 1) * (3 * num_hops + 7) * nodes
         return taken
 
@@ -438,16 +446,17 @@ class Block:
         held = 8 * (self.count_columns(algorithm) * (part.num_edges + 1) + (count + 1) * len(nodes))
         width = joint.unit_width(drops=near.drops_edges)
         room = joint.room(held, near.sample_bytes(part, width), f"{algorithm.method} on {count} samples")
-        # The first column is the unperturbed graph, the others are the samples. The last row has ones, for the loops
-        # that F does not depend on.
-        self.values = torch.ones(part.num_edges + 1, count + 1, dtype=torch.float64)
+        # The first column is the unperturbed graph, the others, if edges move, are the samples. The last row has ones,
+        # for the loops that F does not depend on.
+        columns = count + 1 if near.perturbs_edges else 1
+        self.values = torch.ones(part.num_edges + 1, columns, dtype=torch.float64)
         self.values[:-1, 0] = part.weight.double()
         changes, stop = [], 1
         for chunk in time_items(near.chunks(part, count, algorithm.seed, width=width, room=room), "sampling"):
-            weight = chunk.weight
-            assert weight is not None
             start, stop = stop, stop + len(chunk)
-            self.values[:-1, start:stop] = weight.T
+            weight = chunk.weight
+            if weight is not None:
+                self.values[:-1, start:stop] = weight.T
             with stage("F"):
                 changes.append(joint.changes_by_row(chunk))
         self.changes = torch.cat(changes).T.contiguous()  # [nodes, S]

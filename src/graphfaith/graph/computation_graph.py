@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -80,6 +81,12 @@ class ComputationGraph:
     def is_loop(self) -> Tensor:
         """Whether each entry of A is a self-loop, [e]."""
         return torch.arange(self.num_edges) >= self.num_plain
+
+    @cached_property
+    def present_features(self) -> tuple[Tensor, Tensor]:
+        """The nodes and columns of the features that F sees and that are not 0."""
+        node, column = self.x[: self.num_visible].nonzero().unbind(1)
+        return node, column
 
     @property
     def carries_message(self) -> Tensor:

@@ -34,6 +34,7 @@ def convolutions(model: torch.nn.Module) -> list[Any]:
     return [layer for layer in model.modules() if _is_plain(layer)]
 
 
+_SPARSE = 8  # times as long as in a dense product takes a multiplication in a sparse one
 _HOOKS = tuple(name for name in vars(GCNConv(1, 1)) if name.endswith("hooks"))
 
 
@@ -144,9 +145,11 @@ class Products:
                 product = pattern.by(entries[:, :taken], h.transpose(0, -2).reshape(columns, -1))
                 return product.view(rows, *h.shape[:-2], h.size(-1)).transpose(0, -2)
             pattern = _Pattern(starts, ends, rows, columns, diagonal=x.dim() == 3)
-            # If N(A) has few rows, N(A) X is smaller than X, and W is applied to fewer rows. But the derivative with
-            # respect to an entry of A is a sum over all columns, and X usually has more columns than X W.
-            first = x.dim() == 3 and rows < columns and not (torch.is_grad_enabled() and entries.requires_grad)
+            # If N(A) has few rows, N(A) X is smaller than X, and W is applied to fewer rows. But a sparse product takes
+            # several times as long for a multiplication, and its derivative with respect to an entry of A is a sum over
+            # all columns, of which X usually has more than X W.
+            saved = (columns - rows) * w.out_channels
+            first = x.dim() == 3 and _SPARSE * taken < saved and not (torch.is_grad_enabled() and entries.requires_grad)
             h = x if first else w(x)
             product = pattern.by(entries[:, :taken], h.reshape(-1, h.size(-1)))
             product = product.view(len(entries), rows, h.size(-1))

@@ -8,21 +8,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Int64
 from ..graph.parts import Parts
 from .call import Call
 from .readout import Readout
 from .target import Target
+from .whole import largest
 
 
 def may_stand_side_by_side(target: Target) -> bool:
     """Return whether the model can be called on unconnected computation graphs of several nodes as on one graph.
 
-    Without edge weights, removed edges would have to be left out of each of them. An argument with a row for each node
-    or edge would have to be put together, too.
+    An argument with a row for each node or edge would have to be put together, too.
     """
     given: Any = target.readout.kwargs.values()
-    return target.route == "weight" and not any(isinstance(value, Tensor) for value in given)
+    return not any(isinstance(value, Tensor) for value in given)
 
 
 def put_side_by_side(like: Target, parts: Parts, weight: Tensor, labels: Tensor | None) -> tuple[Target, Int64, Int64]:
@@ -35,12 +36,30 @@ def put_side_by_side(like: Target, parts: Parts, weight: Tensor, labels: Tensor 
     model: whether its output on a part is that on the whole graph can be seen from the target's own rows.
     """
     graph, nodes, entries = parts.side_by_side(weight)
+    target = _move(like, graph, labels)
+    target.call.rows = graph.seeds
+    target.take_own_rows()
+    return target, nodes, entries
+
+
+def put_alone(like: Target, parts: Parts, i: int, place: int) -> Target:
+    """Return the target of the node that part number i is the computation graph of; it is at ``place`` in ``like``.
+
+    The model's output on the part must be known to be that on the whole graph.
+    """
+    labels = None if like.labels is None else like.labels[place : place + 1]
+    target = _move(like, parts.graph(i), labels)
+    target.take_own_rows(like.own_rows[place : place + 1])
+    if like.is_large:
+        target.scale = largest(target.call.output)
+    return target
+
+
+def _move(like: Target, graph: ComputationGraph, labels: Tensor | None) -> Target:
+    """Return the target of the first node of another computation graph, for the same model."""
     node = int(graph.nodes[0])
     readout = Readout(like.task, like.graph, like.readout.kwargs, like.graph.num_nodes, node, torch.tensor([node]))
     target = copy.copy(like)
-    target.readout = readout
+    target.readout, target.labels = readout, labels
     target.call = Call(like.model, like.record, like.task, readout, graph, like.call.loop_weight, like.route)
-    target.call.rows = graph.seeds
-    target.labels = labels
-    target.take_own_rows()
-    return target, nodes, entries
+    return target

@@ -130,9 +130,10 @@ class Target:
         self._num_rows, self._record = count, record
         self.take_own_rows()
 
-    def take_own_rows(self) -> None:
-        """Keep the explained rows of the model's output on the unperturbed graph."""
-        self._own_rows = self.call.output[self.call.rows]
+    def take_own_rows(self, rows: Tensor | None = None) -> None:
+        """Keep the explained rows of the model's output on the unperturbed graph; ``rows`` are they, if known."""
+        self._own_rows = self.call.output[self.call.rows] if rows is None else rows
+        self._own_as_sample: dict[tuple[bool, bool], Tensor] = {}
 
     @property
     def is_large(self) -> bool:
@@ -343,18 +344,40 @@ class Target:
 
     def _rows_with_own(self, perturbations: Perturbations) -> Tensor:
         """Return the explained rows on (X, A) and then on S samples, [1 + S, r, ...]."""
+        if len(perturbations) == 1 and perturbations.features is not None:
+            rows = self._rows_of_single(perturbations)
+            if rows is not None:
+                return rows
         part, x, weight = self.computation_graph, perturbations.x_with_own, self.computation_graph.weight
         if perturbations.edges is not None:
             weight = perturbations.weight_with_own.to(part.weight.dtype)
         return self._rows_at(part.x if x is None else x, weight, self._own_rows)
 
-    def _rows_at(self, x: Tensor, weight: Tensor, first: Tensor | None = None) -> Tensor:
+    def _rows_of_single(self, sample: Perturbations) -> Tensor | None:
+        """Return the explained rows on (X, A) and on one sample, [2, r, ...]; None if edges are removed from it.
+
+        A graph is so large then that one sample is a chunk. The rows on (X, A) are computed once for all of them, by a
+        call on a batch of one graph as for a sample, so that they are rounded alike.
+        """
+        part, x, weight = self.computation_graph, sample.x, sample.weight
+        assert x is not None
+        weight = part.weight if weight is None else weight.to(part.weight.dtype)
+        if lacks_edges(self.call, weight):
+            return None
+        key = weight.dim() == 2, torch.is_grad_enabled()
+        if key not in self._own_as_sample:
+            own = part.weight.unsqueeze(0) if key[0] else part.weight
+            self._own_as_sample[key] = self._rows_at(part.x.unsqueeze(0), own, self._own_rows)
+        return torch.cat([self._own_as_sample[key], self._rows_at(x, weight, trusted=True)])
+
+    def _rows_at(self, x: Tensor, weight: Tensor, first: Tensor | None = None, *, trusted: bool = False) -> Tensor:
         """Return the explained rows of the model's output on S graphs, [S, r, ...].
 
         Graphs that lack edges are disjoint copies in one call; see :mod:`graphfaith.model.copies`. For others, the
         quickest way that works is taken: one call of the model's own forward with a leading dimension, which is
         believed if it gives on the first graph what the model gives on it alone; else vmap; else one graph after the
-        other. ``first`` is the answer for the first graph, if it is known.
+        other. ``first`` is the answer for the first graph, if it is known. ``trusted`` says that a batch of this shape
+        was compared before.
         """
         if lacks_edges(self.call, weight):
             return run_without_edges(self.call, self._record, x, weight, self.scale)
@@ -365,6 +388,8 @@ class Target:
             except Exception as error:  # what it raises on one graph as well is raised below
                 _LOG.debug("%s cannot be called with one dimension more: %s", type(self.model).__name__, error)
             else:
+                if trusted:
+                    return rows
                 if first is None:
                     first = self._rows_alone(x, weight)
                 if is_close(rows[0].detach(), first, self.scale):

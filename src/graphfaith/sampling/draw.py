@@ -121,6 +121,21 @@ def below(rows: UInt64, columns: UInt64, share: float) -> npt.NDArray[np.bool_]:
     return out.T
 
 
+def below_at(
+    rows: UInt64, columns: UInt64, row: npt.NDArray[np.int64], column: npt.NDArray[np.int64], share: float
+) -> npt.NDArray[np.bool_]:
+    """Return ``uniform < share``, as :func:`below`, for some pairs of row keys, [S, n], and column keys alone.
+
+    >>> rows, columns = keys(0, "row", np.arange(6)).reshape(2, 3), keys(0, "column", np.arange(4))
+    >>> some = below_at(rows, columns, np.array([2, 0]), np.array([1, 3]), 0.5)
+    >>> bool((some == below(rows.reshape(-1), columns, 0.5).reshape(2, 3, 4)[:, [2, 0], [1, 3]]).all())
+    True
+    """
+    out = np.empty((len(rows), len(row)), dtype=np.bool_)
+    core.draw_below_at(*map(np.ascontiguousarray, (rows, columns, row, column)), math.ceil(share * 2.0**32 - 0.5), out)
+    return out
+
+
 def symmetric32(rows: UInt64, columns: UInt64, scale: float) -> npt.NDArray[np.float32]:
     """Return ``scale * (2 u - 1)`` in single precision, with u from the upper 23 bits.
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._base.errors import InputError
 from ..graph.computation_graph import ComputationGraph
-from .draw import below, symmetric32
+from .draw import below_at, symmetric32
 from .neighborhood import Moments, Neighborhood, check_sigma, keys_of_features, register_neighborhood
 
 
@@ -82,13 +82,13 @@ class BernoulliFeatures(Neighborhood):
 
     def features(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
         """Return eps = X where u < sigma, 0 elsewhere, for the nodes whose features F can see."""
-        seen = graph.x[: graph.num_visible]
-        used = (seen != 0).any(dim=0).nonzero().view(-1)  # Most words are in no document that F sees.
+        # Most words are in no document, so only those that are there are drawn.
+        row, column = graph.present_features
         rows, columns = keys_of_features(graph, samples, seed)
-        dropped = torch.from_numpy(below(rows, columns[used.numpy()], float(self.sigma)))
-        dropped = dropped.view(len(samples), graph.num_nodes, len(used))[:, : graph.num_visible]
+        by_sample = rows.reshape(len(samples), graph.num_nodes)
+        dropped = below_at(by_sample, columns, row.numpy(), column.numpy(), float(self.sigma))
         eps = torch.zeros(len(samples), *graph.x.shape, dtype=graph.x.dtype)
-        eps[:, : graph.num_visible, used] = dropped * seen[:, used]
+        eps[:, row, column] = torch.from_numpy(dropped) * graph.x[row, column]
         return eps
 
     def is_symmetric(self, graph: ComputationGraph) -> bool:  # noqa: ARG002

@@ -51,9 +51,18 @@ class Coordinates:
         # Written as a sum, because the difference of the two large products would be less exact.
         rows = (before if after is None else after).transpose(0, 1).to(eps.dtype)
         moved = torch.matmul(rows[0] if after is None else rows, eps)
-        if after is None:
-            return moved.flatten(1)
-        return (moved.double() + torch.matmul(before - after, self.x).transpose(0, 1)).flatten(1)
+        return moved.flatten(1) if after is None else self._add_change(moved.flatten(1), before, after)
+
+    def add_to(self, moved: Tensor, rows: Tensor) -> Tensor:
+        r"""Return the stacked :math:`\tau_k`, [S, P], given :math:`e^\top N((A - \epsilon_A)^k) \epsilon_X`, [S, P].
+
+        ``rows`` are e^T N(A^k), and then e^T N((A - eps_A)^k) of the samples, [M, 1 + S, n].
+        """
+        return self._add_change(moved, rows[:, :1], rows[:, 1:])
+
+    def _add_change(self, moved: Tensor, before: Tensor, after: Tensor) -> Tensor:
+        """Add e^T [N(A^k) - N((A - eps_A)^k)] X to what the moves of X contribute."""
+        return moved.double() + torch.matmul(before - after, self.x).transpose(0, 1).flatten(1)
 
     def of_rows(self, rows: Tensor) -> Tensor:
         """Return the stacked r_k X, [S, P], for the columns r_k^T, [M, n, S]."""

@@ -145,7 +145,10 @@ class Moves:
                 parts.append(total.index_add_(1, unit, samples.edges[:, entries]))
         if self.feature_place is not None:
             assert samples.features is not None
-            moved = samples.features.flatten(1)[:, self.feature_place].double()
+            moved, count = samples.features.flatten(1), len(self.feature_place)
+            # If all features of the first nodes move, these are the first columns, which are taken sooner than chosen.
+            first = count and int(self.feature_place[-1]) == count - 1
+            moved = (moved[:, :count] if first else moved[:, self.feature_place]).double()
             parts.append(moved if self.of_x == "feature" else self._total(moved * self._part))
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 

@@ -64,10 +64,7 @@ def truncated_svd(features: Tensor, change: Tensor, threshold: float = 1e-4, *, 
         solution = _by_reflections(phi, delta, threshold, relative)
     if solution is not None:
         return solution
-    u, sigma, vt = _svd(phi)
-    rank = _rank(sigma, threshold, relative, len(sigma) * _EPS)
-    weights = vt[:rank].T @ ((u[:, :rank].T @ delta) / sigma[:rank])
-    return Solution(weights, rank, phi @ weights - delta, lambda: u[:, :rank])
+    return _by_columns(phi, delta, threshold, relative)
 
 
 # A triangular factor R of phi has the same singular values as phi. In the Frobenius norm, the smallest of them is at
@@ -125,6 +122,27 @@ def _by_reflections(phi: Tensor, delta: Tensor, threshold: float, relative: bool
         left = u[:, :rank]
         weights = vt[:rank].T @ ((left.T @ projected[:, 0]) / sigma[:rank])
     return Solution(weights, left.size(1), phi @ weights - delta, lambda: torch.linalg.qr(phi)[0] @ left)
+
+
+def _by_columns(phi: Tensor, delta: Tensor, threshold: float, relative: bool) -> Solution:
+    """Return the solution by phi^T = Q R, where R is small if there are more parameters than samples.
+
+    Parameters whose feature is 0 in every sample stay 0. Words that no document in reach has are many.
+    """
+    used = (phi != 0).any(dim=0).nonzero().view(-1)
+    some = phi if len(used) == phi.size(1) else phi[:, used]
+    wide = len(used) > len(phi)
+    reflections = torch.geqrf(some.T) if wide else None
+    small = some if reflections is None else reflections[0][: len(phi)].triu().T
+    u, sigma, vt = _svd(small)
+    rank = _rank(sigma, threshold, relative, len(sigma) * _EPS)
+    solved = vt[:rank].T @ ((u[:, :rank].T @ delta) / sigma[:rank])
+    if reflections is not None:
+        padded = torch.nn.functional.pad(solved.unsqueeze(1), (0, 0, 0, len(used) - len(solved)))
+        solved = torch.ormqr(*reflections, padded)[:, 0]
+    weights = phi.new_zeros(phi.size(1))
+    weights[used] = solved
+    return Solution(weights, rank, some @ solved - delta, lambda: u[:, :rank])
 
 
 def _keeps_all(factor: Tensor, inverse: Tensor, threshold: float, relative: bool, rounding: float) -> bool:

@@ -65,8 +65,8 @@ class Terms:
         self._rows: dict[Normalization, Tensor] = {}
         self._rounding: dict[str, float] = {}  # the largest rounding error of a term
 
-    def add(self, chunk: Perturbations) -> None:
-        """Compute the terms and F's change at a chunk of samples."""
+    def add(self, chunk: Perturbations, change: Tensor | None = None) -> None:
+        """Compute the terms at a chunk of samples, and F's ``change`` there, [S], if it is not known."""
         eps, self._moves = chunk.features, (chunk.features is not None, chunk.edges is not None)
         with stage("features"):
             for kind in self.kinds:
@@ -80,7 +80,7 @@ class Terms:
             if self._strongest is not None and chunk.edges is not None:
                 self._store("kriging", chunk.edges[:, self._strongest])
         with stage("F"):
-            self._store("change", self.target.changes(chunk))
+            self._store("change", self.target.changes(chunk) if change is None else change)
 
     def _store(self, name: str, part: Tensor) -> None:
         """Store the values of a term at a chunk of samples."""
