@@ -4,7 +4,7 @@ python benchmarks/many.py [--quick] [--turns 3] [--engine local --engine ray] [-
 
 All nodes of Cora with AnchoredKEC, in blocks, by one process, by two workers of each engine, in turns. Engines are
 started before, and every worker has done a block, so that starting is measured apart. --page writes the tables between
-the markers of a page. It takes about four minutes on two idle cores; ratios of a busy machine say little.
+the markers of a page. It takes about three minutes on two idle cores; ratios of a busy machine say little.
 """
 
 import argparse
@@ -33,6 +33,7 @@ WORKERS = 2
 BLOCK, QUICK = 170, 60  # nodes of a block: sixteen blocks of Cora, so that two workers end together
 BARS = {"two workers": 1.8, "processor": 1.1, "rows and files": 0.05, "bytes": 1500}
 NODES = 10**9  # of the plan
+SHARES, HUBS = ((0.45, 0.55), (0.9, 0.95), (0.99, 1.0)), 100  # of nodes, by the size of their computation graphs
 _MARKED = re.compile(r"<!-- many: ([a-z-]+) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
@@ -100,6 +101,20 @@ def memory_below(pid):
     return total
 
 
+def measure_hubs(job, tasks):
+    """Return what nodes cost by the size of their computation graphs: how many, entries of A, milliseconds a node."""
+    tables = [job.table(task.ids).select(["node", "edges_total"]).to_pydict() for task in tasks]
+    sizes = sorted((size, node) for one in tables for node, size in zip(one["node"], one["edges_total"], strict=True))
+    found = []
+    for low, high in SHARES:
+        chosen = sizes[int(low * len(sizes)) : int(high * len(sizes))][:HUBS]
+        began = time.process_time()
+        job.table([node for _, node in chosen])
+        used = time.process_time() - began
+        found.append((low, high, sum(size for size, _ in chosen) / len(chosen), 1000 * used / len(chosen)))
+    return found
+
+
 def measure(engines, turns, quick):
     """Return all figures."""
     use_one_thread()
@@ -131,6 +146,7 @@ def measure(engines, turns, quick):
             for name in engines:
                 shared[name].append(run_on(opened[name], tasks))
         size = sum(path.stat().st_size for path in (folder.path / PARTS).iterdir())
+        hubs = measure_hubs(job, tasks)
     count = len(nodes)
     best = min(alone, key=lambda one: one[1])
     return {
@@ -142,6 +158,7 @@ def measure(engines, turns, quick):
         "writing_share": best[2] / best[1],
         "rows_share": best[3] / best[1],
         "bytes": size / count,
+        "hubs": hubs,
         "engines": {
             name: {
                 # Ratios of one turn, because a busy machine is busy for both.
@@ -194,6 +211,17 @@ def machine(found):
     )
 
 
+def hubs(found):
+    """Return the table of what large computation graphs cost."""
+    lines = [
+        "| nodes by the size of their computation graph | entries of A | ms of processor time a node |",
+        "|---|---|---|",
+    ]
+    for low, high, size, milliseconds in found["hubs"]:
+        lines.append(f"| {low:.0%} to {high:.0%} | {size:,.0f} | {milliseconds:.1f} |")
+    return "\n".join(lines) + "\n"
+
+
 def plan(found):
     """Return the table of what 10^9 nodes take at this rate."""
     hours, rows = NODES * found["processor_ms"] / 3.6e6, NODES * found["bytes"]
@@ -204,7 +232,7 @@ def plan(found):
     return "\n".join(lines) + "\n"
 
 
-SECTIONS = {"machine": machine, "figures": figures, "costs": costs, "plan": plan}
+SECTIONS = {"machine": machine, "figures": figures, "costs": costs, "hubs": hubs, "plan": plan}
 
 
 def write_page(path, texts):

@@ -39,7 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="the folder of a run on all nodes of Cora")
     run = gf.Run(parser.parse_args().run)
-    data = run.job.open().subject.data
+    data = run.job.open().load()
     has, labels = (data.x != 0).numpy(), data.y.numpy()
     table, rng, sums = run.features(by="class", top=TOP).columns, np.random.default_rng(0), []
     head = (

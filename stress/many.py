@@ -46,7 +46,6 @@ class Bench:
             **os.environ,
             "HOME": str(root / "home"),
             "RAY_TMPDIR": str(root),
-            "RAY_BACKEND_LOG_LEVEL": "fatal",
             "XDG_CACHE_HOME": str(root / "cache"),
             "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]),
         }

@@ -116,7 +116,7 @@ def parts_in(folder):
     return len(list(Path(folder).glob("explanations/part-*.parquet")))
 
 
-def wait_for(condition, seconds=60.0):
+def wait_for(condition, seconds=180.0):
     """Wait until something is true."""
     end = time.monotonic() + seconds
     while not condition():

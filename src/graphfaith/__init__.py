@@ -42,6 +42,8 @@ from .explanation.archive import load, save
 from .explanation.scores import node_scores
 from .explanation.signed import SignedExplanation, signed_subgraph, to_networkx, top_edges, top_features, top_nodes
 from .facade import compare, explain, explainer_for
+from .graph.packed import PackedGraph, open_graph
+from .graph.packing import pack_graph
 from .many.explain import explain_many
 from .many.job import ManyJob
 from .many.run import Run
@@ -84,6 +86,7 @@ __all__ = [
     "Neighborhood",
     "OutputError",
     "PGExplainer",
+    "PackedGraph",
     "Perturbations",
     "ReachWarning",
     "Records",
@@ -111,6 +114,8 @@ __all__ = [
     "general_unfaithfulness",
     "load",
     "node_scores",
+    "open_graph",
+    "pack_graph",
     "page",
     "parse_neighborhood",
     "register_method",

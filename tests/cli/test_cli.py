@@ -343,7 +343,7 @@ EXPLAIN = ("explain", "--dataset", "ba-shapes", "--node", "503", "--method", "sa
 @pytest.mark.parametrize(
     ("closed", "arguments", "files"),
     [
-        ("stderr", (*SCORE, "--json", "r.json"), ["r.json"]),
+        pytest.param("stderr", (*SCORE, "--json", "r.json"), ["r.json"], marks=pytest.mark.nightly),
         (
             "stdout",
             (*EXPLAIN, "--json", "r.json", "--figure", "f.svg", "--page", "p.html", "--save", "s.safetensors"),

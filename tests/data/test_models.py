@@ -181,7 +181,7 @@ class TestAccuracy:
         assert load_trained("ba-shapes").test_accuracy >= 0.94
 
     # The paper reports no accuracy for these. Seeds 0 to 2 reach 0.88 to 0.90, and 0.88 to 0.93.
-    @pytest.mark.parametrize("name", ["tree-cycles", "tree-grid"])
+    @pytest.mark.parametrize("name", ["tree-cycles", pytest.param("tree-grid", marks=pytest.mark.nightly)])
     def test_trees(self, name):
         result = load_trained(name)
         assert result.test_accuracy >= 0.85

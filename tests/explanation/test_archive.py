@@ -89,8 +89,17 @@ def file(kec, tmp_path):
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("node", ["attributes", "object", "common_attributes", None])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(
+    ("node", "dtype"),
+    [
+        *((node, torch.float64) for node in ("attributes", "object", "common_attributes", None)),
+        ("attributes", torch.float32),
+        *(
+            pytest.param(node, torch.float32, marks=pytest.mark.nightly)
+            for node in ("object", "common_attributes", None)
+        ),
+    ],
+)
 def test_every_method_scores_the_same_after_loading(name, node, dtype, tmp_path):
     near = NEAR if node == "attributes" else "U(A,0.5)"
     case = make_case(seed=35, dtype=dtype)

@@ -14,6 +14,7 @@ import pytest
 
 from graphfaith import InputError, OutputError
 from graphfaith._base.errors import RunError
+from graphfaith.many.engines import base
 from graphfaith.many.explain import explain_many
 from toy_job import ToyJob, expected_rows, parts_in, rows_of, wait_for
 
@@ -66,15 +67,15 @@ def test_a_run_and_what_is_added_to_it(tmp_path):
     assert rows_of(tmp_path / "run") == expected_rows(ToyJob(NODES, fails=(5,)), BLOCK)
 
 
-def test_workers_that_are_killed_are_replaced_and_the_others_go_on(tmp_path):
-    kills = 3
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.nightly)])
+def test_workers_that_are_killed_are_replaced_and_the_others_go_on(tmp_path, kills):
     (tmp_path / "log").mkdir()
-    job = ToyJob(NODES, seconds=0.1, log=str(tmp_path / "log"))
+    job = ToyJob(4 * kills * BLOCK, seconds=0.3, log=str(tmp_path / "log"))
     killed = []
 
     def kill():
         for number in range(kills):
-            wait_for(lambda number=number: parts_in(tmp_path / "run") > 2 * number)
+            wait_for(lambda number=number: parts_in(tmp_path / "run") > number and len(workers_of(os.getpid())) == 2)
             victim = workers_of(os.getpid())[-1]  # always the youngest, so that the eldest is left alone
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)
@@ -83,10 +84,10 @@ def test_workers_that_are_killed_are_replaced_and_the_others_go_on(tmp_path):
     thread.start()
     summary = explain_many(job, "all", tmp_path / "run", block=BLOCK)
     thread.join()
-    assert rows_of(tmp_path / "run") == expected_rows(ToyJob(NODES), BLOCK)
+    assert rows_of(tmp_path / "run") == expected_rows(ToyJob(4 * kills * BLOCK), BLOCK)
     assert summary.deaths == kills == len(set(killed))
     calls = [path.name.split("-")[1] for path in (tmp_path / "log").iterdir()]
-    assert len(calls) <= NODES / BLOCK + kills  # at most one block is done again for each kill
+    assert len(calls) <= 4 * kills + kills  # at most one block is done again for each kill
     assert max(map(calls.count, calls)) >= 3  # The one that was left alone went on.
     assert summary.failed == summary.blocks_halved == 0
 
@@ -122,11 +123,18 @@ def test_a_kill_inside_a_write_leaves_no_half_part(tmp_path):
     assert not (tmp_path / "run/_tmp").exists()  # The draft of the dead process is gone with it.
 
 
-@pytest.mark.parametrize("how", [{"kills": (4,)}, pytest.param({"exits": (3, 4)}, marks=pytest.mark.nightly)])
-def test_a_node_that_kills_its_process_is_a_row(tmp_path, how):
+@pytest.mark.parametrize(
+    ("how", "retries"), [({"kills": (4,)}, (1, 0)), pytest.param({"exits": (3, 4)}, (3, 1), marks=pytest.mark.nightly)]
+)
+def test_a_node_that_kills_its_process_is_a_row(monkeypatch, tmp_path, how, retries):
+    if retries != (base.RETRIES, base.RETRIES_OF_PIECE):  # Each death costs an import.
+        monkeypatch.setattr(base, "RETRIES", retries[0])
+        monkeypatch.setattr(base, "RETRIES_OF_PIECE", retries[1])
     summary = explain_many(ToyJob(6, **how), "all", tmp_path / "run", block=2, workers=1)
     (killers,) = how.values()
     assert (summary.failed, summary.done_now) == (len(killers), 6)
+    if len(killers) == 1:
+        assert summary.deaths == sum(retries) + 2  # of the block, and of the node alone
     rows, calm = rows_of(tmp_path / "run"), expected_rows(ToyJob(6), 2)
     for name, part in rows.items():
         for row, other in zip(part, calm[name], strict=True):

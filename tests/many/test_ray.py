@@ -10,12 +10,13 @@ import threading
 
 import pytest
 
+from graphfaith.many.engines import base
 from graphfaith.many.explain import explain_many
 from toy_job import ToyJob, expected_rows, parts_in, rows_of, wait_for
 
 ray = pytest.importorskip("ray")
 # Ray leaves sockets and files to the garbage collector.
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.filterwarnings("ignore")]
 NODES, BLOCK = 24, 3
 
 
@@ -27,12 +28,10 @@ def cluster(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.setenv("RAY_TMPDIR", "/tmp/graphfaith-ray")  # A socket's name may have 107 letters.
-        patch.setenv("RAY_BACKEND_LOG_LEVEL", "fatal")
         words = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
         made = Cluster(initialize_head=True, head_node_args=words)
         made.add_node(num_cpus=1, object_store_memory=100 << 20)
         yield made
-        ray.shutdown()
         made.shutdown()
 
 
@@ -41,7 +40,8 @@ def pids_in(log):
     return [int(path.name.split("-")[1]) for path in sorted(log.iterdir())]
 
 
-def test_a_run_on_a_cluster_ends_only_what_it_began(cluster, tmp_path, capfd):
+def check_a_run(cluster, tmp_path, capfd):
+    """A run connects to a cluster, is silent, and ends only what it began."""
     job = ToyJob(NODES, fails=(5,))
     summary = explain_many(job, "all", tmp_path / "run", engine="ray", address=cluster.address, block=BLOCK)
     assert (summary.done_now, summary.failed, summary.deaths) == (NODES, 1, 0)
@@ -55,7 +55,8 @@ def test_a_run_on_a_cluster_ends_only_what_it_began(cluster, tmp_path, capfd):
     assert ray.is_initialized()
 
 
-def test_workers_and_nodes_that_die(cluster, tmp_path):
+def check_deaths(tmp_path):
+    """A worker is killed, and a node kills its workers."""
     (tmp_path / "log").mkdir()
     killed = []
 
@@ -79,7 +80,8 @@ def test_workers_and_nodes_that_die(cluster, tmp_path):
     assert "died" in halved[1]["error"]
 
 
-def test_a_raylet_that_dies_costs_its_block(cluster, tmp_path):
+def check_raylet(cluster, tmp_path):
+    """A raylet that dies costs the block of its worker."""
     (tmp_path / "log").mkdir()
     node = cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
     wait_for(lambda: ray.cluster_resources().get("CPU", 0) >= 3)
@@ -96,6 +98,21 @@ def test_a_raylet_that_dies_costs_its_block(cluster, tmp_path):
     assert (summary.failed, summary.blocks_halved, summary.done_now) == (0, 0, NODES)
     assert rows_of(tmp_path / "run") == expected_rows(ToyJob(NODES), BLOCK)
     assert len(pids_in(tmp_path / "log")) <= NODES / BLOCK + 1  # no more than the block of the raylet's worker
+
+
+@pytest.mark.parametrize("retries", [(1, 0), pytest.param((3, 1), marks=pytest.mark.nightly)])
+def test_runs_on_a_cluster(cluster, monkeypatch, tmp_path, capfd, retries):
+    # One test, because the tests of a module may be shared out to several processes, and to start Ray takes long.
+    monkeypatch.setattr(base, "RETRIES", retries[0])  # Each death costs an import.
+    monkeypatch.setattr(base, "RETRIES_OF_PIECE", retries[1])
+    for name in ("calm", "deaths", "raylet"):
+        (tmp_path / name).mkdir()
+    check_a_run(cluster, tmp_path / "calm", capfd)
+    try:
+        check_deaths(tmp_path / "deaths")
+        check_raylet(cluster, tmp_path / "raylet")
+    finally:
+        ray.shutdown()
 
 
 @pytest.mark.parametrize("hidden", ["ray", "pyarrow"])

@@ -191,8 +191,15 @@ def on_the_whole_graph(target, model, x, edges, attributes, weight, name, moved_
         return out
 
 
-@pytest.mark.parametrize("loops", [False, True], ids=["no-loops", "loops"])
-@pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
+@pytest.mark.parametrize(
+    ("directed", "loops"),
+    [
+        pytest.param(False, False, id="undirected-no-loops"),
+        pytest.param(True, True, id="directed-loops"),
+        pytest.param(True, False, id="directed-no-loops", marks=pytest.mark.nightly),
+        pytest.param(False, True, id="undirected-loops", marks=pytest.mark.nightly),
+    ],
+)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_subgraph_and_batch_are_the_whole_graph(name, directed, loops):
     model, (x, edges, attributes) = make(name), some_graph(directed, loops)

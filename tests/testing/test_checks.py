@@ -14,7 +14,7 @@ from torch_geometric.explain.config import ExplanationType, MaskType, ModelMode,
 
 import graphfaith as gf
 from graphfaith._base.errors import GraphfaithError, InputError
-from graphfaith.testing import CHECKS, CheckFailure, CheckResult, check_explainer
+from graphfaith.testing import CHECKS, CheckFailure, CheckResult, check_explainer, meaning, state
 
 EXPLAINERS = {
     "anchored-kec": lambda: gf.AnchoredKEC("U(A,0.5)", num_samples=100, seed=0),
@@ -43,10 +43,25 @@ ONE_NODE = dict.fromkeys(
 )
 
 
-@pytest.mark.parametrize("name", EXPLAINERS)
-def test_every_explainer_passes(name):
+# Other options of a class that is checked in full: arguments are taken and masks made by the same code.
+VARIANTS = ("anchored-kec-features", "kec-features", "linear-features", "ig-random", "ig-full", "gnnexplainer-hard")
+
+
+def check(name, only=None):
     limits = ONE_NODE if name in ("pgexplainer", "subgraphx") else {}
-    check_explainer(EXPLAINERS[name], draws=False if name in EXACT else None, expected_failures=limits)
+    check_explainer(EXPLAINERS[name], draws=False if name in EXACT else None, only=only, expected_failures=limits)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name in VARIANTS)) for name in EXPLAINERS]
+)
+def test_every_explainer_passes(name):
+    check(name)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_variant_passes_what_its_numbers_decide(name):
+    check(name, [one.__name__ for one in (*state.CHECKS, *meaning.CHECKS)])
 
 
 class Plain(ExplainerAlgorithm):

@@ -474,7 +474,7 @@ class TestCommand:
         assert "Traceback" not in err
         assert token not in err
 
-    @pytest.mark.parametrize("presses", [1, 3])
+    @pytest.mark.parametrize("presses", [1, pytest.param(3, marks=pytest.mark.nightly)])
     def test_ctrl_c_ends_it_in_the_middle_of_work(self, tmp_path, presses: int) -> None:
         model = (
             "import time, torch\nfrom torch_geometric.nn import GCN\n"

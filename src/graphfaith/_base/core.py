@@ -144,118 +144,188 @@ def count_up_to(numbers, most):
 
 
 @compiled
-def find_part(seeds, into, out_of, source, sink, reach, depth, place):
+def make_table(size):
+    """Return an empty table of places by number, with room for ``size`` numbers: the numbers and their places.
+
+    It takes memory for the numbers that it has, and not for all that there could be. A number is looked for from the
+    entry on that its product with the golden ratio names, up to an entry that is free, whose place is -1.
+    """
+    length = 16
+    while length < 2 * size:
+        length *= 2
+    return np.empty(length, np.int64), np.full(length, -1, np.int64)
+
+
+@compiled
+def find_entry(table, number):
+    """Return the entry of a table that has a number, or would have it."""
+    numbers, places = table
+    last = len(numbers) - 1
+    entry = np.int64((np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(24)) & last
+    while places[entry] >= 0 and numbers[entry] != number:
+        entry = (entry + 1) & last
+    return entry
+
+
+@compiled
+def put(table, number, place):
+    """Give a number a place in a table, which must have room for it."""
+    entry = find_entry(table, number)
+    table[0][entry], table[1][entry] = number, place
+
+
+@compiled
+def table_of(numbers, size):
+    """Return the table of some distinct numbers, whose places are those in the list, with room for ``size``."""
+    table = make_table(size)
+    for i in range(len(numbers)):
+        put(table, numbers[i], i)
+    return table
+
+
+@compiled
+def look_up(table, numbers):
+    """Return the places of ``numbers`` in a table; -1 where there is none."""
+    found = np.empty(len(numbers), np.int64)
+    for i in range(len(numbers)):
+        found[i] = table[1][find_entry(table, numbers[i])]
+    return found
+
+
+@compiled
+def find_part(seeds, into, out_of, ends, ids, reach, depth):
     """Return the nodes up to ``reach`` hops before ``seeds``, and the edges into those up to hop ``depth``.
 
-    ``into`` has the ids of edges sorted by their sink, and where those of each node begin; ``out_of`` the same by their
-    source, or two empty arrays. If it is given, ``depth`` is ``reach``, and edges out of the nodes are found too.
-    ``place``, [N], is scratch memory that is 0 everywhere, before and after.
+    An edge is kept in a slot: ``ends`` has the sources and the sinks of all slots. ``into`` has the slots of edges
+    sorted by their sink, or nothing if that is their order, and where those of each node begin; ``out_of`` the same by
+    their source, or two empty arrays. If it is given, ``depth`` is ``reach``, and edges out of the nodes are found too.
+    ``ids`` has the id of the edge in each slot, or nothing if slots are ids.
 
-    The result has the nodes by hop and id, their hops, how many of them are up to hop ``depth``, the ids of the edges
-    in ascending order, and their ends as positions among the nodes, [2, e]. The position after the last node stands for
-    all nodes that are further away, of which the smallest id is the last result; it is -1 if there are none.
+    The result has the nodes by hop and id, their hops, how many of them are up to hop ``depth``, the slots of the edges
+    in the order of their ids, and their ends as positions among the nodes, [2, e]. The position after the last node
+    stands for all nodes that are further away, of which the smallest id is the last result; it is -1 if there are none.
     """
-    in_ids, in_start = into
-    out_ids, out_start = out_of
+    in_slots, in_start = into
+    out_slots, out_start = out_of
+    source, sink = ends
     nodes, hops = np.empty(max(64, 2 * len(seeds)), np.int64), np.empty(max(64, 2 * len(seeds)), np.int64)
-    edges = np.empty(256, np.int64)
-    count, found, first = len(seeds), 0, 0
+    edges, sinks = np.empty(256, np.int64), np.empty(256, np.int64)
+    count, found, first, beyond = len(seeds), 0, 0, np.int64(-1)
     nodes[:count], hops[:count] = seeds, 0
-    for i in range(count):
-        place[nodes[i]] = i + 1
+    table = table_of(seeds, max(64, 2 * count))
     for hop in range(1, depth + 2):
         last, begin = count, found
         for i in range(first, last):
-            node = nodes[i]
-            start, stop = in_start[node], in_start[node + 1]
-            edges = grow(edges, found + stop - start)
+            start, stop = np.int64(in_start[nodes[i]]), np.int64(in_start[nodes[i] + 1])
+            if start < 0 or stop < start or stop > len(source):
+                raise IndexError("it does not say where the edges into a node begin")
+            edges, sinks = grow(edges, found + stop - start), grow(sinks, found + stop - start)
             for j in range(start, stop):
-                edges[found] = in_ids[j]
+                edges[found] = in_slots[j] if len(in_slots) else j
+                sinks[found] = i
                 found += 1
         if hop > reach:
             break
         for j in range(begin, found):
-            node = source[edges[j]]
-            if not place[node]:
-                nodes, hops = grow(nodes, count + 1), grow(hops, count + 1)
-                nodes[count], hops[count] = node, hop
-                count += 1
-                place[node] = count
+            node = np.int64(source[edges[j]])
+            if node < 0 or node > len(in_start) - 2:
+                raise IndexError("an edge comes from a node that there is not")
+            entry = find_entry(table, node)
+            if table[1][entry] >= 0:
+                continue
+            nodes, hops = grow(nodes, count + 1), grow(hops, count + 1)
+            nodes[count], hops[count] = node, hop
+            table[0][entry], table[1][entry] = node, count
+            count += 1
+            if 2 * count > len(table[0]):
+                table = table_of(nodes[:count], 2 * count)
         first = last
         if count == last:
             break
         nodes[last:count].sort()
         for i in range(last, count):
-            place[nodes[i]] = i + 1
+            put(table, nodes[i], i)
     nodes, hops = nodes[:count].copy(), hops[:count].copy()
     inner = count_up_to(hops, depth)
     if len(out_start):
         for i in range(inner):
-            node = nodes[i]
-            start, stop = out_start[node], out_start[node + 1]
-            edges = grow(edges, found + stop - start)
+            start, stop = np.int64(out_start[nodes[i]]), np.int64(out_start[nodes[i] + 1])
+            if start < 0 or stop < start or stop > len(out_slots):
+                raise IndexError("it does not say where the edges out of a node begin")
+            edges, sinks = grow(edges, found + stop - start), grow(sinks, found + stop - start)
             for j in range(start, stop):
-                if not place[sink[out_ids[j]]]:  # Edges between nodes that were found are known already.
-                    edges[found] = out_ids[j]
+                slot = np.int64(out_slots[j])
+                if slot < 0 or slot > len(sink) - 1:
+                    raise IndexError("an edge is in a slot that there is not")
+                node = np.int64(sink[slot])
+                if table[1][find_entry(table, node)] < 0:  # Edges between nodes that were found are known already.
+                    edges[found], sinks[found] = slot, count
+                    beyond = node if beyond < 0 else min(beyond, node)
                     found += 1
-    edges = edges[:found].copy()
-    edges.sort()
-    ends, beyond = np.empty((2, found), np.int64), np.int64(-1)
+    slots, places = np.empty(found, np.int64), np.empty((2, found), np.int64)
     for j in range(found):
-        for side in range(2):
-            node = source[edges[j]] if side == 0 else sink[edges[j]]
-            ends[side, j] = place[node] - 1
-            if not place[node]:
-                ends[side, j] = count
-                beyond = node if beyond < 0 else min(beyond, node)
-    for i in range(count):
-        place[nodes[i]] = 0
-    return nodes, hops, inner, edges, ends, beyond
+        slots[j] = ids[edges[j]] if len(ids) else edges[j]
+    order = np.argsort(slots)
+    for j in range(found):
+        slots[j], places[1, j] = edges[order[j]], sinks[order[j]]
+        node = np.int64(source[slots[j]])
+        place = table[1][find_entry(table, node)]
+        if place < 0:
+            place = count
+            beyond = node if beyond < 0 else min(beyond, node)
+        places[0, j] = place
+    return nodes, hops, inner, slots, places, beyond
 
 
 @compiled
-def find_parts(seeds, graph, reach, depth, adds_loops, rows_of_edges, rows_of_nodes, blank, most, place):
+def find_parts(seeds, graph, reach, depth, adds_loops, rows, most):
     """Return the computation graphs of many nodes, one after the other; each is what :func:`find_part` finds.
 
     It ends with the part after which there are more nodes or entries than the two numbers in ``most``.
 
-    ``graph`` has the edges by their sink and by their source, sources, sinks, and the id of each node's self-loop, or
-    -1. The entries of a part are its edges and a self-loop for every node. ``rows_of_edges`` and ``rows_of_nodes`` say
-    in which row of a table the values of an edge and of a self-loop are; a self-loop that F does not read, because its
-    node is more than ``depth`` hops away or because there is none and layers add none, is in row ``blank``.
+    ``graph`` has the edges by their sink and by their source, their ends and ids, and the slot of each node's
+    self-loop, or -1; an empty array if no node has one. The entries of a part are its edges and a self-loop for every
+    node. ``rows`` has a table of ids of edges and one of nodes, and how many edges the first has: an edge's place in it
+    is the row that its values have in a table of values, where the self-loops of nodes follow on the edges. The last in
+    ``rows`` is the row of what is in neither, and of a self-loop that F does not read, because its node is more than
+    ``depth`` hops away or because there is none and layers add none.
 
     The results are where the nodes and the entries of each part begin, the number of its nodes that are not further
-    away than ``reach`` and than ``depth``, its nodes and their hops, and for the entries the ids of edges, their ends
+    away than ``reach`` and than ``depth``, its nodes and their hops, and for the entries the slots of edges, their ends
     as positions among the part's nodes, and their rows.
     """
-    into, out_of, source, sink, loop_edge = graph
+    into, out_of, both_ends, edge_ids, loop_slot = graph
+    edge_table, node_table, num_edges, blank = rows
     count = len(seeds)
     node_start, entry_start = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     visible, inner = np.empty(count, np.int64), np.empty(count, np.int64)
     nodes, hops = np.empty(1024, np.int64), np.empty(1024, np.int64)
-    ids, rows = np.empty(4096, np.int64), np.empty(4096, np.int64)
+    slots, places = np.empty(4096, np.int64), np.empty(4096, np.int64)
     sources, sinks = np.empty(4096, np.int64), np.empty(4096, np.int64)
     for i in range(count):
         found, hop, inner[i], edges, ends, beyond = find_part(
-            seeds[i : i + 1], into, out_of, source, sink, reach, depth, place
+            seeds[i : i + 1], into, out_of, both_ends, edge_ids, reach, depth
         )
         visible[i], a, c = len(found), node_start[i], entry_start[i]
         b = a + len(found) + (1 if beyond >= 0 else 0)
         plain, d = c + len(edges), c + len(edges) + b - a
-        nodes, hops, ids, rows = grow(nodes, b), grow(hops, b), grow(ids, d), grow(rows, d)
+        nodes, hops, slots, places = grow(nodes, b), grow(hops, b), grow(slots, d), grow(places, d)
         sources, sinks = grow(sources, d), grow(sinks, d)
         nodes[a : a + len(found)], hops[a : a + len(found)] = found, hop
         if beyond >= 0:
             nodes[b - 1], hops[b - 1] = beyond, reach + 1
-        ids[c:plain], sources[c:plain], sinks[c:plain] = edges, ends[0], ends[1]
+        slots[c:plain], sources[c:plain], sinks[c:plain] = edges, ends[0], ends[1]
         for j in range(len(edges)):
-            rows[c + j] = rows_of_edges[edges[j]]
+            place = edge_table[1][find_entry(edge_table, edge_ids[edges[j]] if len(edge_ids) else edges[j])]
+            places[c + j] = place if place >= 0 else blank
         for j in range(b - a):
             node = nodes[a + j]
-            ids[plain + j] = loop_edge[node]
+            loop = np.int64(loop_slot[node]) if len(loop_slot) else np.int64(-1)
+            slots[plain + j] = loop
             sources[plain + j] = sinks[plain + j] = j
-            is_read = j < inner[i] and (adds_loops or loop_edge[node] >= 0)
-            rows[plain + j] = rows_of_nodes[node] if is_read else blank
+            is_read = j < inner[i] and (adds_loops or loop >= 0)
+            place = node_table[1][find_entry(node_table, node)] if is_read else np.int64(-1)
+            places[plain + j] = num_edges + place if place >= 0 else blank
         node_start[i + 1], entry_start[i + 1] = b, d
         if b >= most[0] or d >= most[1]:
             count = i + 1
@@ -276,9 +346,9 @@ def find_parts(seeds, graph, reach, depth, adds_loops, rows_of_edges, rows_of_no
         inner,
         nodes[:a].copy(),
         hops[:a].copy(),
-        ids[:c].copy(),
+        slots[:c].copy(),
         ends,
-        rows[:c].copy(),
+        places[:c].copy(),
     )
 
 

@@ -36,7 +36,14 @@ def seeded(seed: int) -> Iterator[None]:
 def random_state() -> tuple[Any, ...]:
     """Return what changes when random numbers are drawn from the global generators of torch, numpy or Python."""
     numbers = np.random.get_state(legacy=False)  # noqa: NPY002 (a model may use numpy's global generator)
-    return torch.get_rng_state().numpy().tobytes(), str(numbers), random.getstate()
+    return torch.get_rng_state().numpy().tobytes(), _freeze(numbers), random.getstate()
+
+
+def _freeze(state: Any) -> Any:
+    """Return a state of numpy as values that can be compared; its text would take a hundred times as long to make."""
+    if isinstance(state, dict):
+        return {name: _freeze(value) for name, value in state.items()}
+    return state.tobytes() if isinstance(state, np.ndarray) else state
 
 
 @contextmanager

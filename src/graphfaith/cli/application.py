@@ -1,4 +1,4 @@
-"""The command line: ``graphfaith demo | explain | explain-many | view | score``, and the commands that studies add."""
+"""The command line: ``graphfaith demo | explain | explain-many | view | score | graph``, and those that studies add."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from .._base.version import __version__
 from .demo import demo
 from .explain import explain
 from .explain_many import explain_many
+from .graph import graph
 from .score import score
 from .source import say
 from .view import view
@@ -50,6 +51,7 @@ def root(
 
 for _command in (demo, explain, explain_many, view, score):
     app.command()(_command)
+app.add_typer(graph, name="graph")
 
 
 def add_command(entry: EntryPoint) -> None:

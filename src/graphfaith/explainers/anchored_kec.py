@@ -11,7 +11,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.explain import Explanation
 
 from .._base.checks import check_count, check_real
 from .._base.errors import FewSamplesWarning, InputError, ModelError
@@ -122,8 +121,9 @@ class AnchoredKEC(FittedExplainer):
         self.pairs = check_count(pairs, "pairs", least=0)
         self._warned = False
 
-    def forward(self, *args: Any, **kwargs: Any) -> Explanation:
-        """Explain as every method does, and warn once if the estimate that comes along is one of too few samples."""
+    def check_call(self, model: torch.nn.Module, x: Any, edge_index: Any) -> None:
+        """Check as every method does, and warn once if the estimate that comes along is one of too few samples."""
+        super().check_call(model, x, edge_index)
         if self.num_samples != "auto" and self.num_samples < _FEWEST and not self._warned:
             self._warned = True
             warnings.warn(
@@ -132,7 +132,6 @@ class AnchoredKEC(FittedExplainer):
                 FewSamplesWarning,
                 stacklevel=2,
             )
-        return super().forward(*args, **kwargs)
 
     def fit(self, target: Target) -> AnchoredModel:
         """Return the p with the least leave-one-out error."""

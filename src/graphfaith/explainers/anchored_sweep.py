@@ -154,7 +154,7 @@ class AnchoredBlock(Block):
         own, mean, slopes, noise = self._differentiate(parts, first, proven, asked)
         width, count = parts.whole.num_features, len(parts)
         fits = Fits.of_size(count, len(parts.nodes), len(parts.row), self.num_hops, width, len(rest))
-        x, row = self.features, self.rows_of(parts)
+        x, row = self.features, self.rows.of_nodes(parts.nodes)
         given = parts.node_start, parts.entry_start, parts.num_visible, row, parts.hop, parts.ends, parts.row
         values, changes = self.values.numpy(), self.changes.numpy()[first : first + len(parts)]
         options = self.num_hops, self.kinds, self.anchored.neighborhood.drops_edges, noise
@@ -258,10 +258,10 @@ class AnchoredBlock(Block):
 
 def _multiply_rows(parts: Parts, gradient: Float64) -> Float64:
     """Return sum_c x_c g_c for every node of the parts, [n, 1]."""
-    found, features = np.empty((len(parts.nodes), 1)), parts.whole.x.detach()
-    size = max(1, CHUNK_BYTES // (8 * features.size(1)))
+    found, graph = np.empty((len(parts.nodes), 1)), parts.whole
+    size = max(1, CHUNK_BYTES // (8 * graph.num_features))
     for start in range(0, len(found), size):
-        rows = features[torch.from_numpy(parts.nodes[start : start + size])].double().numpy()
+        rows = graph.features(parts.nodes[start : start + size]).double().numpy()
         found[start : start + size, 0] = np.einsum("nc,nc->n", rows, gradient[start : start + size])
     return found
 

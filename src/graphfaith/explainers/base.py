@@ -6,6 +6,7 @@ import inspect
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -22,7 +23,8 @@ from .._base.stages import stage
 from .._base.threads import one_thread
 from .._base.version import __version__
 from ..explanation.masks import Explained, lay_out_scores, make_target
-from ..graph.graph import check_edge_index, check_features
+from ..graph.graph import Graph, check_edge_index, check_features
+from ..graph.packed import Column
 from ..model.call import Edges, check_edges
 from ..model.layers import heterogeneous_part
 from ..model.record import evaluating
@@ -101,12 +103,31 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
     ) -> Explanation:
         """Explain the rows of the model's output that ``index`` names; called by PyG's ``Explainer``."""
         self.check_call(model, x, edge_index)
+        with self._fitting(model, x, edge_index, index, target, kwargs) as explained:
+            return self.explanation(explained, self.fit(explained))
+
+    def fit_row(
+        self,
+        model: torch.nn.Module,
+        x: Tensor | Graph,
+        edge_index: Tensor | None,
+        index: int,
+        labels: Tensor | Column | None,
+        kwargs: dict[str, Any],
+    ) -> tuple[Target, DifferenceModel]:
+        """Return the F of one row of the model's output and its p, without masks of the size of the graph."""
+        with self._fitting(model, x, edge_index, index, labels, kwargs) as explained:
+            return explained, self.fit(explained)
+
+    @contextmanager
+    def _fitting(self, model: torch.nn.Module, *what: Any) -> Iterator[Target]:
+        """Make the target of :meth:`target` with these arguments, and fit to it inside."""
         # Scores are derivatives, and inference mode has none.
         with torch.inference_mode(False), evaluating(model):
             with stage("subgraph"):
-                explained = self.target(model, x, edge_index, index, target, kwargs)
+                explained = self.target(model, *what)
             with one_thread(explained.call.is_small):
-                return self.explanation(explained, self.fit(explained))
+                yield explained
 
     def check_call(self, model: torch.nn.Module, x: Any, edge_index: Any) -> None:
         """Check what PyG's ``Explainer`` is called with, as far as that takes no time; a fault is an error.
@@ -116,8 +137,9 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         reason = self.unsupported(model, x, edge_index)
         if reason is not None:
             raise UnsupportedError(f"{type(self).__name__} {reason}")
-        check_features(x)
-        check_edge_index(edge_index)
+        if not isinstance(x, Graph):  # which has been checked
+            check_features(x)
+            check_edge_index(edge_index)
 
     def explanation(
         self, explained: Explained, p: DifferenceModel, scores: tuple[Tensor | None, Tensor] | None = None
@@ -144,10 +166,10 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
     def target(
         self,
         model: torch.nn.Module,
-        x: Tensor,
-        edge_index: Tensor,
+        x: Tensor | Graph,
+        edge_index: Tensor | None,
         index: int | Tensor | None,
-        labels: Tensor | None,
+        labels: Tensor | Column | None,
         kwargs: dict[str, Any],
     ) -> Target:
         """Return the F(X, A) that this method would explain; ``labels`` is PyG's target, the class of every row."""

@@ -65,16 +65,16 @@ class StrongestColumns(NamedTuple):
         """Return those of a run of the nodes."""
         return StrongestColumns(self.counts[chosen], self.column[chosen], self.score[chosen], self.stderr[chosen])
 
-    def records(self, nodes: Int64 | None, x: Tensor) -> dict[str, NDArray[Any]]:
+    def records(self, x: Tensor | None) -> dict[str, NDArray[Any]]:
         """Return pieces of the arrays of :class:`~graphfaith.explainers.records.Records`.
 
-        ``nodes`` are the rows of ``x`` of the explained nodes; None if what is explained is no single node.
+        ``x`` are the features of the explained nodes, [b, d]; None if what is explained is no single node.
         """
         there = np.arange(self.column.shape[1]) < self.counts[:, None]
         column = self.column[there]
         value = np.full(len(column), np.nan)
-        if nodes is not None and len(column):
-            rows = torch.from_numpy(np.repeat(nodes, self.counts))
+        if x is not None and len(column):
+            rows = torch.from_numpy(np.repeat(np.arange(len(self.counts)), self.counts))
             value = x.detach()[rows, torch.from_numpy(column)].double().numpy()
         return {
             "feature_start": self.counts,

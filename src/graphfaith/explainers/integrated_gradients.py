@@ -79,7 +79,7 @@ class IntegratedGradients(FaithfulExplainer):
         if self.baseline != "random":
             # If a model adds no self-loops, F does not depend on the implied loops, so they keep their weight.
             return torch.zeros_like(graph.x), torch.where(graph.felt, 0.0, weight)
-        lowest = float(target.graph.x.detach().min())
+        lowest = target.graph.lowest
         share = torch.from_numpy(uniform(keys(self.seed, "base-a"), edge_keys(graph, self.seed)))[0]
         drawn = uniform(
             keys(self.seed, "base-x", graph.nodes.numpy()),

@@ -18,7 +18,10 @@ from .._base.progress import track
 from .._base.stages import stage
 from .._base.version import __version__
 from ..graph.graph import check_features
+from ..graph.packed import Column, PackedGraph
+from ..model.record import evaluating
 from ..model.side_by_side import may_stand_side_by_side
+from ..model.target import LARGE
 from ..model.task import Task
 from . import AnchoredKEC, FaithfulExplainer
 from .anchored_sweep import AnchoredBlock
@@ -28,8 +31,8 @@ from .sweep import AT_LEAST, Block, Sweep, reason_against
 
 def explain_nodes(
     explainer: Explainer,
-    x: Tensor,
-    edge_index: Tensor,
+    x: Tensor | PackedGraph,
+    edge_index: Tensor | None = None,
     nodes: int | Iterable[int] | Tensor | None = None,
     *,
     target: Tensor | None = None,
@@ -49,6 +52,9 @@ def explain_nodes(
     AnchoredKEC one that takes edge weights, and no other tensors. If ``together`` is None, this is done for 16 nodes or
     more, if it is possible.
 
+    An explanation has masks of the size of the graph. A graph that was opened (:func:`graphfaith.open_graph`) is read
+    as a whole for that, and refused if it is large: see :func:`explain_all`.
+
     >>> import torch, graphfaith as gf
     >>> from torch_geometric.nn import GCN
     >>> explainer = Explainer(GCN(2, 4, 2, out_channels=3), gf.Saliency(), explanation_type="model",
@@ -58,6 +64,16 @@ def explain_nodes(
     >>> [int(explanation.index) for explanation in gf.explain_nodes(explainer, torch.rand(3, 2), ring, [2, 0])]
     [2, 0]
     """
+    if isinstance(x, PackedGraph):
+        if edge_index is not None:
+            raise InputError(_OWN_EDGES)
+        if x.loaded_bytes > LARGE:
+            raise UnsupportedError(f"masks of {x} would have the size of the graph: use explain_all, which has none")
+        own = x.tensors()
+        x, edge_index, labels = own.pop("x"), own.pop("edge_index"), own.pop("y", None)
+        kwargs = {**own, **kwargs}
+        if isinstance(explainer, Explainer) and explainer.explanation_type == ExplanationType.phenomenon:
+            target = labels if target is None else target
     asked = _Asked.of(explainer, x, edge_index, nodes, target, kwargs)
     if together and asked.reason is not None:
         raise UnsupportedError(f"these {asked.level}s cannot be explained together: {asked.reason}")
@@ -70,8 +86,8 @@ def explain_nodes(
 
 def explain_all(
     explainer: Explainer,
-    x: Tensor,
-    edge_index: Tensor,
+    x: Tensor | PackedGraph,
+    edge_index: Tensor | None = None,
     nodes: int | Iterable[int] | Tensor | None = None,
     *,
     target: Tensor | None = None,
@@ -86,6 +102,10 @@ def explain_all(
     many columns of X each explanation has scores of, the strongest ones. If features move, make the Explainer with
     ``node_mask_type="common_attributes"``, so that the scores of columns have error bars and a number of their own.
 
+    A graph that was opened (:func:`graphfaith.open_graph`) stands in place of ``x`` and ``edge_index``. Nothing of the
+    size of the graph is then made: the explained class is that of the model's output on the node's computation graph,
+    or of the labels y that were packed, if the Explainer has ``explanation_type="phenomenon"``.
+
     >>> import torch, graphfaith as gf
     >>> from torch_geometric.nn import GCN
     >>> explainer = Explainer(GCN(2, 4, 2, out_channels=3), gf.KEC("U(A,0.5)"), explanation_type="model",
@@ -99,6 +119,7 @@ def explain_all(
     if isinstance(explainer, Explainer):
         _check_recorded(explainer, check_count(top_features, "top_features", least=0))
     asked = _Asked.of(explainer, x, edge_index, nodes, target, kwargs)
+    explainer.algorithm.check_call(explainer.model, x, edge_index)
     found = RecordsBuilder()
     if asked.reason is None and len(asked.rows) >= AT_LEAST:
         pieces = _record_together(asked, found, top_features)
@@ -109,6 +130,14 @@ def explain_all(
     algorithm = explainer.algorithm
     about = {"method": algorithm.method, "settings": algorithm.settings, "made_by": f"graphfaith {__version__}"}
     return found.finish(about)
+
+
+def _is_usual(explainer: Explainer) -> bool:
+    """Return whether PyG's Explainer and a method do what they usually do, so that only p need be made."""
+    kind = type(explainer.algorithm)
+    if not issubclass(kind, FaithfulExplainer) or type(explainer).__call__ is not Explainer.__call__:
+        return False
+    return kind.forward is FaithfulExplainer.forward and kind.explanation is FaithfulExplainer.explanation
 
 
 def _check_recorded(explainer: Explainer, top_features: int) -> None:
@@ -130,25 +159,30 @@ def _check_recorded(explainer: Explainer, top_features: int) -> None:
         )
 
 
+_NO_TARGET = 'target is for explanation_type="phenomenon": leave it out for explanation_type="model"'
+_OWN_EDGES = "a graph in place of x has its own edges: leave out edge_index"
+
+
 @dataclass(frozen=True)
 class _Asked:
     """What is asked of an explainer: rows of the model's output, which predicts only once for all of them."""
 
     explainer: Explainer
-    x: Tensor
-    edge_index: Tensor
+    x: Tensor | PackedGraph
+    edge_index: Tensor | None
     rows: list[int]
-    target: Tensor | None
+    target: Tensor | Column | None
     kwargs: dict[str, Any]
     task: Task
     reason: str | None  # why the rows cannot be explained together
+    labels: Tensor | Column | None  # the class of every row; None if it is that of the output on each part of the graph
 
     @classmethod
     def of(
         cls,
         explainer: Explainer,
-        x: Tensor,
-        edge_index: Tensor,
+        x: Tensor | PackedGraph,
+        edge_index: Tensor | None,
         nodes: int | Iterable[int] | Tensor | None,
         target: Tensor | None,
         kwargs: dict[str, Any],
@@ -158,6 +192,8 @@ class _Asked:
             raise InputError(f"a torch_geometric.explain.Explainer is needed first (got {type(explainer).__name__})")
         config = explainer.model_config
         task = Task(config.mode.value, config.return_type.value, config.task_level.value)
+        if isinstance(x, PackedGraph):
+            return cls._of_packed(explainer, x, edge_index, nodes, target, kwargs, task)
         if not isinstance(x, Tensor):
             raise InputError(f"x must be a tensor of shape [nodes, features] (got {type(x).__name__})")
         named = list(nodes) if isinstance(nodes, Iterable) and not isinstance(nodes, Tensor) else nodes
@@ -168,29 +204,70 @@ class _Asked:
         once = copy.copy(explainer)
         if explainer.explanation_type == ExplanationType.model:
             if target is not None:
-                raise InputError(
-                    'target is for explanation_type="phenomenon": leave it out for explanation_type="model"'
-                )
+                raise InputError(_NO_TARGET)
             if isinstance(explainer.algorithm, FaithfulExplainer):
                 check_features(x)  # before the model runs, which would raise an error that does not say what is right
             prediction = explainer.get_prediction(x, edge_index, **kwargs)
             predicted = explainer.get_target(prediction)
             once.get_prediction = lambda *_, **__: prediction
             once.get_target = lambda _: predicted
-            target_rows = len(prediction) if prediction.dim() else 1
+            target_rows, labels = len(prediction) if prediction.dim() else 1, predicted
         else:
             if target is None:
                 raise InputError('explanation_type="phenomenon" needs target=, the class of every row of the output')
-            target_rows = len(target) if target.dim() else 1
+            target_rows, labels = len(target) if target.dim() else 1, target
         if task.level != "node":
             rows = task.rows(named, target_rows).tolist()
         reason = reason_against(explainer.algorithm, task.level)
-        return cls(once, x, edge_index, rows, target, kwargs, task, reason)
+        return cls(once, x, edge_index, rows, target, kwargs, task, reason, labels)
 
     @property
     def level(self) -> str:
         """What the rows are: nodes, edges or graphs."""
         return self.task.level
+
+    @classmethod
+    def _of_packed(
+        cls,
+        explainer: Explainer,
+        graph: PackedGraph,
+        edge_index: Tensor | None,
+        nodes: int | Iterable[int] | Tensor | None,
+        target: Tensor | None,
+        kwargs: dict[str, Any],
+        task: Task,
+    ) -> _Asked:
+        """Check the arguments for a graph that is read from files, on the whole of which the model does not run."""
+        algorithm = explainer.algorithm
+        if edge_index is not None:
+            raise InputError(_OWN_EDGES)
+        if task.level != "node":
+            raise UnsupportedError(f"rows of the output are {task.level}s: of a packed graph only nodes are explained")
+        if not _is_usual(explainer):
+            raise UnsupportedError(f"{type(algorithm).__name__} makes its explanations itself, from tensors")
+        named = list(nodes) if isinstance(nodes, Iterable) and not isinstance(nodes, Tensor) else nodes
+        rows = task.rows(named, graph.num_nodes).tolist()
+        labels: Tensor | Column | None = target
+        if explainer.explanation_type == ExplanationType.model:
+            if target is not None:
+                raise InputError(_NO_TARGET)
+        elif target is None:
+            labels = graph.labels
+            if labels is None:
+                raise InputError('explanation_type="phenomenon" needs target=, or a graph that was packed with y')
+        reason = reason_against(algorithm, task.level)
+        return cls(explainer, graph, None, rows, labels, kwargs, task, reason, labels)
+
+    def record(self, row: int, found: RecordsBuilder, top_features: int) -> None:
+        """Record the explanation of one row, which is made by itself."""
+        explainer, algorithm = self.explainer, self.explainer.algorithm
+        what = explainer.model, self.x, self.edge_index, row, self.labels, self.kwargs
+        if not _is_usual(explainer):
+            found.add_explanation(row, self.alone(row), algorithm, algorithm.target(*what), top_features)
+            return
+        target, p = algorithm.fit_row(*what)
+        kind = getattr(explainer.node_mask_type, "value", None)
+        found.add_fit(row, p, algorithm, target, kind, algorithm.details(p), top_features)
 
     def alone(self, row: int) -> Explanation:
         """Return the explanation of one row, by PyG's Explainer."""
@@ -223,26 +300,26 @@ def _complete(explanation: Explanation, row: int, asked: _Asked, like: Explanati
     return explanation.threshold(asked.explainer.threshold_config)
 
 
-def _sweep(asked: _Asked) -> tuple[Explanation, Sweep | str]:
-    """Return the explanation of the first row, and the sweep over all; or why every row has to be explained alone."""
-    # The first row is also explained alone. This checks all arguments, and gives the fields that PyG adds.
-    alone, algorithm = asked.alone(asked.rows[0]), asked.explainer.algorithm
-    first = algorithm.target(
-        asked.explainer.model, asked.x, asked.edge_index, asked.rows[0], alone.target, asked.kwargs
-    )
-    name = type(asked.explainer.model).__name__
+def _sweep(asked: _Asked) -> Sweep | str:
+    """Return the sweep over all rows; or why every row has to be explained alone."""
+    model, algorithm = asked.explainer.model, asked.explainer.algorithm
+    with torch.inference_mode(False), evaluating(model), stage("subgraph"):
+        first = algorithm.target(model, asked.x, asked.edge_index, asked.rows[0], asked.labels, asked.kwargs)
+    name = type(model).__name__
     if first.call.degrees is None:
-        return alone, f"{name} looks at the whole graph for every node"
+        return f"{name} looks at the whole graph for every node"
     anchored = isinstance(algorithm, AnchoredKEC)
     if anchored and not may_stand_side_by_side(first):
-        return alone, f"{algorithm.method} needs gradients, and {name} takes no edge weights, or other tensors as well"
+        return f"{algorithm.method} needs gradients, and {name} takes no edge weights, or other tensors as well"
     kind = AnchoredBlock if anchored else Block
-    return alone, Sweep(algorithm, first, asked.x, asked.edge_index, alone.target, asked.kwargs, kind)
+    return Sweep(algorithm, first, asked.x, asked.edge_index, asked.labels, asked.kwargs, kind)
 
 
 def _explain_together(asked: _Asked, *, forced: bool) -> Iterator[Explanation]:
     """Yield the explanations of rows, computed together from one set of perturbed graphs where that is possible."""
-    alone, sweep = _sweep(asked)
+    # The first row is also explained alone. This checks all arguments, and gives the fields that PyG adds.
+    alone = asked.alone(asked.rows[0])
+    sweep = _sweep(asked)
     if isinstance(sweep, str):
         if forced:
             raise UnsupportedError(f"{sweep}: together=True cannot be used")
@@ -254,28 +331,14 @@ def _explain_together(asked: _Asked, *, forced: bool) -> Iterator[Explanation]:
 
 def _record_one_by_one(asked: _Asked, found: RecordsBuilder, top_features: int) -> Iterator[None]:
     """Record the explanations of rows, each computed by itself."""
-    for row, explanation in zip(asked.rows, _explain_one_by_one(asked), strict=True):
-        _record_alone(asked, found, row, explanation, top_features)
+    for row in asked.rows:
+        asked.record(row, found, top_features)
         yield
-
-
-def _record_alone(asked: _Asked, found: RecordsBuilder, row: int, explanation: Explanation, top_features: int) -> None:
-    """Record an explanation that was computed by itself, with F."""
-    prediction, target, task = explanation.get("prediction"), explanation.get("target"), asked.task
-    algorithm = asked.explainer.algorithm
-    if prediction is None:  # PyG does not predict what it was told.
-        explained = algorithm.target(asked.explainer.model, asked.x, asked.edge_index, row, target, asked.kwargs)
-        value, label = explained.value, explained.label
-    else:
-        own = prediction[row : row + 1] if prediction.dim() else prediction.reshape(1)
-        labels = None if task.mode == "regression" else target.reshape(-1)[row : row + 1]
-        value, label = float(task.value(own, labels)), None if labels is None else int(labels)
-    found.add_explanation(row, explanation, algorithm, value=value, label=label, top_features=top_features)
 
 
 def _record_together(asked: _Asked, found: RecordsBuilder, top_features: int) -> Iterator[None]:
     """Record the explanations of rows, computed together where that is possible."""
-    _, sweep = _sweep(asked)
+    sweep = _sweep(asked)
     if isinstance(sweep, str):
         yield from _record_one_by_one(asked, found, top_features)
         return
@@ -288,6 +351,6 @@ def _record_together(asked: _Asked, found: RecordsBuilder, top_features: int) ->
                     found.add(**batch.records(part, with_nodes, top_features), index=rows[part])
             else:
                 for row in rows[part]:
-                    _record_alone(asked, found, row, asked.alone(row), top_features)
+                    asked.record(row, found, top_features)
         done += len(batch)
         yield from (None for _ in rows)

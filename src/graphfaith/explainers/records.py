@@ -18,9 +18,10 @@ from torch_geometric.explain import Explanation
 from .._base.errors import InputError
 from .._base.files import write_file
 from ..explanation.faithfulness import Faithfulness, faithfulness_of
-from ..explanation.scores import task_level
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Int64
+from ..model.target import Target
+from ..surrogate.estimate import Unfaithfulness
 from .base import FaithfulExplainer
 from .columns import StrongestColumns
 
@@ -172,21 +173,33 @@ class RecordsBuilder:
             self._parts[name].append(np.asarray(part))
 
     def add_explanation(
+        self, row: int, explanation: Explanation, algorithm: FaithfulExplainer, target: Target, top_features: int = 0
+    ) -> None:
+        """Add the scores of an explanation of ``target``, which are those of its p: masks may have been rounded."""
+        number = faithfulness_of(explanation)
+        estimate = number.record if number is not None and number.is_estimate else None
+        known = {name: explanation.get(name) for name in ("in_sample_error", "fit_samples")}
+        p, kind = explanation["difference_model"], explanation.get("node_mask_type")
+        self.add_fit(row, p, algorithm, target, kind, {**known, "estimate": estimate}, top_features)
+
+    def add_fit(
         self,
         row: int,
-        explanation: Explanation,
+        p: Any,
         algorithm: FaithfulExplainer,
-        *,
-        value: float,
-        label: int | None,
+        target: Target,
+        kind: str | None,
+        known: Mapping[str, Any],
         top_features: int = 0,
     ) -> None:
-        """Add the scores of an explanation, which are those of its p: masks may have been rounded. ``value`` is F."""
-        p = explanation["difference_model"]
+        """Add the scores of ``p``, fitted to ``target``, with nodes and columns as a node mask of a ``kind`` has them.
+
+        ``known`` of p are its "in_sample_error", its "fit_samples" and its own "estimate", if there are such.
+        """
         part: ComputationGraph = p.graph
         x, edges = algorithm.scores(p)
         of_x, of_a = algorithm.errors(p)
-        felt, kind = part.felt.numpy(), explanation.get("node_mask_type")
+        felt, label = part.felt.numpy(), target.label
         nodes, of_nodes = part.nodes[:0], np.zeros(0)
         if x is not None and has_nodes(kind):
             nodes = part.nodes[: part.num_visible]
@@ -194,10 +207,9 @@ class RecordsBuilder:
         # Errors of single features say nothing of their sum.
         of_columns = of_x if kind == "common_attributes" else None
         columns = StrongestColumns.of_one(part, x, of_columns, top_features, as_mask=algorithm.learns_mask)
-        single = part.seeds.numpy() if task_level(explanation) == "node" else None
         self.add(
             index=[row],
-            value=[value],
+            value=[target.value],
             label=[-1 if label is None else label],
             edge_start=[int(felt.sum())],
             source=part.ends[0].numpy()[felt],
@@ -208,10 +220,10 @@ class RecordsBuilder:
             node_start=[len(nodes)],
             node=nodes.numpy(),
             node_score=of_nodes,
-            in_sample_error=[_number(explanation.get("in_sample_error"))],
-            samples=[_number(explanation.get("fit_samples") or getattr(algorithm, "num_samples", None))],
-            **{name: [number] for name, number in _estimates(explanation).items()},
-            **columns.records(single, part.x),
+            in_sample_error=[_number(known.get("in_sample_error"))],
+            samples=[_number(known.get("fit_samples") or getattr(algorithm, "num_samples", None))],
+            **{name: [number] for name, number in _estimates(known.get("estimate")).items()},
+            **columns.records(part.x[part.seeds] if target.task.level == "node" else None),
         )
 
     def finish(self, about: Mapping[str, Any]) -> Records:
@@ -223,12 +235,11 @@ class RecordsBuilder:
         return Records(**arrays, numbers=numbers, about=about)
 
 
-def _estimates(explanation: Explanation) -> dict[str, float]:
-    """Return the explanation's own estimate of Delta of its scores, and of p; NaN if it has none."""
-    number = faithfulness_of(explanation)
-    if number is None or not number.is_estimate:
+def _estimates(estimate: Any) -> dict[str, float]:
+    """Return an explanation's own estimate of Delta of its scores, and of p; NaN if it has none."""
+    if not isinstance(estimate, Unfaithfulness):
         return dict.fromkeys(ESTIMATES, np.nan)
-    found: list[float | None] = []
+    number, found = Faithfulness(estimate, is_estimate=True), list[float | None]()
     for record in (number.shown, number.record):
         one = Faithfulness(replace(record, scores=None), is_estimate=True)
         found += [record.value, record.stderr, one.relative, one.relative_stderr]

@@ -99,7 +99,7 @@ class MaskLearner(SubgraphExplainer):
         # For the gradients of the training, torch keeps a few numbers for every edge and unit of a layer.
         target.room(0, 8 * 8 * graph.num_edges * target.width(), f"{self.epochs} epochs of {self.method}")
         kwargs, rows = target.call.arguments_at(places)
-        if target.graph.edge_weight is not None:
+        if target.graph.is_weighted:
             kwargs["edge_weight"] = graph.weight[places]
         labels = target.call.output
         if target.labels is not None:

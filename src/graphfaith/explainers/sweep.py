@@ -35,8 +35,9 @@ from .._base.shares import Shares
 from .._base.stages import stage, time_items
 from .._base.threads import one_thread
 from ..graph.computation_graph import ComputationGraph
-from ..graph.graph import Int64
-from ..graph.parts import Parts
+from ..graph.graph import Graph, Int64
+from ..graph.packed import Column
+from ..graph.parts import Parts, Rows
 from ..model.call import Call
 from ..model.readout import Readout
 from ..model.record import Route, evaluating
@@ -181,14 +182,14 @@ class Batch:
         parts, found = self.parts, StrongestColumns.none(len(self), most)
         if most:
             wanted = np.array([i for i in range(chosen.start, chosen.stop) if i not in self.others], dtype=np.int64)
-            given = parts.node_start, parts.num_visible, block.rows_of(parts), block.features
+            given = parts.node_start, parts.num_visible, block.rows.of_nodes(parts.nodes), block.features
             core.find_strongest_columns(wanted, *given, self.slopes, tuple(found[:3]))
             for i, p in self.others.items():
                 if chosen.start <= i < chosen.stop:
                     alone = StrongestColumns.of_one(p.graph, p.gradient_x(), None, most, as_mask=False)
                     for every, one in zip(found, alone, strict=True):
                         every[i] = one[0]
-        return found.rows(chosen).records(parts.nodes[parts.node_start[chosen]], parts.whole.x)
+        return found.rows(chosen).records(parts.whole.features(parts.nodes[parts.node_start[chosen]]))
 
     @property
     def slopes(self) -> tuple[Float64, Float64, Float64]:
@@ -226,9 +227,9 @@ class Sweep:
         self,
         algorithm: KEC,
         first: Target,
-        x: Tensor,
-        edge_index: Tensor,
-        labels: Tensor | None,
+        x: Tensor | Graph,
+        edge_index: Tensor | None,
+        labels: Tensor | Column | None,
         kwargs: dict[str, Any],
         kind: type[Block] | None = None,
     ) -> None:
@@ -294,7 +295,7 @@ class Sweep:
             degrees=call.degrees == "in",
             out_degrees=call.degrees == "out",
             loop_weight=call.loop_weight,
-            rows=None if block is None else block.places,
+            rows=None if block is None else block.rows,
             most=(max(1, numbers // graph.num_features), max(1, entries)),
         )
 
@@ -381,7 +382,7 @@ class Sweep:
             edges = ends if like.graph.flow == "source_to_target" else ends.flip(0)
             # The user's forward may raise any exception. In that case the features are written out, which some code
             # needs, and then the parts are tried one by one.
-            for x in _features(like.graph.x.detach(), parts.nodes):
+            for x in _features(like.graph, parts.nodes):
                 with suppress(Exception):
                     out = like.model(x, edges, edge_weight=weight, **kwargs)[torch.from_numpy(parts.node_start[:-1])]
                     proven[:] = joint.is_right_at(start, out).numpy()
@@ -450,22 +451,10 @@ class Block:
             with stage("F"):
                 changes.append(joint.changes_by_row(chunk))
         self.changes = torch.cat(changes).T.contiguous()  # [nodes, S]
-        graph, blank = joint.graph, part.num_edges
-        edges, loops = np.full(graph.num_edges, blank), np.full(graph.num_nodes, blank)
-        edges[part.edge_id[: part.num_plain].numpy()] = np.arange(part.num_plain)
-        loops[part.nodes.numpy()] = part.num_plain + np.arange(part.num_nodes)
-        self.places = edges, loops, blank  # the rows of the values of edges, of self-loops, and of those that F ignores
+        self.rows = Rows(part.edge_id[: part.num_plain].numpy(), part.nodes.numpy())
         values = joint.task.values(joint.own_rows.detach(), joint.labels)
         self.own_values: Float64 = values.double().numpy()  # [nodes] F
         self.labels: Int64 = np.full(len(nodes), -1) if joint.labels is None else joint.labels.numpy()
-
-    def rows_of(self, parts: Parts) -> Int64:
-        """Return the rows of :attr:`features` of the nodes of some parts, [n].
-
-        Nodes that are not in the joint graph have no features that F sees, so that none are read.
-        """
-        rows: Int64 = self.places[1][parts.nodes] - self.joint.computation_graph.num_plain
-        return rows
 
     @cached_property
     def features(self) -> tuple[Int64, Int64, Float64, int]:
@@ -494,7 +483,9 @@ class Block:
         scores, errors, sound = np.zeros(entries), np.zeros(count), np.zeros(count, dtype=bool)
         found = rows, beta, products, scores, errors, sound
         with stage("features"):
-            x, row = self.features, self.rows_of(parts)
+            x = self.features
+            # Nodes that are not in the joint graph have no features that F sees, so that none are read.
+            row = self.rows.of_nodes(parts.nodes)
         given = parts.node_start, parts.entry_start, parts.num_visible, row, parts.hop, parts.ends, parts.row
         options = hops, CODES[kind], float(algorithm.threshold), bool(algorithm.relative)
         others: dict[int, KHopModel] = {}
@@ -521,11 +512,11 @@ class Block:
         return finish
 
 
-def _features(x: Tensor, nodes: Int64) -> Iterator[Tensor]:
+def _features(graph: Graph, nodes: Int64) -> Iterator[Tensor]:
     """Yield the features of nodes, of which many come several times: first in short, then written out."""
     distinct, row = np.unique(nodes, return_inverse=True)
-    yield RepeatedRows.of(x[torch.from_numpy(distinct)], torch.from_numpy(row))
-    yield x[torch.from_numpy(nodes)]
+    yield RepeatedRows.of(graph.features(distinct), torch.from_numpy(row))
+    yield graph.features(nodes)
 
 
 def cut(items: Int64, sizes: Int64, count: int) -> list[Int64]:

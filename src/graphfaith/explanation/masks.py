@@ -16,6 +16,8 @@ from torch_geometric.explain.config import MaskType
 
 from .._base.errors import InputError, ModelError, UnsupportedError
 from ..graph.computation_graph import ComputationGraph
+from ..graph.graph import Graph
+from ..graph.packed import Column
 from ..model.record import Route
 from ..model.target import Target
 from ..surrogate.difference import DifferenceModel
@@ -238,10 +240,10 @@ def target_of(explainer: Explainer, explanation: Explanation) -> Target:
 
 def make_target(
     model: torch.nn.Module,
-    x: Tensor,
-    edge_index: Tensor,
+    x: Tensor | Graph,
+    edge_index: Tensor | None,
     index: int | Tensor | None,
-    labels: Tensor | None,
+    labels: Tensor | Column | None,
     config: Any,
     kwargs: dict[str, Any],
     **options: Any,

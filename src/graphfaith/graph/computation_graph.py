@@ -124,7 +124,7 @@ class ComputationGraph:
         found, hops, *_ = graph.find_part(start, num_hops, num_hops - 1)
         hop = np.full(n, num_hops + 1)
         hop[found] = hops
-        edges = np.flatnonzero(graph.source != graph.sink)
+        edges = graph.find_all()
         ends = graph.ends(edges)
         return cls.of_part(graph, np.arange(n), hop, n, edges, ends, n, num_hops, loop_weight, start, e)
 
@@ -143,13 +143,13 @@ class ComputationGraph:
         seeds: Int64 | int = 1,
         e: NDArray[np.float64] | None = None,
     ) -> ComputationGraph:
-        """Return the computation graph that is made of ``edges`` and their ``ends``, given as positions in ``nodes``.
+        """Return the computation graph of the ``edges`` in some slots; their ``ends`` are positions in ``nodes``.
 
         F reads the self-loops of the first ``num_read`` nodes. ``seeds`` are positions too, or just their number if
         the seeds are the first nodes; without them, F is read from the first node.
         """
         plain, n = len(edges), len(nodes)
-        loops = graph.loop_edge.take(nodes)
+        loops = graph.loops(nodes)
         felt = np.zeros(plain + n, dtype=bool)
         felt[: plain + num_read] = True
         if loop_weight is None:
@@ -163,10 +163,10 @@ class ComputationGraph:
             hop=torch.from_numpy(hop),
             num_visible=num_visible,
             edge_index=torch.from_numpy(edge_index),
-            edge_id=torch.from_numpy(np.concatenate((edges, loops))),
+            edge_id=torch.from_numpy(graph.ids(np.concatenate((edges, loops)))),
             weight=_collect_weights(graph, edges, loops, felt[plain:], loop_weight),
             felt=torch.from_numpy(felt),
-            x=graph.x.detach().index_select(0, node_ids),
+            x=graph.features(nodes),
             feature_range=graph.feature_range,
             num_hops=num_hops,
             size=(graph.num_nodes, graph.num_edges),
@@ -196,13 +196,11 @@ def _collect_weights(
     graph: Graph, edges: Int64, loops: Int64, read: NDArray[np.bool_], loop_weight: float | None
 ) -> Tensor:
     """Return the entries of A at ``edges``, then at the self-loops ``loops``; entries that F does not read are 1."""
-    given, plain = graph.edge_weight, len(edges)
-    weight = torch.ones(plain + len(loops), dtype=graph.x.dtype if given is None else given.dtype)
-    if given is not None:
-        given = given.detach()
-        weight[:plain] = given[torch.from_numpy(edges)]
+    plain = len(edges)
+    weight = torch.cat((given := graph.weights(edges), given.new_ones(len(loops))))
+    if graph.is_weighted:
         explicit = np.flatnonzero(read & (loops >= 0))
-        weight[torch.from_numpy(plain + explicit)] = given[torch.from_numpy(loops[explicit])]
+        weight[torch.from_numpy(plain + explicit)] = graph.weights(loops[explicit])
     if loop_weight not in (None, 1.0):
         weight[torch.from_numpy(plain + np.flatnonzero(read & (loops < 0)))] = loop_weight
     return weight

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,10 +16,11 @@ import torch
 from torch import Tensor
 
 from .._base import core
-from .._base.errors import InputError
+from .._base.errors import DataError, InputError
 
 Int64 = npt.NDArray[np.int64]
 Ids = npt.NDArray[Any]  # int32 or int64
+Index = tuple[tuple[Ids, Ids], tuple[Ids, Ids], tuple[Ids, Ids], Ids, Ids]
 
 
 class Part(NamedTuple):
@@ -26,7 +29,7 @@ class Part(NamedTuple):
     nodes: Int64  # [n] by hop, and then by id
     hop: Int64  # [n]
     num_inner: int  # how many of the nodes, the first ones, have all their edges here
-    edges: Int64  # [e] ids in ascending order, without self-loops
+    edges: Int64  # [e] slots in the order of the edges' ids, without self-loops
     ends: Int64  # [2, e] positions among the nodes, or n for all nodes that are further away
     beyond: int  # the smallest id of these; -1 if there are none
 
@@ -37,11 +40,14 @@ class Graph:
     ``A[i, j]`` is the weight of the edge along which a message goes from j to i, so ``in_edges`` of i is row i of
     A. Self-loops are stored separately: A has one for every node, with weight 1 unless the user gave another.
 
+    An edge is kept in a slot. Here that is its id, the column of ``edge_index``; a graph that is kept in files has its
+    edges sorted (:class:`~graphfaith.graph.packed.PackedGraph`).
+
     Use :meth:`of`, which caches the most recent graphs: the checks and the index are then computed once for each graph
     and not once for each explained node.
 
     >>> graph = Graph.of(torch.ones(3, 2), torch.tensor([[0, 1, 2], [1, 2, 2]]))
-    >>> graph.in_edges(np.array([1, 2])).tolist()      # ids of edges, without self-loops
+    >>> graph.in_edges(np.array([1, 2])).tolist()      # slots of edges, without self-loops
     [0, 1]
     >>> graph.loop_edge.tolist()                       # the explicit self-loop of node 2 is edge 2
     [-1, -1, 2]
@@ -50,7 +56,8 @@ class Graph:
     def __init__(
         self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, flow: str = "source_to_target"
     ) -> None:
-        self.feature_range = _check(x, edge_index, edge_weight)
+        self.lowest, highest = _check(x, edge_index, edge_weight)
+        self.feature_range = highest - self.lowest
         self._x, self._edge_index = weakref.ref(x), weakref.ref(edge_index)
         self._edge_weight = None if edge_weight is None else weakref.ref(edge_weight)
         self.num_nodes, self.num_features = int(x.size(0)), int(x.size(1))
@@ -117,15 +124,64 @@ class Graph:
         """The user's edge weights, [E]; None means that all weights are 1."""
         return None if self._edge_weight is None else _alive(self._edge_weight)
 
+    @property
+    def is_weighted(self) -> bool:
+        """Whether the user gave edge weights."""
+        return self._edge_weight is not None
+
+    @property
+    def has_every_loop(self) -> bool:
+        """Whether the user gave a self-loop for every node."""
+        return bool((self.loop_edge >= 0).all())
+
+    @property
+    def loaded_bytes(self) -> int:
+        """How much is read to run a model on the whole graph: nothing, because its tensors are there already."""
+        return 0
+
+    @property
+    def held_bytes(self) -> int:
+        """A bound on what the index takes while it is made."""
+        return 8 * (8 * self.num_edges + 4 * self.num_nodes)
+
+    def features(self, nodes: Int64) -> Tensor:
+        """Return the features of ``nodes``, [n, d]."""
+        return self.x.detach().index_select(0, torch.from_numpy(nodes))
+
+    def weights(self, edges: Int64) -> Tensor:
+        """Return the weights of the edges in some slots, [e]; ones if the user gave none."""
+        given = self.edge_weight
+        if given is None:
+            return torch.ones(len(edges), dtype=self.x.dtype)
+        return given.detach()[torch.from_numpy(edges)]
+
+    def ids(self, edges: Int64) -> Int64:
+        """Return the ids of the edges in some slots; -1 for a self-loop that the user did not give, which has -1."""
+        return edges
+
+    def loops(self, nodes: Int64) -> Int64:
+        """Return the slots of the self-loops of ``nodes``; -1 where the user gave none."""
+        return self.loop_edge.take(nodes)
+
+    def check_flow(self, flow: str) -> None:
+        """Refuse to be read in another direction; the graph of tensors was indexed for the one that was asked for."""
+
+    def check_whole(self, why: str) -> None:
+        """Refuse to be read as a whole if that is too much; the tensors of this graph are there already."""
+
     def ends(self, edges: Int64) -> Int64:
-        """Return source and sink of ``edges``, [2, e]."""
+        """Return source and sink of the edges in some slots, [2, e]."""
         ends = np.empty((2, len(edges)), dtype=np.int64)
         ends[0], ends[1] = self.source[edges], self.sink[edges]
         return ends
 
     def in_edges(self, nodes: Int64) -> Int64:
-        """Return the ids of the edges into ``nodes`` without self-loops, in the order of the nodes."""
+        """Return the slots of the edges into ``nodes`` without self-loops, in the order of the nodes."""
         return _edges_at(nodes, *self._in)
+
+    def find_all(self) -> Int64:
+        """Return the slots of all edges without self-loops, in the order of their ids."""
+        return np.flatnonzero(self.source != self.sink)
 
     def find_part(self, seeds: Int64, reach: int, depth: int, *, out_degrees: bool = False) -> Part:
         """Return the nodes up to ``reach`` hops before ``seeds`` and the edges into those up to hop ``depth``.
@@ -137,18 +193,27 @@ class Graph:
         >>> part.nodes.tolist(), part.edges.tolist(), part.ends.tolist(), part.beyond
         ([0, 1], [1, 2], [[2, 1], [1, 0]], 2)
         """
-        into, out_of, source, sink, _ = self.index(out_degrees)
-        place = np.zeros(self.num_nodes, dtype=np.int64)  # Memory of 0 is only touched where the walk goes.
-        return Part(*core.find_part(seeds, into, out_of, source, sink, reach, depth, place))
+        into, out_of, ends, ids, _ = self.index(out_degrees)
+        with self.reading():
+            return Part(*core.find_part(seeds, into, out_of, ends, ids, reach, depth))
 
-    def index(self, out_degrees: bool = False) -> tuple[tuple[Ids, Ids], tuple[Ids, Ids], Int64, Int64, Int64]:
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn what the core says of edges that lead nowhere, which damaged files may have, into an error of data."""
+        try:
+            yield
+        except IndexError as error:
+            raise DataError(f"the graph is damaged: {error}") from None
+
+    def index(self, out_degrees: bool = False) -> Index:
         """Return what the compiled core reads of the graph.
 
-        These are the edges by their sink, and where those of each node begin; the same by their source, if
-        ``out_degrees``; sources, sinks, and self-loops.
+        These are the slots of edges by their sink, and where those of each node begin; the same by their source, if
+        ``out_degrees``; sources and sinks; ids, or nothing if slots are ids; and self-loops.
         """
         none = np.empty(0, dtype=self._in[0].dtype)
-        return self._in, self._out if out_degrees else (none, none), self.source, self.sink, self.loop_edge
+        out_of = self._out if out_degrees else (none, none)
+        return self._in, out_of, (self.source, self.sink), np.empty(0, dtype=np.int64), self.loop_edge
 
     @classmethod
     def of(
@@ -245,22 +310,19 @@ def is_undirected(edge_index: Tensor) -> bool:
     return torch.equal(there, back)
 
 
-def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> float:
-    """Check that the tensors form a valid graph (X, A), and return max(X) - min(X).
+def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> tuple[float, float]:
+    """Check that the tensors form a valid graph (X, A), and return min(X) and max(X).
 
     Raise an :class:`InputError` that names the first fault otherwise.
     """
     check_features(x)
     check_edge_index(edge_index)
     if edge_index.numel():
-        least, most = (int(end) for end in edge_index.aminmax())
-        if least < 0 or most >= x.size(0):
-            worst = least if least < 0 else most
-            raise InputError(f"edge_index names node {worst}, but the graph has nodes 0 to {x.size(0) - 1}")
-    lowest, highest = _finite_ends(x, "x")
-    feature_range = float(highest - lowest)
+        least, most = edge_index.aminmax()
+        check_range(int(least), int(most), x.size(0))
+    lowest, highest = finite_ends(x, "x")
     if edge_weight is None:
-        return feature_range
+        return lowest, highest
     if not isinstance(edge_weight, Tensor) or edge_weight.shape != (edge_index.size(1),):
         raise InputError(
             f"edge_weight must have one number for each of the {edge_index.size(1)} edges (got {_shape(edge_weight)})"
@@ -270,26 +332,43 @@ def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> float:
             f"edge_weight must hold real numbers in float16, float32 or float64 (got {edge_weight.dtype}): pass "
             "edge_weight.float()"
         )
-    if edge_weight.numel() and float(_finite_ends(edge_weight, "edge_weight")[0]) < 0:
+    check_weights(edge_weight)
+    return lowest, highest
+
+
+def check_range(least: int, most: int, num_nodes: int) -> None:
+    """Raise an :class:`InputError` if the least or the largest end of some edges is no node."""
+    if least < 0 or most >= num_nodes:
+        worst = least if least < 0 else most
+        raise InputError(f"edge_index names node {worst}, but the graph has nodes 0 to {num_nodes - 1}")
+
+
+def check_weights(edge_weight: Tensor, first: int = 0) -> None:
+    """Raise an :class:`InputError` if a weight is negative or not finite; ``first`` is the first edge that has one."""
+    if edge_weight.numel() and finite_ends(edge_weight, "edge_weight", first)[0] < 0:
         where = int(edge_weight.detach().argmin())
-        raise InputError(f"edge {where} has weight {float(edge_weight.detach()[where]):g}: weights must be 0 or more")
-    return feature_range
+        weight = float(edge_weight.detach()[where])
+        raise InputError(f"edge {first + where} has weight {weight:g}: weights must be 0 or more")
 
 
-def _finite_ends(tensor: Tensor, name: str) -> tuple[Tensor, Tensor]:
-    """Return the smallest and the largest entry; raise an :class:`InputError` if any entry is not finite."""
+def finite_ends(tensor: Tensor, name: str, first: int = 0) -> tuple[float, float]:
+    """Return the smallest and the largest entry; raise an :class:`InputError` if any entry is not finite.
+
+    ``first`` is the number of the first row, if the tensor is a part of a larger one.
+    """
     # An infinite entry is the smallest or the largest one, and a NaN makes both NaN, so these two show every fault.
     tensor = tensor.detach()
     least, most = tensor.aminmax()
     if math.isfinite(least) and math.isfinite(most):
-        return least, most
+        return float(least), float(most)
     for start in range(0, len(tensor), _ROWS):  # in parts, because the mask of a large tensor needs much memory
         wrong = ~torch.isfinite(tensor[start : start + _ROWS])
         if wrong.any():
             row, *rest = wrong.nonzero()[0].tolist()
             where = (start + row, *rest)
             break
-    raise InputError(f"{name}[{', '.join(map(str, where))}] is {float(tensor[where]):g}: every entry must be finite")
+    named = ", ".join(map(str, (first + where[0], *where[1:])))
+    raise InputError(f"{name}[{named}] is {float(tensor[where]):g}: every entry must be finite")
 
 
 def _shape(value: object) -> str:

@@ -15,6 +15,28 @@ from .computation_graph import ComputationGraph
 from .graph import Graph, Int64
 
 
+class Rows:
+    """The rows that entries of A have in a table of their values: edges first, then self-loops, and then a blank row.
+
+    The blank row is that of self-loops that F does not read. What is kept has the size of the table, and not that of
+    the graph.
+
+    >>> rows = Rows(np.array([7, 3]), np.array([5]))     # ids of edges, and nodes
+    >>> rows.of_nodes(np.array([5, 6])).tolist(), rows.blank
+    ([0, -1], 3)
+    """
+
+    def __init__(self, edges: Int64, nodes: Int64) -> None:
+        self.edges, self.nodes = core.table_of(edges, len(edges)), core.table_of(nodes, len(nodes))
+        self.num_edges = len(edges)
+        self.blank = len(edges) + len(nodes) if len(nodes) else -1
+
+    def of_nodes(self, nodes: Int64) -> Int64:
+        """Return the places of ``nodes`` among those that have a row for their self-loop; -1 if they are not there."""
+        found: Int64 = core.look_up(self.nodes, nodes)
+        return found
+
+
 @dataclass(frozen=True)
 class Parts:
     """The computation graphs of single nodes: what :meth:`ComputationGraph.around` finds for each of them.
@@ -39,7 +61,7 @@ class Parts:
     num_inner: Int64  # [b] how many of them have a self-loop that F may read
     nodes: Int64  # [n] ids in the whole graph
     hop: Int64  # [n]
-    edge_id: Int64  # [e] columns of the whole graph's edge_index; -1 for a self-loop that is not in it
+    edge: Int64  # [e] slots of the whole graph's edges; -1 for a self-loop that is not in it
     ends: Int64  # [2, e] sources and sinks, as positions among the part's nodes
     row: Int64  # [e] where the values of an entry are in a table of values
 
@@ -57,35 +79,38 @@ class Parts:
         degrees: bool = True,
         out_degrees: bool = False,
         loop_weight: float | None = 1.0,
-        rows: tuple[Int64, Int64, int] | None = None,
+        rows: Rows | None = None,
         most: tuple[int, int] = (2**62, 2**62),
     ) -> Parts:
         """Return the computation graphs of ``nodes``; the arguments are those of :meth:`ComputationGraph.around`.
 
-        ``rows`` says in which row of a table the values of each edge of the graph and of each node's self-loop are, and
-        which row is that of self-loops that F does not read. Without it, a table has the edges, the nodes and this row.
-        After the part with which there are ``most`` nodes or entries, no other one is looked for.
+        ``rows`` says in which row of a table the values of an entry are. Without it every row is -1. After the part
+        with which there are ``most`` nodes or entries, no other one is looked for.
         """
-        if rows is None:
-            loops = graph.num_edges + np.arange(graph.num_nodes)
-            rows = np.arange(graph.num_edges), loops, graph.num_edges + graph.num_nodes
+        nothing = np.empty(0, dtype=np.int64)
+        rows = rows or Rows(nothing, nothing)
         depth = num_hops if degrees or out_degrees else num_hops - 1
-        found = core.find_parts(
-            np.asarray(nodes, dtype=np.int64),
-            graph.index(out_degrees),
-            num_hops,
-            depth,
-            loop_weight is not None,
-            *rows,
-            most,
-            np.zeros(graph.num_nodes, dtype=np.int64),
-        )
+        with graph.reading():
+            found = core.find_parts(
+                np.asarray(nodes, dtype=np.int64),
+                graph.index(out_degrees),
+                num_hops,
+                depth,
+                loop_weight is not None,
+                (rows.edges, rows.nodes, rows.num_edges, rows.blank),
+                most,
+            )
         return cls(graph, num_hops, loop_weight, *found)
 
     def slices(self, i: int) -> tuple[slice, slice]:
         """Return where the nodes and the entries of part number i are."""
         nodes, entries = self.node_start[i : i + 2], self.entry_start[i : i + 2]
         return slice(*nodes.tolist()), slice(*entries.tolist())
+
+    @cached_property
+    def edge_id(self) -> Int64:
+        """Columns of the whole graph's edge_index; -1 for a self-loop that is not in it, [e]."""
+        return self.whole.ids(self.edge)
 
     @cached_property
     def part_of_entry(self) -> Int64:
@@ -101,7 +126,7 @@ class Parts:
     @cached_property
     def felt(self) -> npt.NDArray[np.bool_]:
         """Whether F reads each entry of A, [e]."""
-        own, known = self.own_node, (self.edge_id >= 0) | (self.loop_weight is not None)
+        own, known = self.own_node, (self.edge >= 0) | (self.loop_weight is not None)
         felt: npt.NDArray[np.bool_] = (own < 0) | (own < self.num_inner[self.part_of_entry]) & known
         return felt
 
@@ -112,7 +137,7 @@ class Parts:
         loop = self.nodes[self.node_start[self.part_of_entry] + np.maximum(own, 0)]
         if not self.whole.num_edges:
             return np.stack((loop, loop))
-        found: Int64 = np.where(own < 0, self.whole.ends(np.where(own < 0, self.edge_id, 0)), loop)
+        found: Int64 = np.where(own < 0, self.whole.ends(np.where(own < 0, self.edge, 0)), loop)
         return found
 
     def side_by_side(self, weight: Tensor) -> tuple[ComputationGraph, Int64, Int64]:
@@ -135,7 +160,7 @@ class Parts:
             edge_id=torch.from_numpy(self.edge_id[entries]),
             weight=weight[torch.from_numpy(entries)],
             felt=torch.from_numpy(self.felt[entries]),
-            x=self.whole.x.detach().index_select(0, torch.from_numpy(self.nodes[order])),
+            x=self.whole.features(self.nodes[order]),
             feature_range=self.whole.feature_range,
             num_hops=self.num_hops,
             size=(self.whole.num_nodes, self.whole.num_edges),
@@ -154,7 +179,7 @@ class Parts:
             self.nodes[nodes],
             self.hop[nodes],
             int(self.num_visible[i]),
-            self.edge_id[plain],
+            self.edge[plain],
             self.ends[:, plain],
             int(self.num_inner[i]),
             self.num_hops,

@@ -41,16 +41,21 @@ class RunFolder:
         """Begin the run, or continue one that was begun with the same plan; another run has to wait."""
         path = path.resolve()  # Workers may work in another folder.
         folder = cls(path, plan)
-        folder._refuse_other_files()
+        folder._check()
         for made in (path, path / PARTS, path / DRAFTS):
             make_folder(made)
         with ExitStack() as stack:
             stack.enter_context(_locked(path))
+            folder._check()  # Another run may have begun meanwhile, and have ended.
             folder._begin()
             yield folder
 
-    def _refuse_other_files(self) -> None:
-        if (self.path / PLAN).exists() or not self.path.exists():
+    def _check(self) -> None:
+        """Raise an error if the folder has another plan, or files and no plan."""
+        if (self.path / PLAN).exists():
+            self.plan.check_same(read_json(self.path / PLAN).get("plan"), str(self.path))
+            return
+        if not self.path.exists():
             return
         if not self.path.is_dir():
             raise OutputError(f"cannot write to '{self.path}': it is no folder")
@@ -63,14 +68,12 @@ class RunFolder:
             )
 
     def _begin(self) -> None:
-        """Write the plan, or compare it with the one that is there."""
-        path = self.path / PLAN
-        if path.exists():
-            self.plan.check_same(read_json(path).get("plan"), str(self.path))
+        """Write the plan, unless it is there."""
+        if (self.path / PLAN).exists():
             return
         if self.plan.nodes.list is not None:
             write_parts(self.path / NODES, _npy(self.plan.nodes), self.path / DRAFTS)
-        self._write_json(path, self.plan.as_json())
+        self._write_json(self.path / PLAN, self.plan.as_json())
 
     def part(self, number: int) -> Part:
         """Return the part of a block."""

@@ -261,7 +261,7 @@ def difference_model_of(
     edge_part = _edge_part(explanation, target, implied=1.0 if learnt else 0.0)
     if learnt:
         if edge_part is not None:
-            every_loop = bool((target.graph.loop_edge >= 0).all())
+            every_loop = target.graph.has_every_loop
             rule = getattr(explainer.algorithm, "weighed", lambda target: target.weighed_by_masks(every_loop))
             edge_part = torch.where(rule(target), edge_part, 1.0)
         return SubgraphModel(target, node_part, edge_part)

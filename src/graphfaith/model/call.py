@@ -183,7 +183,7 @@ class Call:
         name, layers = type(self.model).__name__, message_passing_layers(self.model)
         if forced == "weight":
             raise ModelError(f'{name} takes no edge_weight or ignores it: use edges="auto"')
-        if self.readout.graph.edge_weight is not None:
+        if self.readout.graph.is_weighted:
             raise ModelError(f"{name} ignores the edge_weight it is given")
         if not layers:
             raise ModelError(f"{name} ignores edge_weight and has no layer to mask")

@@ -70,8 +70,7 @@ class Placement:
             if call is not None:
                 return call
         if self.large:
-            self._check_size(self.graph.num_nodes, self.graph.num_edges)
-            self.large = False
+            self._give_up_parts()
         for call in self._whole_calls():
             return call
         if self.edges == "auto" and not self.whole.weighted:
@@ -90,8 +89,7 @@ class Placement:
     def _find_local(self) -> Call | None:
         call = self._try(self.num_hops)
         if call is None and self.large:
-            self._check_size(self.graph.num_nodes, self.graph.num_edges)
-            self.large = False
+            self._give_up_parts()
             call = self._try(self.num_hops)
         if call is None and self._is_outdated():
             call = self._try(self.num_hops)
@@ -110,6 +108,14 @@ class Placement:
                         f"{self.name} is the same as on the whole graph from {hops} hops on. Pass num_hops={hops}"
                     )
         return None
+
+    def _give_up_parts(self) -> None:
+        """Run the model on the whole graph from now on, although that is large, if there is memory for it."""
+        self.graph.check_whole(
+            f"{type(self.model).__name__} gives something else on a part of the graph at {self.name}"
+        )
+        self._check_size(self.graph.num_nodes, self.graph.num_edges)
+        self.large = False
 
     def _is_outdated(self) -> bool:
         """Return whether the output on the whole graph has changed by a write that has left no trace."""

@@ -16,6 +16,7 @@ from .._base.errors import InputError, ModelError
 from .._base.memory import CHUNK_BYTES, parse_memory, room_for_chunks
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Graph
+from ..graph.packed import Column
 from ..sampling.perturbations import Perturbations
 from .batching import distrust, find_batching, vmap
 from .call import Edges, check_edges
@@ -32,6 +33,16 @@ _LOG = logging.getLogger(__name__)
 LARGE = 256 * 2**20  # bytes; if running the model on the whole graph takes more, parts of the graph are compared
 
 
+def _graph_of(x: Tensor | Graph, edge_index: Tensor | None, weight: Tensor | None, flow: str) -> Graph:
+    """Return the graph that a model is explained on: the one that is given in place of ``x``, or that of tensors."""
+    if not isinstance(x, Graph):
+        return Graph.of(x, edge_index, weight, flow)  # type: ignore[arg-type]  # it checks what it is given
+    if edge_index is not None or weight is not None:
+        raise InputError("a graph in place of x has its own edges and weights: leave out edge_index and edge_weight")
+    x.check_flow(flow)
+    return x
+
+
 class Target:
     r"""The scalar :math:`F(X, A) = \{e^\top f(X, A)\}_y`, evaluated on the computation graph of what it is read from.
 
@@ -44,7 +55,8 @@ class Target:
     whose entry of A is 0 is not in the graph, and other entries multiply the messages, as PyG's explain masks do
     ("removal"). With "mask" an entry of 0 multiplies a message too. ``route`` says which; ``edges`` forces one.
     Entries of A are ordered as
-    in ``computation_graph``, self-loops last. Further arguments of the model are given by name, or in ``inputs`` if
+    in ``computation_graph``, self-loops last. A graph that was opened (:func:`graphfaith.open_graph`) stands in place
+    of ``x``, with None for ``edge_index``. Further arguments of the model are given by name, or in ``inputs`` if
     this constructor has an argument of that name.
 
     A change of the model between two evaluations is noticed, and the computation graph is found anew.
@@ -62,10 +74,10 @@ class Target:
     def __init__(
         self,
         model: torch.nn.Module,
-        x: Tensor,
-        edge_index: Tensor,
+        x: Tensor | Graph,
+        edge_index: Tensor | None,
         index: Index,
-        label: int | Tensor | None = None,
+        label: int | Tensor | Column | None = None,
         *,
         edge_weight: Tensor | None = None,
         num_hops: int | None = None,
@@ -87,7 +99,7 @@ class Target:
         if check_edges(edges) in ("removal", "mask") and weight is not None:
             # A multiplies the messages, so that the weights are an attribute like any other.
             arguments["edge_weight"], weight = weight, None
-        self.graph = Graph.of(x, edge_index, weight, layers[0].flow if layers else "source_to_target")
+        self.graph = _graph_of(x, edge_index, weight, layers[0].flow if layers else "source_to_target")
         self._arguments, self._index, self._edges = arguments, index, edges
         with evaluating(model) as record:
             self._place(record)
@@ -103,7 +115,7 @@ class Target:
         by_node = self.task.level == "node" and self._index is not None
         # A node that the graph does not have is refused before the model runs.
         rows = self.task.rows(self._index, graph.num_nodes) if by_node else None
-        large = by_node and self._bytes_on(graph.num_nodes, graph.num_edges) > min(LARGE, self.max_memory or LARGE)
+        large = by_node and self._bytes_on_all() > min(LARGE, self.max_memory or LARGE)
         if not large:
             self._check_size(graph.num_nodes, graph.num_edges)
         with torch.no_grad():
@@ -156,8 +168,8 @@ class Target:
         """Return the labels of the explained rows, given a label for every row of the output, one for all, or none."""
         if label is None or self.task.mode == "regression":
             return self.task.labels(explained, None)
-        given = torch.as_tensor(label)
-        if given.dim() == 0:
+        given = label if isinstance(label, Column) else torch.as_tensor(label)
+        if isinstance(given, Tensor) and given.dim() == 0:
             return self.task.labels(explained, given)
         if len(given) != self._num_rows:
             self.task.labels(explained, None)  # raises if the shape of the output is what is really wrong
@@ -183,8 +195,14 @@ class Target:
 
     def _bytes_on(self, nodes: int, edges: int) -> int:
         """Estimate what it takes to run the model on so many nodes and edges, and to index the graph."""
-        messages = 3 * self.width() * (edges + nodes)
-        return 8 * (8 * self.graph.num_edges + 4 * self.graph.num_nodes + messages)
+        return 8 * 3 * self.width() * (edges + nodes) + self.graph.held_bytes
+
+    def _bytes_on_all(self) -> int:
+        """Estimate what it takes to run the model on the whole graph; the same wherever the graph is kept."""
+        graph = self.graph
+        index = 8 * (8 * graph.num_edges + 4 * graph.num_nodes)
+        running = self._bytes_on(graph.num_nodes, graph.num_edges) - graph.held_bytes
+        return max(running + index, graph.loaded_bytes)
 
     def _check_size(self, nodes: int, edges: int) -> None:
         """Refuse to run the model on so many nodes and edges if that takes more than ``max_memory``."""
@@ -220,8 +238,7 @@ class Target:
         if self.max_memory is None:
             return CHUNK_BYTES
         part = self.computation_graph
-        index = 8 * self.graph.num_edges + 4 * self.graph.num_nodes
-        own = 8 * (index + 16 * part.num_edges + 4 * part.num_nodes + 3 * part.x.numel())
+        own = 8 * (16 * part.num_edges + 4 * part.num_nodes + 3 * part.x.numel()) + self.graph.held_bytes
         precision = max(4, part.x.element_size()) / 8
         taken = max(1, int(per_sample * precision * (1.25 if not alone and self.batching == "vmap" else 0.75)))
         where = f"{what} for {self.name} ({part.num_nodes} nodes and {part.num_edges} entries of A in reach)"

@@ -26,7 +26,7 @@ class Whole:
         self, model: torch.nn.Module, record: Record, graph: Graph, kwargs: dict[str, Any], task: Task
     ) -> None:
         self.model, self.record, self.graph, self.kwargs, self.task = model, record, graph, kwargs, task
-        self.weighted = graph.edge_weight is not None or kwargs.get("edge_weight") is not None
+        self.weighted = graph.is_weighted or kwargs.get("edge_weight") is not None
 
     @property
     def facts(self) -> Facts:

@@ -332,9 +332,10 @@ class TestLinkPredictor:
         assert not torch.equal(first, second)
 
     @needs_data
-    def test_learns_cora(self):
-        trained = train_link_predictor()
-        assert trained.test_auc > 0.9
+    @pytest.mark.parametrize(("epochs", "auc"), [(60, 0.85), pytest.param(150, 0.9, marks=pytest.mark.nightly)])
+    def test_learns_cora(self, epochs, auc):
+        trained = train_link_predictor(epochs=epochs)
+        assert trained.test_auc > auc
         assert trained.links.train.edge_index.size(1) == pytest.approx(0.85 * 10556, abs=4)
 
     def test_directed_and_small_graphs_are_refused(self, communities):

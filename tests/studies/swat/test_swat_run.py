@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import shutil
@@ -20,7 +21,7 @@ from typer.testing import CliRunner
 from browsing import serious, watched
 from graphfaith._base.errors import DataError, InputError, OutputError
 from graphfaith.cli.application import app
-from graphfaith_studies.swat import Schedule, load, simulate, write_csv
+from graphfaith_studies.swat import Recording, Schedule, load, simulate, write_csv
 from graphfaith_studies.swat.attacks import ATTACKS
 from graphfaith_studies.swat.causes import METHODS, NEIGHBORHOODS, Cause
 from graphfaith_studies.swat.report import ReportedAlarm, Scene, _render_alarm
@@ -40,12 +41,16 @@ KEYS = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("swat")
-    command = [sys.executable, "-m", "graphfaith", "swat", "run", "--quick", "--out", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(app, ["swat", "run", "--quick", "--out", str(path)])
+    assert done.exit_code == 0, done.exception
     assert "report.html" in done.stdout
     assert "epoch 5" in done.stderr
     return path
+
+
+@pytest.fixture(scope="module")
+def simulated() -> Case:
+    return simulate_case(0, QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -175,9 +180,9 @@ class TestWords:
 
 
 class TestResuming:
-    def test_other_labels_are_another_study(self, folder: Path, tmp_path: Path) -> None:
+    def test_other_labels_are_another_study(self, folder: Path, tmp_path: Path, simulated: Case) -> None:
         shutil.copytree(folder / "seed-0", tmp_path / "seed-0")
-        case = simulate_case(0, QUICK)
+        case = copy.deepcopy(simulated)
         case.attacked.labels[:50] = True
         with pytest.raises(DataError, match="is the result of another study"):
             run_study(case, 0, QUICK, tmp_path / "seed-0")
@@ -197,17 +202,17 @@ class TestResuming:
         with pytest.raises(DataError, match="is the result of another study; remove it, or use another folder"):
             run(folder, quick=True, seeds=(0,), what="forecast")
 
-    def test_a_broken_result_is_named(self, tmp_path: Path) -> None:
+    def test_a_broken_result_is_named(self, tmp_path: Path, simulated: Case) -> None:
         (tmp_path / "result.json").write_text("{")
         with pytest.raises(DataError, match="is not the result of a study"):
-            run_study(simulate_case(0, QUICK), 0, QUICK, tmp_path)
+            run_study(simulated, 0, QUICK, tmp_path)
 
-    def test_a_wrong_digit_in_a_result_is_noticed(self, folder: Path, tmp_path: Path) -> None:
+    def test_a_wrong_digit_in_a_result_is_noticed(self, folder: Path, tmp_path: Path, simulated: Case) -> None:
         text = (folder / "seed-0" / "result.json").read_text()
         place = text.index("forecast_gain") + 20
         (tmp_path / "result.json").write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
         with pytest.raises(DataError, match="is damaged, its checksum is wrong"):
-            run_study(simulate_case(0, QUICK), 0, QUICK, tmp_path)
+            run_study(simulated, 0, QUICK, tmp_path)
 
     @pytest.mark.parametrize("seeds", [(), (1, 1), (-1,)])
     def test_seeds(self, tmp_path: Path, seeds: tuple[int, ...]) -> None:
@@ -238,6 +243,12 @@ def user_files(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def recordings(user_files: Path) -> tuple[Recording, Recording]:
+    normal, attack = (load(path) for path in find_files(user_files))
+    return normal, attack
+
+
 class TestOwnFiles:
     @pytest.fixture(autouse=True)
     def _few_samples(self, monkeypatch) -> None:
@@ -266,8 +277,8 @@ class TestOwnFiles:
         assert [row["attacked"] for row in results["seeds"][0]["attacks"]] == [["AIT202"], ["FIT401"]]
         assert "(attack 10)" in paths[1].read_text()
 
-    def test_swapped_files_and_files_without_attacks_are_refused(self, user_files: Path) -> None:
-        normal, attack = (load(path) for path in find_files(user_files))
+    def test_swapped_files_and_files_without_attacks_are_refused(self, recordings) -> None:
+        normal, attack = recordings
         with pytest.raises(InputError, match="are the two files swapped"):
             split_recordings(attack, normal)
         with pytest.raises(InputError, match="must contain normal operation only"):
@@ -316,11 +327,10 @@ class TestOwnFiles:
             ),
         ],
     )
-    def test_errors_in_a_truth_file(self, user_files: Path, tmp_path: Path, text: str, words: str) -> None:
+    def test_errors_in_a_truth_file(self, recordings, tmp_path: Path, text: str, words: str) -> None:
         (tmp_path / "truth.csv").write_text(text)
-        normal, attack = (load(path) for path in find_files(user_files))
         with pytest.raises(DataError, match=re.escape(words)):
-            split_recordings(normal, attack, read_truth(tmp_path / "truth.csv"))
+            split_recordings(*recordings, read_truth(tmp_path / "truth.csv"))
 
     def test_two_truths(self, tmp_path: Path) -> None:
         for name in ("a_truth.csv", "b_truth.csv"):
@@ -370,6 +380,13 @@ class TestCommand:
 
 
 class TestWorkers:
+    def test_results_are_the_same(self, tmp_path: Path, monkeypatch) -> None:
+        monkeypatch.setattr("graphfaith_studies.swat.run.QUICK", SMALL)
+        folder = _make_folder(tmp_path / "both")
+        run(folder, quick=True, seeds=(0, 1), workers=2, compare=False)
+        check_alone(folder, tmp_path)
+
+    @pytest.mark.nightly
     def test_results_are_the_same_and_an_interrupt_ends_them(self, tmp_path: Path) -> None:
         """Run two seeds with two workers, stop them with Ctrl-C and resume; the results are those of single runs."""
         folder = tmp_path / "both"
@@ -399,9 +416,14 @@ class TestWorkers:
         assert not (folder / "results.json").exists()
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        alone = run_study(simulate_case(1, SMALL), 1, SMALL, _make_folder(tmp_path / "alone"), compare=False)
-        assert alone["alarms"]
-        assert json.loads((folder / "seed-1" / "result.json").read_text()) == json.loads(json.dumps(alone))
+        check_alone(folder, tmp_path)
+
+
+def check_alone(folder: Path, tmp_path: Path) -> None:
+    """Check that what a worker has found is what is found without it."""
+    alone = run_study(simulate_case(1, SMALL), 1, SMALL, _make_folder(tmp_path / "alone"), compare=False)
+    assert alone["alarms"]
+    assert json.loads((folder / "seed-1" / "result.json").read_text()) == json.loads(json.dumps(alone))
 
 
 def _make_folder(folder: Path) -> Path:

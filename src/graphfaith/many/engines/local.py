@@ -129,18 +129,19 @@ class LocalEngine:
 
     def _read(self, worker: _Worker) -> None:
         assert worker.process.stdout is not None
-        with suppress(EOFError, OSError, ValueError, pickle.UnpicklingError):  # A message may be cut off by a death.
+        with worker.process.stdout as pipe, suppress(EOFError, OSError):  # A message may be cut off by a death.
             while True:
-                self._events.put((worker.number, read_message(worker.process.stdout)))
+                self._events.put((worker.number, read_message(pipe)))
 
     def _replace(self, worker: _Worker, ended: _Ended) -> tuple[Task, Death] | None:
         """Start another process for one that died, and let it do the task again; or give the task up."""
         del self._alive[worker.number]
-        _close_pipes(worker.process)
+        _hang_up(worker.process)
         self.deaths += 1
         if not worker.is_ready:
             self._unready += 1
-            if self._unready > RETRIES:
+            # As long as another one works, it is rather that somebody kills them.
+            if self._unready > RETRIES and not any(one.is_ready for one in self._alive.values()):
                 raise RunError(
                     f"processes die before they can begin ({ended.how}): is there enough memory for {self.workers} of "
                     "them?"
@@ -163,7 +164,7 @@ class LocalEngine:
             worker.process.kill()
         for worker in self._alive.values():
             worker.process.wait()
-            _close_pipes(worker.process)
+            _hang_up(worker.process)
         self._alive.clear()
 
 
@@ -192,8 +193,8 @@ def _with_path(words: dict[str, str]) -> dict[str, str]:
     return {**words, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
-def _close_pipes(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdin, process.stdout):
-        assert pipe is not None
-        with suppress(OSError):
-            pipe.close()
+def _hang_up(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipe to a dead process; the one from it is closed by whoever reads it."""
+    assert process.stdin is not None
+    with suppress(OSError):
+        process.stdin.close()

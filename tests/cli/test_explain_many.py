@@ -1,0 +1,113 @@
+"""``graphfaith explain-many`` as a user types it, with the user's own model and graph."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+from rich.console import Console
+from torch_geometric.data import Data
+
+import graphfaith as gf
+from graphfaith.cli import application, source
+
+MODULE = """
+import torch
+from torch_geometric.nn import GCN
+
+def load():
+    torch.manual_seed(0)
+    return GCN(3, 4, 2, out_channels=2)
+"""
+
+
+def run(monkeypatch, capsys, *arguments):
+    """Run the command in this process; returns exit code, output and errors."""
+    monkeypatch.setattr(sys, "argv", ["graphfaith", "explain-many", *map(str, arguments)])
+    monkeypatch.setattr(source, "err", Console(stderr=True, width=300))
+    code = 0
+    try:
+        application.main()
+    except SystemExit as stop:
+        code = stop.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    """A folder with a model and a graph of eight nodes."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "eightfold.py").write_text(MODULE)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    ring = torch.arange(8)
+    edges = torch.cat([torch.stack([ring, ring.roll(1)]), torch.stack([ring.roll(1), ring])], 1)
+    torch.manual_seed(0)
+    torch.save(Data(x=torch.rand(8, 3), edge_index=edges), "graph.pt")
+    return tmp_path
+
+
+def test_nodes_of_the_user_s_own_graph(monkeypatch, capsys, folder):
+    (folder / "flagged.txt").write_text("5\n1\n6\n")
+    given = (
+        "--graph",
+        "graph.pt",
+        "--model",
+        "eightfold:load",
+        "--method",
+        "kec",
+        "--samples",
+        50,
+        "--out",
+        "made/run",
+    )
+    code, out, err = run(monkeypatch, capsys, *given, "--nodes", "flagged.txt", "--block", 2, "--workers", 1)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"3 rows in {folder / 'made/run'}: 3 now in ")
+    parts = sorted((folder / "made/run/explanations").iterdir())
+    rows = [row for part in parts for row in pq.read_table(part).to_pylist()]
+    assert [(row["node"], row["status"]) for row in rows] == [(5, "ok"), (1, "ok"), (6, "ok")]
+    job = gf.ManyJob("graph.pt", "eightfold:load", method="kec", samples=50)
+    assert rows[2]["edges"] == job.table([6]).to_pylist()[0]["edges"]
+    assert json.loads((folder / "made/run/done.json").read_text())["rows"] == 3
+    # The same again does nothing, and says so; another setting is an error of one line.
+    code, out, err = run(monkeypatch, capsys, *given, "--nodes", "5,1,6", "--block", 2)
+    assert (code, err) == (0, "")
+    assert "0 now" in out
+    assert "3 before" in out
+    code, out, err = run(monkeypatch, capsys, *given, "--nodes", "5,1,6", "--block", 2, "--seed", 3)
+    assert (code, out) == (2, "")
+    assert "job.seed 0 there, 3 now" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--graph", "graph.pt"), "give --model module:function too"),
+        (("--model", "eightfold:load"), "give --graph FOLDER too"),
+        (("--dataset", "cora", "--graph", "graph.pt", "--model", "eightfold:load"), "leave it out"),
+        (("--graph", "graph.pt", "--model", "eightfold:load", "--model-seed", "1"), "--model-seed is for"),
+        (("--graph", "none.pt", "--model", "eightfold:load"), "there is no graph 'none.pt'"),
+        (("--graph", "graph.pt", "--model", "eightfold:load", "--nodes", "0:9"), "node 8 is out of range"),
+        (("--graph", "graph.pt", "--model", "eightfold:load", "--nodes", "none.txt"), "no such file"),
+        (("--graph", "graph.pt", "--model", "eightfold:load", "--engine", "dask"), "engine must be"),
+        (("--graph", "graph.pt", "--model", "eightfold:load", "--address", "auto"), "address is for"),
+        (("--graph", "graph.pt", "--model", "eightfold:load", "--samples", "few"), "--samples must be a number"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(monkeypatch, capsys, folder, words, said):
+    code, out, err = run(monkeypatch, capsys, "--out", "run", *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert not (folder / "run").exists()
+
+
+def test_without_arrow_one_line_says_what_to_install(monkeypatch, capsys, folder):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    code, out, err = run(monkeypatch, capsys, "--dataset", "ba-shapes", "--out", "run")
+    assert (code, out) == (2, "")
+    assert err == "error: explaining many nodes needs pyarrow: pip install 'graphfaith[many]'\n"
