@@ -135,6 +135,7 @@ def test_a_ranking_of_all_nodes_has_names_and_no_more_rows_than_asked_for(run):
     names = [f"word {i}" for i in range(FEATURES)]
     ranking = run.features(by=None, top=2, names=names)
     assert ranking.columns["rank"].tolist() == [1, 2]
+    assert ranking.columns["explained"].tolist() == [NODES - len(BAD)] * 2
     assert ranking.rows()[0]["name"] == names[ranking.rows()[0]["feature"]]
     assert "word" in str(ranking)
     assert "->" in str(run.edges(top=1))
