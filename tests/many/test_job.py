@@ -203,3 +203,33 @@ def test_settings_are_plain_and_digests_tell_graphs_and_models_apart(job):
     assert same == made.digests()
     assert same["graph"] != other["graph"]
     assert same["model"] != other["model"]
+
+
+def test_a_packed_graph_has_the_rows_of_the_graph_in_memory(job, tmp_path):
+    right = job()
+    gf.pack_graph(make_graph(), tmp_path / "packed")
+    made = gf.ManyJob(tmp_path / "packed", f"{__name__}:load", samples=40)
+    made.check()
+    assert made.num_nodes == NODES
+    nodes = [*range(20), 33]
+    assert without_times(made.table(nodes)).equals(without_times(right.table(nodes)))
+    labels = [{"target": "labels", "samples": 40, "model": f"{__name__}:load"} for _ in range(2)]
+    packed, whole = (
+        gf.ManyJob(graph, **one) for graph, one in zip((tmp_path / "packed", right.graph), labels, strict=True)
+    )
+    assert without_times(packed.table(nodes)).equals(without_times(whole.table(nodes)))
+    assert made.digests()["model"] == right.digests()["model"]
+    gf.pack_graph(make_graph([3]), tmp_path / "other")
+    assert made.digests() != gf.ManyJob(tmp_path / "other", f"{__name__}:load").digests()
+
+
+def test_what_a_packed_graph_cannot_tell_is_asked_for(tmp_path):
+    graph = make_graph()
+    gf.pack_graph({**graph, "x": graph["x"].float()}, tmp_path / "packed")
+    with pytest.raises(InputError, match="precision"):
+        gf.ManyJob(tmp_path / "packed", f"{__name__}:load").check()
+    gf.pack_graph({name: graph[name] for name in ("x", "edge_index")}, tmp_path / "bare")
+    with pytest.raises(InputError, match="needs a graph with y"):
+        gf.ManyJob(tmp_path / "bare", f"{__name__}:load", target="labels").check()
+    with pytest.raises(gf.UnsupportedError, match="paired"):
+        gf.ManyJob(tmp_path / "bare", f"{__name__}:load", neighborhood="R(A,5)").check()

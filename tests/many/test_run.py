@@ -44,7 +44,7 @@ def test_a_run_has_its_rows(run):
 def test_an_explanation_has_what_was_kept_and_says_that_it_is_not_all(run):
     graph, row = make_graph(BAD), run.row(12)
     kept, model = run[12], make_model()
-    explainer = gf.explainer_for(model, run.job.open().subject.data, samples=100)
+    explainer = gf.explainer_for(model, run.job.open().load(), samples=100)
     whole = explainer(graph["x"], graph["edge_index"], index=12)
     assert isinstance(kept, gf.SignedExplanation)
     assert int(kept.index) == 12
@@ -135,6 +135,7 @@ def test_a_ranking_of_all_nodes_has_names_and_no_more_rows_than_asked_for(run):
     names = [f"word {i}" for i in range(FEATURES)]
     ranking = run.features(by=None, top=2, names=names)
     assert ranking.columns["rank"].tolist() == [1, 2]
+    assert ranking.columns["explained"].tolist() == [NODES - len(BAD)] * 2
     assert ranking.rows()[0]["name"] == names[ranking.rows()[0]["feature"]]
     assert "word" in str(ranking)
     assert "->" in str(run.edges(top=1))
@@ -287,3 +288,15 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
     for ask in (lambda: job.table([1]), job.check):
         with pytest.raises(InputError, match=r"pip install 'graphfaith\[many\]'"):
             ask()
+
+
+def test_a_run_on_a_packed_graph_has_the_same_explanations(tmp_path):
+    torch.save(make_graph(), tmp_path / "graph.pt")
+    gf.pack_graph(make_graph(), tmp_path / "packed")
+    kept = []
+    for name in ("graph.pt", "packed"):
+        write_run(tmp_path / f"run-{name}", gf.ManyJob(tmp_path / name, "many.test_job:load", samples=40), range(4))
+        kept.append(gf.Run(tmp_path / f"run-{name}")[2])
+    for name in ("edge_mask", "self_loop_score", "node_mask", "edge_stderr"):
+        assert torch.equal(kept[0][name], kept[1][name])
+    assert kept[0].edge_index.equal(kept[1].edge_index)

@@ -173,16 +173,13 @@ class Subject:
         """Return the neighbourhood that a text means on this graph (:func:`neighborhood_on`)."""
         return neighborhood_on(self.data, neighborhood)
 
-    def explainer_with(self, algorithm: Any, node_mask_type: str | None = "attributes") -> Explainer:
-        """Return PyG's Explainer with an algorithm, which scores every edge, and every feature if nothing else is said.
-
-        ``node_mask_type`` is PyG's: "common_attributes" has a score for each column of X, and None has none.
-        """
+    def explainer_with(self, algorithm: Any) -> Explainer:
+        """Return PyG's Explainer with an algorithm, which scores every feature and every edge."""
         return Explainer(
             self.model,
             algorithm=algorithm,
             explanation_type="model" if self.labels is None else "phenomenon",
-            node_mask_type=node_mask_type,
+            node_mask_type="attributes",
             edge_mask_type="object",
             model_config=self.task.model_config,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,7 @@ from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 
 from .._base.checks import check_count, check_seed
-from .._base.errors import InputError, describe_error, show
+from .._base.errors import InputError, UnsupportedError, describe_error, show
 from ..data import DATASETS, load_dataset
 from ..data.graph_file import read_graph
 from ..data.models import load_trained
@@ -27,17 +28,23 @@ from ..explainers.base import Samples
 from ..explainers.methods import method_named
 from ..explainers.records import Records
 from ..explanation.digest import digest_of
-from ..facade import Options, Subject
+from ..facade import Options
 from ..facade.subject import METHOD, NEIGHBORHOOD, neighborhood_on, prepare
 from ..graph.graph import Int64
+from ..graph.packed import Column, PackedGraph, open_graph
+from ..model.arguments import arguments_for
 from ..model.call import Edges
 from ..model.inference import find_task
+from ..model.target import LARGE
 from ..model.task import Task
-from ..sampling.neighborhood import parse_neighborhood
+from ..sampling.edges import RemovedEdges
+from ..sampling.neighborhood import Product, parse_neighborhood
 from .extra import import_extra
 from .rows import failed_rows, rows_of
 
 Target = Literal["predicted", "labels"]
+
+_EXCERPT = 1024  # nodes
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,8 @@ class ManyJob:
     the model when it first needs them, and keeps them.
 
     Args:
-        graph: the name of a data set of graphfaith, or a file with a graph (.pt, .safetensors or .npz).
+        graph: the folder of a packed graph (:func:`graphfaith.pack_graph`), the name of a data set of graphfaith, or a
+            file with a graph (.pt, .safetensors or .npz).
         model: a function as ``module:function`` that returns the model; a data set has one of its own.
         method: the name of a method, as on the command line.
         neighborhood: where explanations have to follow the model, as text.
@@ -109,7 +117,9 @@ class ManyJob:
             path = Path(self.graph).absolute()
             if not path.exists():
                 known = ", ".join(DATASETS)
-                raise InputError(f"there is no graph {show(os.fspath(self.graph))}: give a file, or one of {known}")
+                raise InputError(
+                    f"there is no graph {show(os.fspath(self.graph))}: give a folder, a file, or one of {known}"
+                )
             if self.model is None:
                 raise InputError("model must be given as module:function; only data sets have a model of their own")
             object.__setattr__(self, "graph", str(path))
@@ -142,8 +152,7 @@ class ManyJob:
     def check(self) -> None:
         """Open the graph and the model, and raise an error if they cannot be explained by this method."""
         import_extra("pyarrow")
-        opened = self.open()
-        opened.target(0)
+        self.open().check()
 
     def table(self, ids: Iterable[int] | Int64 | Tensor) -> Any:
         """Return the explanations of nodes, one row for each in their order, as a ``pyarrow.Table``.
@@ -183,64 +192,113 @@ class ManyJob:
 class Opened:
     """The graph and the model of a job, in one process."""
 
-    subject: Subject
     explainer: Explainer
+    graph: Data | PackedGraph
+    labels: Tensor | Column | None  # the class of every node, if not the predicted one is explained
+    arguments: dict[str, Tensor]  # of the model, beside the graph
 
     @property
     def num_nodes(self) -> int:
         """How many nodes the graph has."""
-        return int(self.subject.data.num_nodes)
+        return int(self.graph.num_nodes)
 
-    def target(self, node: int) -> Any:
-        """Return F at a node; what cannot be explained is an error here."""
-        return self.subject.target(node)
+    def check(self) -> None:
+        """Raise an error if the model cannot be explained at the first node."""
+        given = (self.graph, None) if isinstance(self.graph, PackedGraph) else (self.graph.x, self.graph.edge_index)
+        self.explainer.algorithm.target(self.explainer.model, *given, 0, self.labels, self.arguments)
 
     def explain(self, nodes: Int64, top_features: int) -> Records:
         """Return the records of nodes."""
-        subject, data = self.subject, self.subject.data
-        given = {} if subject.labels is None else {"target": subject.labels}
-        words: dict[str, Any] = {"progress": False, "top_features": top_features, **given, **subject.arguments}
-        return explain_all(self.explainer, data.x, data.edge_index, torch.from_numpy(nodes), **words)
+        given: dict[str, Any] = {"progress": False, "top_features": top_features, **self.arguments}
+        given["nodes"] = torch.from_numpy(nodes)
+        if isinstance(self.graph, PackedGraph):  # It knows its labels.
+            return explain_all(self.explainer, self.graph, **given)
+        given["target"] = self.labels
+        return explain_all(self.explainer, self.graph.x, self.graph.edge_index, **given)
+
+    def load(self) -> Data:
+        """Return the whole graph, with what the model takes beside it; refuse one that is too large for that."""
+        if isinstance(self.graph, PackedGraph):
+            if self.graph.loaded_bytes > LARGE:
+                raise UnsupportedError(f"an explanation has masks of the size of the graph, and {self.graph} is large")
+            return Data(**self.graph.tensors())
+        return self.graph
 
     def digests(self) -> dict[str, str]:
         """Return digests of the graph and of the model."""
-        data, model = self.subject.data, self.subject.model
-        given = [data.x, data.edge_index, *self.subject.arguments.values(), self.subject.labels]
+        model = self.explainer.model
         state = model.state_dict()
-        kind = torch.frombuffer(bytearray(f"{type(model)} {model} {sorted(state)}", "utf-8"), dtype=torch.uint8)
         tensors = [state[name] for name in sorted(state) if isinstance(state[name], Tensor)]
-        return {"graph": digest_of(*given), "model": digest_of(kind, *tensors)}
+        digest = digest_of(_as_bytes(f"{type(model)} {model} {sorted(state)}"), *tensors)
+        if isinstance(self.graph, PackedGraph):
+            # The header has the digests of all files, so that these need not be read.
+            return {"graph": digest_of(_as_bytes(json.dumps(self.graph.about, sort_keys=True))), "model": digest}
+        given = [self.graph.x, self.graph.edge_index, *self.arguments.values(), self.labels]
+        return {"graph": digest_of(*given), "model": digest}
 
 
 @lru_cache(maxsize=4)
 def _open(job: ManyJob) -> Opened:
     """Open the graph and the model of a job, once in a process."""
-    model, data = _load(job)
-    data = prepare(model.eval(), data)
-    task = find_task(model, data, "node", job.mode, job.return_type)
-    labels = None
+    model, graph = _load(job)
+    near, arguments = parse_neighborhood(job.neighborhood), {}
+    if isinstance(graph, PackedGraph):
+        labels, excerpt = graph.labels, _excerpt(model, graph)
+        removal = near.second if isinstance(near, Product) else near
+        if isinstance(removal, RemovedEdges) and not removal.paired:
+            raise UnsupportedError("to see if a packed graph is undirected would take a scan: write R(A,5,paired)")
+    else:
+        graph = excerpt = prepare(model, graph)
+        labels, near, arguments = graph.get("y"), neighborhood_on(graph, job.neighborhood), arguments_for(model, graph)
+    task = find_task(model, excerpt, "node", job.mode, job.return_type)
     if job.target == "labels":
-        labels = data.get("y")
         if task.mode == "regression":
             raise InputError("target='labels' is for classifiers: this model is one of regression")
-        if not isinstance(labels, Tensor) or labels.shape[:1] != (data.num_nodes,):
+        if labels is None or len(labels) != graph.num_nodes:
             raise InputError("target='labels' needs a graph with y, the class of every node")
-    options = job._options()
-    subject = Subject(model, data, task, options, labels)
-    near = neighborhood_on(data, job.neighborhood)
-    algorithm = method_named(job.method).make_for(near, job.samples, job.seed, **asdict(options))
-    # Scores of whole columns, so that where features move their error bars and their number are those of columns.
-    return Opened(subject, subject.explainer_with(algorithm, "common_attributes" if job.top_features else None))
+    explainer = Explainer(
+        model,
+        algorithm=method_named(job.method).make_for(near, job.samples, job.seed, **asdict(job._options())),
+        explanation_type="phenomenon" if job.target == "labels" else "model",
+        # Scores of whole columns, so that where features move their error bars and their number are those of columns.
+        node_mask_type="common_attributes" if job.top_features else None,
+        edge_mask_type="object",
+        model_config=task.model_config,
+    )
+    return Opened(explainer, graph, labels if job.target == "labels" else None, arguments)
 
 
-def _load(job: ManyJob) -> tuple[torch.nn.Module, Data]:
-    if job.graph not in DATASETS:
-        assert job.model is not None
-        return load_model(job.model, job.folder), read_graph(job.graph)
-    if job.model is not None:
-        return load_model(job.model, job.folder), load_dataset(job.graph)
-    trained = load_trained(job.graph, seed=job.model_seed)
-    return trained.model, trained.data
+def _load(job: ManyJob) -> tuple[torch.nn.Module, Data | PackedGraph]:
+    if job.graph in DATASETS and job.model is None:
+        trained = load_trained(job.graph, seed=job.model_seed)
+        return trained.model, trained.data
+    assert job.model is not None
+    model = load_model(job.model, job.folder).eval()
+    if job.graph in DATASETS:
+        return model, load_dataset(job.graph)
+    return model, open_graph(job.graph) if os.path.isdir(job.graph) else read_graph(job.graph)
+
+
+def _excerpt(model: torch.nn.Module, graph: PackedGraph) -> Data:
+    """Return a small graph of some nodes of a large one, by which the meaning of the model's output is found out."""
+    nodes = np.unique(np.linspace(0, graph.num_nodes - 1, _EXCERPT).astype(np.int64))
+    x, ring = graph.features(nodes), torch.arange(len(nodes))
+    dtypes = {str(p.dtype) for p in model.parameters() if p.is_floating_point()} or {str(x.dtype)}
+    if dtypes != {str(x.dtype)}:
+        raise InputError(
+            f"the features in '{graph.folder}' are {x.dtype}, and the model has {', '.join(sorted(dtypes))}: convert "
+            "the model, or pack features of its precision"
+        )
+    data = Data(x=x, edge_index=torch.stack([ring, ring.roll(1)]))
+    if graph.is_weighted:
+        data.edge_weight = torch.ones(len(nodes), dtype=x.dtype)
+    if graph.labels is not None:
+        data.y = graph.labels[torch.from_numpy(nodes)]
+    return data
+
+
+def _as_bytes(text: str) -> Tensor:
+    return torch.frombuffer(bytearray(text, "utf-8"), dtype=torch.uint8)
 
 
 def _check_ids(ids: Iterable[int] | Int64 | Tensor, count: int) -> Int64:

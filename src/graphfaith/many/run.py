@@ -87,6 +87,11 @@ class Run:
             self._job = ManyJob(**self.plan["job"])
         return self._job
 
+    @cached_property
+    def _is_same(self) -> bool:
+        """Whether the graph and the model are those of the run."""
+        return bool(self.job.digests() == self.plan["digests"])
+
     # Rows -------------------------------------------------------------------------------------------------------
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
@@ -141,7 +146,7 @@ class Run:
         row = self.row(node)
         if row["status"] != OK:
             raise InputError(f"node {node} could not be explained: {row['error']}")
-        if self.job.digests() != self.plan["digests"]:
+        if not self._is_same:
             raise DataError(
                 f"the graph or the model of '{self.folder}' has changed since the run: give Run the job of the old ones"
             )

@@ -11,6 +11,7 @@ from torch import Tensor
 from .._base.version import __version__
 from ..explanation.faithfulness import record_stored
 from ..explanation.signed import SignedExplanation
+from ..model.arguments import arguments_for
 from ..surrogate.estimate import Unfaithfulness
 from .job import ManyJob
 
@@ -21,11 +22,11 @@ def explanation_of(row: dict[str, Any], job: ManyJob) -> SignedExplanation:
     ``kept_scores`` says of how many edges the row has how many. The estimate is that of all scores.
     """
     opened = job.open()
-    subject, algorithm, node = opened.subject, opened.explainer.algorithm, int(row["node"])
-    x, edge_index = subject.data.x, subject.data.edge_index
+    data, algorithm, node = opened.load(), opened.explainer.algorithm, int(row["node"])
+    x, edge_index, arguments = data.x, data.edge_index, arguments_for(opened.explainer.model, data)
     explanation = SignedExplanation(x=x, edge_index=edge_index)
-    explanation._model_config, explanation._model_args = opened.explainer.model_config, list(subject.arguments)
-    for name, value in subject.arguments.items():
+    explanation._model_config, explanation._model_args = opened.explainer.model_config, list(arguments)
+    for name, value in arguments.items():
         explanation[name] = value
     explanation.index, explanation.target = torch.tensor([node]), _target(row, len(x))
     edges, features = row["edges"], row["features"]
@@ -53,7 +54,7 @@ def explanation_of(row: dict[str, Any], job: ManyJob) -> SignedExplanation:
         explanation.neighborhood = str(near)
     if row["samples"] is not None:
         explanation.fit_samples = int(row["samples"])
-    explanation.name(subject.data.get("node_names"), subject.data.get("feature_names"))
+    explanation.name(data.get("node_names"), data.get("feature_names"))
     if row["delta"] is not None and near is not None:
         own, scores = (
             _record(row, of, str(near), job.seed, near.perturbs_edges, near.perturbs_features) for of in ("p_", "")
