@@ -1,6 +1,6 @@
 """The stress suite: everything that should not shake the library, tried many times, with a table of what came out.
 
-    python stress/run.py                    # all parts, about ten minutes on two cores
+    python stress/run.py                    # all parts, about half an hour on two cores
     python stress/run.py --quick            # a tenth of it
     python stress/run.py --only fuzz --seed 7
     python stress/run.py --table docs/reliability.md
