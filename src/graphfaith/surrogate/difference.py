@@ -148,6 +148,10 @@ class KHopModel:
         """Take over the rows e^T N(A^k), [M, 1, n], which the fit has computed already."""
         self.rows = rows
 
+    def remember_gradient(self, products: Tensor, gradient_a: Tensor) -> None:
+        """Take over the products X w_k, [n, M], and the derivative with respect to A, [e], from the fit."""
+        self.products, self._gradient_a = products, gradient_a
+
     def change(self, perturbations: Perturbations) -> Tensor:
         """Return sum_k tau_k . w_k, [S], where tau_k = e^T [N(A^k) X - N((A - eps_A)^k)(X - eps_X)]."""
         weight, x = perturbations.weight, perturbations.x
@@ -165,9 +169,14 @@ class KHopModel:
 
         For X it is sum_k N(A^k)^T e w_k^T. For A it is the chain rule through A^k and D_k.
         """
-        da = khop_gradient(self.graph, self.graph.weight, self.products, self.normalization)
+        da = self._gradient_a.clone()
         da[~self.graph.felt] = 0
         return self.gradient_x(), da
+
+    @cached_property
+    def _gradient_a(self) -> Tensor:
+        """The derivative of p with respect to A, [e], also where F does not read an entry."""
+        return khop_gradient(self.graph, self.graph.weight, self.products, self.normalization)
 
     def gradient_x(self) -> Tensor:
         """Return the derivative of p with respect to X, [n, d]."""

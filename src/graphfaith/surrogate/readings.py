@@ -19,7 +19,8 @@ from .additive import Additive, Draws, project
 from .difference import AnchoredModel, DifferenceModel, LinearModel
 from .estimate import Unfaithfulness, estimate_unfaithfulness
 from .evidence import Evidence
-from .fits import describe_graph, read_shares
+from .fits import read_shares
+from .frame import describe_graph
 from .moves import Moves, OfX, spread_over_features
 from .pairs import Paired, find_pairs
 
