@@ -100,9 +100,9 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         **kwargs: Any,
     ) -> Explanation:
         """Explain the rows of the model's output that ``index`` names; called by PyG's ``Explainer``."""
-        self.check_call(model, x, edge_index)
         # Scores are derivatives, and inference mode has none.
         with torch.inference_mode(False), evaluating(model):
+            self.check_call(model, x, edge_index)
             with stage("subgraph"):
                 explained = self.target(model, x, edge_index, index, target, kwargs)
             with one_thread(explained.call.is_small):

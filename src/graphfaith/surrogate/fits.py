@@ -39,6 +39,7 @@ CONSTANTS = (
     np.array(PENALTIES),
     NEARLY,
 )
+_NONE = torch.zeros(0, dtype=torch.float64)
 OF_SHARES = (*additive.CONSTANTS, LEAST)
 
 
@@ -92,7 +93,7 @@ class Fits(NamedTuple):
             graph,
             torch.from_numpy(weights),
             torch.from_numpy(self.degrees[i].copy()),
-            torch.zeros_like(graph.x, dtype=torch.float64),
+            _NONE,
             along[0],
             torch.tensor([0.0, float(self.singles[i, 2])], dtype=torch.float64),
             None,
@@ -100,7 +101,7 @@ class Fits(NamedTuple):
             torch.from_numpy(self.bends[i, :size, :size].copy()),
             KINDS[int(self.kinds[i])],
         )
-        p.phi_x = torch.from_numpy(gradient) - p.gradient_x()
+        p.lead_to(torch.from_numpy(gradient), torch.from_numpy(self.scores[entries].copy()))
         return p
 
 

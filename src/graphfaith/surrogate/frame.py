@@ -128,7 +128,7 @@ def fit_at_once(
     if not sound[0]:
         return None
     p = model_of(graph, torch.from_numpy(rows.T.copy()).unsqueeze(1), beta, float(error[0]), kind)
-    p.remember_gradient(torch.from_numpy(products), torch.from_numpy(scores))
+    p.remember_gradient(torch.from_numpy(scores))
     return p
 
 

@@ -232,6 +232,18 @@ def _read_in_core(
     return found.additive(0, slice(0, graph.num_edges), moves), draws
 
 
+def keep_slope(
+    p: DifferenceModel, rest: Tensor, near: Neighborhood, *, seed: int, pairs: int, of: OfX = "feature"
+) -> None:
+    """Keep the slope of p as a reading where only edges move; ``rest``, [S], is what it leaves of F's change."""
+    record, evidence = _record_of(p, near)
+    assert record is not None
+    assert evidence is not None
+    scores = estimate_unfaithfulness(rest, evidence.change, evidence.noise, near, evidence.seed)
+    kept = vars(p).setdefault("_read", {})
+    kept["slope", str(near), seed, pairs, of] = ReadModel(p.gradient(), (None, None), replace(record, scores=scores))
+
+
 def keep_shares(
     p: DifferenceModel, additive: Additive, draws: Draws, *, seed: int, pairs: int, of: OfX = "feature"
 ) -> None:
