@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -290,6 +291,27 @@ def test_normalised_matrices(dtype, rows, columns):
         side = np.where(degree > 0, degree, np.inf) ** -0.5
         twin = (side[:, None] * matrix * side)[:rows, :columns]
         np.testing.assert_allclose(found[s], twin, rtol=1e-5 if dtype == np.float32 else 1e-13, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("rows", "columns"), [(7, 7), (3, 7), (2, 5)])
+def test_slopes_of_entries_are_those_of_autograd(dtype, rows, columns):
+    rng, count, size = np.random.default_rng(1), 7, 5
+    source, sink = rng.integers(0, count, 20), rng.integers(0, count, 20)  # some entries are there twice
+    values, slopes = rng.random((20, size)).astype(dtype), rng.normal(size=(size, rows, columns)).astype(dtype)
+    values[sink == 1] = 0  # a node without weight, whose scale is taken as constant
+    found = np.full((20, size), np.nan, dtype=dtype)
+    core.slopes_of_entries(values, source, sink, count, slopes, found)
+    entries = torch.from_numpy(values).double().requires_grad_()
+    degree = torch.zeros(count, size, dtype=torch.float64).index_add(0, torch.from_numpy(sink), entries)
+    side = torch.where(degree > 0, degree, torch.inf).rsqrt()
+    matrices = torch.zeros(count, count, size, dtype=torch.float64).index_put(
+        (torch.from_numpy(sink), torch.from_numpy(source)), entries * side[sink] * side[source], accumulate=True
+    )
+    total = (matrices[:rows, :columns] * torch.from_numpy(slopes).double().permute(1, 2, 0)).sum()
+    (twin,) = torch.autograd.grad(total, entries)
+    tolerance = 1e-5 if dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(found, twin.nan_to_num(0.0).numpy(), rtol=tolerance, atol=tolerance)
 
 
 def test_keys_are_mixed_as_by_splitmix():

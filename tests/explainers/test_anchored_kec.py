@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import pickle
 from unittest import mock
 
 import numpy as np
@@ -23,6 +24,7 @@ from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith.model.target import Target
 from graphfaith.sampling.perturbations import Perturbations
 from graphfaith.surrogate import terms
+from graphfaith.surrogate.readings import estimate_scores
 from graphfaith.surrogate.sensitivity import Sensitivity, gradients_at
 from reference import cases, make_case
 
@@ -703,3 +705,16 @@ def test_node_scores_in_a_neighbourhood_of_edges_follow_f():
         p = gf.AnchoredKEC("U(A,0.5)", num_samples=60).fit(target)
         found.append(unfaithfulness_of(target, [p], "U(X,0.002r)", num_samples=50)[0].relative)
     assert max(found) < 0.05
+
+
+@pytest.mark.parametrize("text", ["U(A,0.5)", "B(A,0.5)"])
+def test_what_the_core_knows_of_the_slope_is_what_p_says_of_it(text):
+    case = make_case(nodes=9, edges=30)
+    explanation = explain(case, gf.AnchoredKEC(text, num_samples=120, reading="slope"))[1]
+    p, near = explanation.difference_model, gf.parse_neighborhood(text)
+    again = pickle.loads(pickle.dumps(p))  # without anything that was known, but for the terms of p
+    for known, formula in zip(p.gradient(), again.gradient(), strict=True):
+        torch.testing.assert_close(known, formula, rtol=1e-9, atol=1e-12)
+    told = estimate_scores(again, near, *again.gradient())
+    assert explanation.estimate.scores.value == pytest.approx(told.scores.value, rel=1e-9)
+    assert explanation.estimate.scores.relative_stderr == pytest.approx(told.scores.relative_stderr, rel=1e-9)

@@ -10,7 +10,7 @@ from graphfaith.sampling.draw import (
     check_seed,
     joined_keys,
     keys,
-    symmetric,
+    moves,
     symmetric32,
     uniform,
 )
@@ -361,12 +361,24 @@ def test_column_after_column_is_the_same():
     rows, columns = sample_keys(37), edge_keys(23)
     drawn = uniform(rows, columns)
     assert drawn.flags.c_contiguous
-    moved, dropped = symmetric(rows, columns, 0.3), below(rows, columns, 0.3)
-    assert np.array_equal(moved, 0.3 * (2 * drawn - 1))
+    dropped = below(rows, columns, 0.3)
     assert np.array_equal(dropped, drawn < 0.3)
-    for laid in (moved, dropped):
-        assert laid.shape == (37, 23)
-        assert laid.flags.f_contiguous
+    assert dropped.shape == (37, 23)
+    assert dropped.flags.f_contiguous
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 1e-315])
+def test_moves_are_draws_up_to_the_entry_where_it_is_felt(scale):
+    samples, edges, nodes = np.arange(3, 40), np.array([5, 0, 17]), np.array([4, 9])
+    rows = keys(7, "sample", samples)
+    columns = np.concatenate([keys(7, "edge", edges), keys(7, "loop", nodes)])
+    weight, felt = scale * np.array([1.0, 0.1, 0.0, 2.0, 1.0]), np.array([True, True, True, True, False])
+    eps, values = moves(7, samples, edges, nodes, scale, weight, felt)
+    drawn = (scale * (2 * uniform(rows, columns) - 1)).T
+    assert np.array_equal(eps, np.where(felt[:, None], np.minimum(drawn, weight[:, None]), 0.0))
+    assert np.array_equal(values[:, 0], weight)
+    assert np.array_equal(values[:, 1:], weight[:, None] - eps)
+    assert (values >= 0).all()
 
 
 def test_a_key_depends_only_on_its_counters():

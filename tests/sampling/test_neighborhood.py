@@ -22,6 +22,7 @@ from graphfaith._base import memory
 from graphfaith.graph import ComputationGraph
 from graphfaith.graph.graph import Graph
 from graphfaith.sampling import draw_edges, draw_features
+from graphfaith.sampling.perturbations import Perturbations
 
 NODES, FEATURES = 12, 4
 NEAR = {
@@ -660,3 +661,26 @@ def test_public_draws_are_those_of_the_paper_s_neighbourhoods(text):
     assert torch.equal(UniformEdges(0.5).edges(part, samples, 3), expected)
     assert draw_features(part, samples, 3).shape == (7, *part.x.shape)
     assert torch.equal(draw_edges(part, samples[3:], 3), drawn[3:])
+
+
+def test_a_subclass_that_draws_in_another_way_is_asked():
+    class Still(UniformEdges):
+        def edges(self, graph, samples, seed):
+            return 0 * super().edges(graph, samples, seed)
+
+    x, path = torch.ones(3, 1), torch.tensor([[1, 2], [0, 1]])
+    part = ComputationGraph.around(Graph.of(x, path), 0, 1)
+    assert UniformEdges(0.5).sample(part, 4).edges.abs().sum() > 0
+    samples = Still(0.5).sample(part, 4)
+    assert not samples.edges.any()
+    assert torch.equal(samples.weight_with_own, part.weight.double().expand(5, -1))
+
+
+@given(sigma=st.floats(0.1, 3), seed=st.integers(0, 99))
+def test_entries_that_are_drawn_along_are_those_of_the_moves(sigma, seed):
+    x, path = torch.ones(4, 1), torch.tensor([[1, 2, 3], [0, 1, 2]])
+    part = ComputationGraph.around(Graph.of(x, path), 0, 1)
+    samples = UniformEdges(sigma).sample(part, 9, seed)
+    plain = Perturbations(part, None, samples.edges)
+    assert torch.equal(samples.weight_with_own, plain.weight_with_own)
+    assert torch.equal(samples.edges, UniformEdges(sigma).edges(part, np.arange(9), seed))

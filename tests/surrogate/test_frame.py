@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import graphfaith as gf
 from graphfaith.surrogate import frame
-from graphfaith.surrogate.frame import Frame
+from graphfaith.surrogate.frame import Frame, fit_at_once
 from reference import cases, make_case
 from walking import KINDS, part_of, several, some_values
 
@@ -48,6 +48,32 @@ def test_the_fit_is_the_general_one(kind, case, seeds, hops, whole, threshold, r
     torch.testing.assert_close(fast.change(moved), change, rtol=1e-6, atol=1e-7 * max(1.0, float(change.abs().max())))
     for mine, other in zip(fast.gradient(), right.gradient(), strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6 * max(1.0, float(other.abs().max())))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(case=cases, node=st.integers(0, 3), hops=st.integers(1, 3), whole=st.booleans())
+def test_the_fit_by_one_call_is_the_one_in_steps(kind, case, node, hops, whole):
+    part = part_of(case, [node], hops, whole)
+    values = some_values(part, 30, zeros=False).T.clone()
+    values[0] = part.weight.double()
+    change = torch.randn(len(values) - 1, generator=torch.Generator().manual_seed(0)).double()
+    fast = fit_at_once(part, hops, values, change, kind, 1e-4, False)
+    own = Frame.of(part, hops)
+    rows, phi = own.features(values, kind)
+    right = own.solve(phi, change, rows, kind, 1e-4, False)
+    if fast is None:  # F is not read from the first node, or singular values have to be left out.
+        return
+    assert fast.in_sample_error == pytest.approx(right.in_sample_error, rel=1e-9, abs=1e-15)
+    for name in ("rows", "weights"):
+        torch.testing.assert_close(getattr(fast, name), getattr(right, name), rtol=1e-7, atol=1e-9)
+    for mine, other in zip(fast.gradient(), right.gradient(), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-7, atol=1e-9 * max(1.0, float(other.abs().max())))
+
+
+def test_the_fit_by_one_call_is_made_where_f_is_read_from_one_node():
+    part = part_of(make_case(seed=4, nodes=8, edges=40), [2], 2)
+    values, change = some_values(part, 60, zeros=False).T, torch.linspace(-1, 1, 60).double()
+    assert fit_at_once(part, 2, values, change[: len(values) - 1], "symmetric", 1e-4, False) is not None
 
 
 def test_features_too_close_to_dependent_are_left_to_the_general_fit():

@@ -101,6 +101,27 @@ def draw_symmetric(rows, columns, unit, scale, out):
 
 
 @compiled
+def draw_moves(states, samples, edges, nodes, unit, scale, weight, felt, eps, values):
+    """Write eps = min(draw, A), 0 where F does not read an entry, into ``eps``, [e, S], and A, A - eps into ``values``.
+
+    Entries of A, ``weight``, are those of ``edges`` and then the self-loops of ``nodes``, whose keys are drawn from the
+    last two of the ``states`` of streams. The first one is that of ``samples``. The draws are those of
+    :func:`draw_symmetric`; ``values`` is [e, 1 + S].
+    """
+    rows, columns, plain = np.empty(len(samples), np.uint64), np.empty(len(weight), np.uint64), len(edges)
+    draw_keys(states[0], samples, rows)
+    draw_keys(states[1], edges, columns[:plain])
+    draw_keys(states[2], nodes, columns[plain:])
+    draw_symmetric(rows, columns, unit, scale, eps)
+    for j in range(len(weight)):
+        own, all_values, most = eps[j], values[j], weight[j]
+        all_values[0] = most
+        for s in range(len(samples)):
+            own[s] = min(own[s], most) if felt[j] else 0.0
+            all_values[1 + s] = most - own[s]
+
+
+@compiled
 def draw_below(rows, columns, bound, out):
     """Write whether the bits of every pair of keys are less than ``bound`` into ``out``, [columns, rows]."""
     for j in range(len(columns)):
@@ -1159,6 +1180,36 @@ def normalised_matrices(values, source, sink, count, matrices):
             write_product(entry, entry, side[source[j]])
             for s in range(size):
                 matrices[s, sink[j], source[j]] += entry[s]
+
+
+@compiled
+def slopes_of_entries(values, source, sink, count, slopes, out):
+    """Write the derivative for the entries of A, [e, S], given that for the :func:`normalised_matrices`, into ``out``.
+
+    ``slopes``, [S, rows, columns], is the latter. With N_uv = A_uv s_u s_v, where s = D^-1/2, the derivative of s for D
+    is -s^3 / 2, so that an entry has an effect on all entries that start or end where it ends.
+    """
+    size, (_, rows, columns) = values.shape[1], slopes.shape
+    side, total = np.zeros((count, size), values.dtype), np.zeros((count, size), values.dtype)
+    for j in range(len(source)):
+        add_to(side[sink[j]], values[j])
+    for i in range(count):
+        for s in range(size):
+            side[i, s] = 1 / np.sqrt(side[i, s]) if side[i, s] > 0 else 0.0
+    for j in range(len(source)):
+        own, into, out_of = out[j], sink[j], source[j]
+        inside = into < rows and out_of < columns
+        for s in range(size):
+            own[s] = slopes[s, into, out_of] * side[into, s] * side[out_of, s] if inside else 0.0
+            total[into, s] += own[s] * values[j, s]
+            total[out_of, s] += own[s] * values[j, s]
+    for i in range(count):
+        for s in range(size):
+            total[i, s] *= 0.5 * side[i, s] * side[i, s]
+    for j in range(len(source)):
+        own, less = out[j], total[sink[j]]
+        for s in range(size):
+            own[s] -= less[s]
 
 
 # What follows is AnchoredKEC's: the terms of its p, the regression on them, and the shares that are read off it.

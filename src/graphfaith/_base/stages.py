@@ -27,7 +27,7 @@ class stage:
     - ``sampling``: drawing the perturbations
     - ``F``: running the model on the perturbations
     - ``features``: computing the terms of p
-    - ``solve``: solving the least-squares problem
+    - ``solve``: solving the least-squares problem, and all else that the core does in the same call
     - ``gradient``: computing the scores
     - ``layout``: writing the scores into the masks of PyG
     """

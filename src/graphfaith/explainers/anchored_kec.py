@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -25,7 +26,16 @@ from ..surrogate.difference import AnchoredModel, DifferenceModel
 from ..surrogate.estimate import Unfaithfulness, estimate_unfaithfulness, rounding_square
 from ..surrogate.evidence import Evidence
 from ..surrogate.fits import Fits, fit_graph
-from ..surrogate.readings import Reading, ReadModel, check_reading, estimate_scores, read_model, reading_bytes
+from ..surrogate.moves import OfX
+from ..surrogate.readings import (
+    Reading,
+    ReadModel,
+    check_reading,
+    estimate_scores,
+    keep_slope,
+    read_model,
+    reading_bytes,
+)
 from ..surrogate.sensitivity import RANK, Sensitivity, gradients_at, slopes_at
 from ..surrogate.terms import BLOCKS, Block, Chosen, Fit, Terms
 from ..surrogate.walks import Normalization, walk_bytes
@@ -35,6 +45,7 @@ _EVERY = 12  # one in this many samples is used for the gradient of F, and not f
 _FEWEST = 100  # the number of samples that "auto" starts with; from fewer, the estimate is too good
 
 
+@lru_cache(maxsize=16)
 def split_samples(count: int) -> tuple[Int64, Int64]:
     """Return the samples at which the gradient of F is computed, one in twelve, and those of the regression.
 
@@ -212,6 +223,9 @@ class AnchoredKEC(FittedExplainer):
         p.evidence = Evidence(numbers, self.seed, str(near), change, left, fitted, noise)
         p.estimate = estimate_unfaithfulness(left, change, noise, near, self.seed)
         p.in_sample_error, p.fit_samples, p.chosen = float((fitted - change).square().mean()), count, "anchored"
+        if self.reading == "slope":
+            rest = torch.from_numpy(fits.rests[i].copy())
+            keep_slope(p, rest, near, seed=self.seed, pairs=self.pairs, of=self._of())
 
     def _strength(self, target: Target) -> Tensor | None:
         """Return |dF/dA| times A, [e], if samples have to lean towards what F depends on; None if they need not."""
@@ -287,8 +301,11 @@ class AnchoredKEC(FittedExplainer):
 
     def read(self, p: AnchoredModel) -> ReadModel:
         """Return the chosen reading of p."""
-        of = of_mask(getattr(getattr(self, "_explainer_config", None), "node_mask_type", None))
-        return read_model(p, self.neighborhood, self.reading, seed=self.seed, pairs=self.pairs, of=of)
+        return read_model(p, self.neighborhood, self.reading, seed=self.seed, pairs=self.pairs, of=self._of())
+
+    def _of(self) -> OfX:
+        """Return what a mask of nodes has scores of."""
+        return of_mask(getattr(getattr(self, "_explainer_config", None), "node_mask_type", None))
 
     def scores(self, p: DifferenceModel) -> tuple[Tensor | None, Tensor]:
         """Return the scores of the chosen reading of p."""

@@ -102,7 +102,6 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         **kwargs: Any,
     ) -> Explanation:
         """Explain the rows of the model's output that ``index`` names; called by PyG's ``Explainer``."""
-        self.check_call(model, x, edge_index)
         with self._fitting(model, x, edge_index, index, target, kwargs) as explained:
             return self.explanation(explained, self.fit(explained))
 
@@ -124,6 +123,7 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         """Make the target of :meth:`target` with these arguments, and fit to it inside."""
         # Scores are derivatives, and inference mode has none.
         with torch.inference_mode(False), evaluating(model):
+            self.check_call(model, *what[:2])
             with stage("subgraph"):
                 explained = self.target(model, *what)
             with one_thread(explained.call.is_small):

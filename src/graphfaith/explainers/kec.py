@@ -18,7 +18,7 @@ from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood
 from ..surrogate.coordinates import Coordinates
 from ..surrogate.difference import DifferenceModel, KHopModel
-from ..surrogate.frame import Frame
+from ..surrogate.frame import Frame, fit_at_once, is_small
 from ..surrogate.solve import Ridge, Solution, ridge, truncated_svd
 from ..surrogate.walks import Normalization, khop_rows, walk_bytes
 from .base import FittedExplainer
@@ -76,11 +76,7 @@ class KEC(FittedExplainer):
 
     def fit(self, target: Target) -> KHopModel:
         """Return Proposition 3's optimum on ``num_samples`` samples."""
-        frame = None
-        if self.is_compiled:
-            with stage("features"):
-                frame = Frame.of(target.computation_graph, target.num_hops)
-        p = None if frame is None else self._fit_in(frame, target)
+        p = self._fit_in_core(target) if self.is_compiled else None
         return self._fit(target) if p is None else p
 
     @property
@@ -88,17 +84,30 @@ class KEC(FittedExplainer):
         """Whether the compiled core has this fit: only edges move, and N and the solver are single."""
         return self.solver == "tsvd" and len(self.kinds) == 1 and not self.neighborhood.perturbs_features
 
-    def _fit_in(self, frame: Frame, target: Target) -> KHopModel | None:
-        """Return the optimum by the compiled core; None if that is not exact enough."""
-        graph, kind = frame.graph, self.kinds[0]
+    def _fit_in_core(self, target: Target) -> KHopModel | None:
+        """Return the optimum by the compiled core; None if that is too slow or not exact enough."""
+        graph, hops, kind, count = target.computation_graph, target.num_hops, self.kinds[0], self.count_samples()
+        visible, frame = graph.num_visible, None
+        if not is_small(visible, graph.x.size(1)):
+            return None
         phi, changes = [], []
-        fixed = 8 * 3 * (self.count_samples() * frame.size + graph.x.numel()) + walk_bytes(graph, 1)
+        unknowns = hops * min(visible, graph.x.size(1))
+        fixed = 8 * 3 * (count * unknowns + graph.x.numel()) + walk_bytes(graph, 1)
         for chunk in time_items(self.chunks(target, fixed), "sampling"):
-            with stage("features"):
-                rows, features = frame.features(chunk.weight_with_own, kind)
-                phi.append(features)
             with stage("F"):
                 changes.append(target.changes(chunk))
+            if len(chunk) == count:
+                given = chunk.weight_with_own, changes[0], kind, self.threshold, self.relative
+                with stage("solve"):
+                    p = fit_at_once(graph, hops, *given)
+                if p is not None:
+                    return p
+            with stage("features"):
+                frame = frame or Frame.of(graph, hops)
+                assert frame is not None  # The graph is small.
+                rows, features = frame.features(chunk.weight_with_own, kind)
+                phi.append(features)
+        assert frame is not None
         with stage("solve"):
             return frame.solve(np.concatenate(phi), torch.cat(changes), rows, kind, self.threshold, self.relative)
 

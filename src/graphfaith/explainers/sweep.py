@@ -62,7 +62,7 @@ _ROOM = 2**30  # bytes that all threads may take for walks
 
 # What a sweep does in another way than the methods of an algorithm: one that overrides them is fitted to single nodes.
 _OF_BOTH = ("fit", "scores", "errors", "chunks", "target", "_fit", "count_samples", "explanation", "details", "forward")
-_OF_KEC = ("solve", "kinds", "_fit_in", "_solve_one", "fit_given", "is_compiled")
+_OF_KEC = ("solve", "kinds", "_fit_in_core", "_solve_one", "fit_given", "is_compiled")
 _OF_ANCHORED = (
     "read",
     "kinds_for",

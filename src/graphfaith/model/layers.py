@@ -14,6 +14,7 @@ from torch_geometric.explain.algorithm.utils import clear_masks
 from torch_geometric.nn import MessagePassing
 
 from .._base.errors import ModelError
+from .record import modules_that
 
 # These layers may use the in-degree of a message's receiver, but not the degree of its sender. Every other layer is
 # assumed to normalise by the in-degrees of both ends. If that is wrong, the computation graph has one ring of edges
@@ -43,7 +44,21 @@ Degrees = Literal["none", "in", "out"]
 
 def message_passing_layers(model: torch.nn.Module) -> list[MessagePassing]:
     """Return the layers of ``model`` that pass messages, in the order in which they are registered."""
-    return [module for module in model.modules() if isinstance(module, MessagePassing)]
+    return modules_that(model, _passes_messages)
+
+
+def _passes_messages(module: torch.nn.Module) -> bool:
+    return isinstance(module, MessagePassing)
+
+
+def _has_parameters(module: torch.nn.Module) -> bool:
+    return bool(module._parameters)
+
+
+def _is_heterogeneous(module: torch.nn.Module) -> bool:
+    # PyG's to_hetero replaces a layer by a dictionary with a layer for each edge type "source__relation__sink".
+    typed = isinstance(module, torch.nn.ModuleDict) and any(key.count("__") >= 2 for key in module)
+    return typed or isinstance(module, _HETEROGENEOUS)
 
 
 def count_hops(model: torch.nn.Module) -> int:
@@ -89,12 +104,8 @@ def heterogeneous_part(model: torch.nn.Module) -> str | None:
     >>> heterogeneous_part(GCN(2, 4, num_layers=2)) is None
     True
     """
-    for module in model.modules():
-        if isinstance(module, _HETEROGENEOUS):
-            return type(module).__name__
-        # PyG's to_hetero replaces a layer by a dictionary with a layer for each edge type "source__relation__sink".
-        if isinstance(module, torch.nn.ModuleDict) and any(key.count("__") >= 2 for key in module):
-            return "to_hetero"
+    for module in modules_that(model, _is_heterogeneous):
+        return type(module).__name__ if isinstance(module, _HETEROGENEOUS) else "to_hetero"
     return None
 
 
@@ -124,9 +135,7 @@ def widest_layer(model: torch.nn.Module) -> int:
     for every edge.
     """
     width = 16
-    for module in model.modules():
-        if not module._parameters:
-            continue
+    for module in modules_that(model, _has_parameters):
         linear = isinstance(module, _LINEAR)
         for parameter in module._parameters.values():
             if parameter is not None and not is_lazy(parameter):

@@ -24,10 +24,20 @@ def locked(model: torch.nn.Module) -> Iterator[None]:
     Every module has a lock of its own, because the same layers may be in several models: in a wrapper that each thread
     makes for itself, for example. Blocks may be nested.
     """
-    # Two threads that take the locks they share in the same order cannot wait for each other.
+    with taken(locks_of(model)):
+        yield
+
+
+def locks_of(model: torch.nn.Module) -> list[threading.RLock]:
+    """Return the locks of all modules, in an order in which two threads that share some cannot wait for each other."""
     modules = sorted(model.modules(), key=id)
     with _LOCKS_LOCK:
-        locks = [_LOCKS.setdefault(module, threading.RLock()) for module in modules]
+        return [_LOCKS.setdefault(module, threading.RLock()) for module in modules]
+
+
+@contextmanager
+def taken(locks: list[threading.RLock]) -> Iterator[None]:
+    """Hold some locks inside the block."""
     taken = 0
     try:
         for lock in locks:

@@ -22,6 +22,7 @@ from torch_geometric.nn import GCNConv, Linear, SumAggregation
 
 from .._base import core
 from ..graph.graph import Int64
+from .record import modules_that
 
 _IN_CORE = (torch.float32, torch.float64)  # the precisions that the compiled core computes in
 LARGEST = 128  # nodes; on larger graphs sparse products are faster than dense ones
@@ -31,7 +32,7 @@ Multiply = Callable[[Tensor, Any], Tensor]  # from (X, the layer's W as a module
 
 def convolutions(model: torch.nn.Module) -> list[Any]:
     """Return the layers of ``model`` that are products with N(A), provided that A has all self-loops."""
-    return [layer for layer in model.modules() if _is_plain(layer)]
+    return modules_that(model, _is_plain)
 
 
 _SPARSE = 8  # times as long as in a dense product takes a multiplication in a sparse one
@@ -106,11 +107,14 @@ class Products:
 
     def _matrix(self, weight: Tensor, rows: int, columns: int) -> Tensor:
         """Return the first ``rows`` rows and ``columns`` columns of N(A)."""
-        if not torch.is_grad_enabled() and weight.dtype in _IN_CORE:
-            values = weight.detach().reshape(-1, self.edge_index.size(1)).T.contiguous().numpy()
-            matrices = np.empty((values.shape[1], rows, columns), dtype=values.dtype)
-            core.normalised_matrices(values, *self._ends, self.num_nodes, matrices)
-            return torch.from_numpy(matrices[0] if weight.dim() == 1 else matrices)
+        if weight.dtype in _IN_CORE and (self.first_order or not torch.is_grad_enabled()):
+            several, where = weight if weight.dim() == 2 else weight.unsqueeze(0), (self._ends, self.num_nodes)
+            matrices: Tensor
+            if torch.is_grad_enabled() and weight.requires_grad:
+                matrices = _Matrices.apply(several, *where, rows, columns)  # type: ignore[no-untyped-call]
+            else:
+                matrices = _normalised_matrices(several, *where, rows, columns)[0]
+            return matrices if weight.dim() == 2 else matrices[0]
         source, sink = self.edge_index
         entries = self._entries(weight)
         if rows < self.num_nodes:
@@ -200,6 +204,35 @@ def _normalise(values: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[Tens
     degree = values.new_zeros(num_nodes, values.size(1)).index_add_(0, sink, values)
     scale = torch.where(degree > 0, degree, math.inf).rsqrt_()
     return values * scale.index_select(0, sink) * scale.index_select(0, source), scale
+
+
+def _normalised_matrices(
+    weight: Tensor, ends: Int64, num_nodes: int, rows: int, columns: int
+) -> tuple[Tensor, np.ndarray]:
+    """Return the first rows and columns of N(A), [S, rows, columns], for entries [S, e] of A, and these, [e, S]."""
+    values = weight.detach().T.contiguous().numpy()
+    matrices = np.empty((len(weight), rows, columns), dtype=values.dtype)
+    core.normalised_matrices(values, *ends, num_nodes, matrices)
+    return torch.from_numpy(matrices), values
+
+
+class _Matrices(torch.autograd.Function):
+    """The first rows and columns of N(A), [S, rows, columns], for entries [S, e] of A, by the compiled core."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, ends: Int64, num_nodes: int, rows: int, columns: int) -> Tensor:
+        matrices, values = _normalised_matrices(weight, ends, num_nodes, rows, columns)
+        ctx.given = values, ends, num_nodes
+        return matrices
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None, None, None]:
+        """Return the derivative for A."""
+        values, ends, num_nodes = ctx.given
+        gradient = np.empty_like(values)
+        core.slopes_of_entries(values, *ends, num_nodes, slopes[0].contiguous().numpy(), gradient)
+        return torch.from_numpy(gradient).T, None, None, None, None
 
 
 class _Normalise(torch.autograd.Function):

@@ -12,9 +12,10 @@ from __future__ import annotations
 import operator
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any, Literal
 
 import torch
@@ -23,7 +24,7 @@ from torch.nn.parameter import is_lazy
 
 from ..graph.graph import Graph
 from .failure import naming_failures
-from .lock import locked
+from .lock import locked, locks_of, taken
 from .snapshot import DEPTH, OPAQUE, PLAIN, Snapshot
 from .variables import outer_variables
 
@@ -70,6 +71,8 @@ class Record:
     probed: set[tuple[Any, ...]] = field(default_factory=set)  # the kinds of parts that held at random features too
     steady: set[Key] = field(default_factory=set)  # where the output depends on nothing but the arguments
     own_loops: dict[tuple[Key, float], bool] = field(default_factory=dict)  # whether loops may be given with the edges
+    # The modules that functions have chosen, as weak references, which do not keep the model in memory.
+    fitting: dict[Callable[[torch.nn.Module], bool], list[weakref.ref[torch.nn.Module]]] = field(default_factory=dict)
     warned: int | None = None  # the reach that has been checked for being longer than the model's own
     _facts: weakref.WeakKeyDictionary[Graph, tuple[Any, Facts]] = field(default_factory=weakref.WeakKeyDictionary)
 
@@ -84,7 +87,7 @@ class Record:
     def clear(self) -> None:
         """Drop everything, because the model has changed in a way that could not be seen."""
         findings = self.reads_weight, self.batching, self.one_by_one, self.copies, self.probed, self.steady
-        for kept in (*findings, self.own_loops, self._facts):
+        for kept in (*findings, self.own_loops, self.fitting, self._facts):
             kept.clear()
         self.warned = None
 
@@ -107,6 +110,7 @@ class _Entry:
         self.tensors: list[
             Tensor
         ] = []  # they are kept alive, because a new tensor could get the identity of an old one
+        self.locks: list[threading.RLock] | None = None  # of the modules that it had then
         self.volatile: set[int] = set()  # places in the state that the model's own forward changes
         self.before: list[_Held] = []  # while it is running
         self.run: Run | None = None  # the last run that was noted, while it is running
@@ -138,30 +142,64 @@ _ENTRIES: weakref.WeakKeyDictionary[torch.nn.Module, _Entry] = weakref.WeakKeyDi
 _ENTRIES_LOCK = threading.Lock()
 
 
-@contextmanager
-def evaluating(model: torch.nn.Module) -> Iterator[Record]:
+class evaluating:
     """Put ``model`` in eval mode for one thread at a time, yield its record, and restore every module afterwards.
 
     A tensor that a forward leaves on a module is taken away again: it may belong to a batch of samples, and would be
     no tensor outside of that. Calls may be nested. What the model raises leaves the outermost call as a
     :class:`ModelError`; further in, it can be caught as it is.
     """
-    with _ENTRIES_LOCK:
-        entry = _ENTRIES.setdefault(model, _Entry())
-    if entry.runner == threading.get_ident():  # this thread has entered further out
-        yield entry.record
-        return
-    with locked(model), naming_failures(model):
+
+    __slots__ = ("_entry", "_model", "_run")
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._model = model
+
+    def __enter__(self) -> Record:
+        entry = _ENTRIES.get(self._model)
+        if entry is None:
+            with _ENTRIES_LOCK:
+                entry = _ENTRIES.setdefault(self._model, _Entry())
+        self._run: AbstractContextManager[None] | None = None
+        if entry.runner != threading.get_ident():  # else this thread has entered further out
+            self._run = _running(self._model, entry)
+            self._run.__enter__()
+        return entry.record
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return None if self._run is None else self._run.__exit__(kind, error, trace)
+
+
+@contextmanager
+def _running(model: torch.nn.Module, entry: _Entry) -> Iterator[None]:
+    """Hold the locks of a model, and bring its record up to date, for a run."""
+    if entry.locks is not None:  # They are those of the model if it has not changed.
+        with taken(entry.locks):
+            if entry.is_up_to_date():
+                assert entry.snapshot is not None
+                with _switched(model, entry, entry.snapshot.modules()):
+                    yield
+                return
+    with locked(model):
         if not entry.is_up_to_date():
             entry.update(describe_state(model))
-        modules = list(model.modules())
+        with _switched(model, entry, list(model.modules())):
+            yield
+
+
+@contextmanager
+def _switched(model: torch.nn.Module, entry: _Entry, modules: list[torch.nn.Module]) -> Iterator[None]:
+    """Put a model that is locked in eval mode, and restore its ``modules`` afterwards."""
+    with naming_failures(model):
         before = [(module, module.training, dict(vars(module)), dict(module._buffers)) for module in modules]
         try:
             entry.runner, entry.before = threading.get_ident(), before
             # A model may do more in a train() or eval() of its own, so it is only spared the call if it has neither.
             if any(module.training or _switches_modes_itself(module) for module in modules):
                 model.eval()
-            yield entry.record
+            yield
         finally:
             entry.runner, entry.before, entry.run = None, [], None
             for module, training, *_ in before:
@@ -169,6 +207,20 @@ def evaluating(model: torch.nn.Module) -> Iterator[Record]:
                     module.training = training
             if not entry.is_up_to_date():
                 _take_over(entry, model, before)
+
+
+def modules_that(model: torch.nn.Module, fit: Callable[[torch.nn.Module], bool]) -> list[Any]:
+    """Return the modules of ``model`` that ``fit``, in the order in which they are registered.
+
+    Where it is known that the model has not changed, they are kept, so that it is asked once and not for each node.
+    """
+    entry = _ENTRIES.get(model)
+    if entry is None or entry.snapshot is None or entry.runner != threading.get_ident():
+        return [module for module in model.modules() if fit(module)]
+    if fit not in entry.record.fitting:
+        found = [module for module in model.modules() if fit(module)]
+        entry.record.fitting[fit] = [weakref.ref(module) for module in found]
+    return [reference() for reference in entry.record.fitting[fit]]
 
 
 def _take_over(entry: _Entry, model: torch.nn.Module, before: list[_Held]) -> None:
@@ -187,6 +239,7 @@ def _take_over(entry: _Entry, model: torch.nn.Module, before: list[_Held]) -> No
     entry.tensors = [*model.parameters(), *model.buffers()]
     # A model that changes itself would never be the same as in a snapshot.
     entry.snapshot = None if entry.volatile else Snapshot(model)
+    entry.locks = None if entry.volatile else locks_of(model)
 
 
 class Run:

@@ -64,6 +64,10 @@ class Snapshot:
                 return False
         return True
 
+    def modules(self) -> list[Any]:
+        """Return the modules, all of which are there if the snapshot holds."""
+        return [reference() for reference, *_ in self._modules]
+
     def _look_at(self, value: Any, depth: int) -> Check | None:
         """Return a check of what is in ``value``; None if its identity says all."""
         if value is None or type(value) in PLAIN:

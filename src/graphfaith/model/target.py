@@ -473,10 +473,10 @@ class Target:
             total = values.sum()
             # A model may hide its gradient, by torch.no_grad() for example.
             slopes: tuple[Tensor | None, ...] = (None, None)
-            own: tuple[Tensor | None, ...] = (None, None)
+            own: tuple[Tensor | None, ...] = (None,)
             if total.requires_grad:
                 if first:
-                    own = torch.autograd.grad(values[0], (a, b), allow_unused=True, retain_graph=True)
+                    own = torch.autograd.grad(values[0], a, allow_unused=True, retain_graph=True)
                 slopes = torch.autograd.grad(total, (a, b), allow_unused=True)
         given = zip((a, b, a), (*slopes, own[0]), strict=True)
         dx, da, dx_first = (torch.zeros_like(t) if g is None else g.detach() for t, g in given)

@@ -129,6 +129,8 @@ class Task:
         """Return :meth:`value` of each of S outputs ``outs`` [S, r, ...], as a tensor [S]."""
         if labels is None or self.mode != "multiclass_classification":
             return torch.stack([self.value(out, labels) for out in outs])
+        if labels.shape == (1,) and outs.dim() == 3:  # This is the usual case; the general one takes five operations.
+            return outs[:, 0, int(labels)]
         labels = labels.expand(len(outs), *labels.shape)
         return outs.gather(-1, labels.unsqueeze(-1)).flatten(1).sum(dim=1)
 

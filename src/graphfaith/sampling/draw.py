@@ -101,15 +101,34 @@ def uniform(rows: UInt64, columns: UInt64) -> npt.NDArray[np.float64]:
     return out
 
 
-def symmetric(rows: UInt64, columns: UInt64, scale: float) -> npt.NDArray[np.float64]:
-    """Return exactly ``scale * (2 * uniform - 1)``, stored column by column."""
-    out = np.empty((len(columns), len(rows)))
+def moves(
+    seed: int,
+    samples: npt.NDArray[np.int64],
+    edges: npt.NDArray[np.int64],
+    nodes: npt.NDArray[np.int64],
+    scale: float,
+    weight: npt.NDArray[np.float64],
+    felt: npt.NDArray[np.bool_],
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return eps = min(``scale * (2 * uniform - 1)``, A) for every entry of A and sample, [e, S], and A and A - eps.
+
+    The entries of A, ``weight``, are ``edges`` and then the self-loops of ``nodes``; where they are not ``felt``, eps
+    is 0. The second array, [e, 1 + S], has A first.
+    """
+    seed = check_seed(seed)
+    states = np.concatenate([_stream(seed, name) for name in ("sample", "edge", "loop")])
+    eps, values = np.empty((len(weight), len(samples))), np.empty((len(weight), 1 + len(samples)))
+    given = samples, edges, nodes, *_units(scale), weight, felt
+    core.draw_moves(states, *given, eps, values)
+    return eps, values
+
+
+def _units(scale: float) -> tuple[float, float]:
+    """Return two factors with which (bits - 2^31 + 1/2) is exactly ``scale * (2 * uniform - 1)``."""
     unit = scale * 2.0**-31
     # If ``unit`` is exact, only one product is rounded, as in the formula above. It is not if the scale is so small
     # that ``unit`` is subnormal and was rounded.
-    unit, rest = (unit, 1.0) if unit * 2.0**31 == scale else (2.0**-31, float(scale))
-    core.draw_symmetric(*map(np.ascontiguousarray, (rows, columns)), unit, rest, out)
-    return out.T
+    return (unit, 1.0) if unit * 2.0**31 == scale else (2.0**-31, float(scale))
 
 
 def below(rows: UInt64, columns: UInt64, share: float) -> npt.NDArray[np.bool_]:

@@ -12,8 +12,9 @@ from torch import Tensor
 from .._base.checks import check_count
 from .._base.errors import InputError
 from ..graph.computation_graph import ComputationGraph
-from .draw import UInt64, below, keys, symmetric, uniform
-from .neighborhood import Moments, Neighborhood, check_sigma, edge_keys, keys_of_edges, register_neighborhood
+from .draw import UInt64, below, keys, moves, uniform
+from .neighborhood import Moments, Neighborhood, check_sigma, edge_keys, register_neighborhood
+from .perturbations import Perturbations
 
 
 @register_neighborhood
@@ -36,12 +37,25 @@ class UniformEdges(Neighborhood):
 
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
         """Return eps = min(sigma (2 u - 1), A), so that A - eps >= 0."""
-        moved = symmetric(*keys_of_edges(graph, samples, seed), float(self.sigma))
-        np.minimum(moved, graph.weight.double().numpy(), out=moved)
-        felt = graph.felt.numpy()
-        if not felt.all():
-            moved *= felt
-        return torch.from_numpy(moved)
+        return self._draw(graph, samples, seed)[0]
+
+    def numbered(self, graph: ComputationGraph, samples: np.ndarray, seed: int = 0) -> Perturbations:
+        """Draw the samples of these numbers, and the entries of A in them at the same time."""
+        kind = type(self)
+        if kind.edges is not UniformEdges.edges or kind.features is not UniformEdges.features:
+            return super().numbered(graph, samples, seed)  # A subclass draws in another way.
+        self.check(graph)
+        eps, weight = self._draw(graph, samples, seed)
+        drawn = Perturbations(graph, None, eps)
+        drawn.remember(weight)
+        return drawn
+
+    def _draw(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> tuple[Tensor, Tensor]:
+        """Return eps, [S, e], and A and then A - eps, [1 + S, e]; both are stored by entries."""
+        edges, nodes = graph.edge_id.numpy()[: graph.num_plain], graph.nodes.numpy()
+        weight, felt = graph.weight.double().numpy(), graph.felt.numpy()
+        both = moves(seed, np.ascontiguousarray(samples), edges, nodes, float(self.sigma), weight, felt)
+        return torch.from_numpy(both[0]).T, torch.from_numpy(both[1]).T
 
     def is_symmetric(self, graph: ComputationGraph) -> bool:
         """Return whether nothing is clipped."""

@@ -37,6 +37,10 @@ class Perturbations:
         features = None if self.features is None else self.features[samples]
         return Perturbations(self.graph, features, None if self.edges is None else self.edges[samples])
 
+    def remember(self, weight_with_own: Tensor) -> None:
+        """Take over A and then A - eps_A, [1 + S, e], which the draw has computed already."""
+        vars(self)["weight_with_own"] = weight_with_own
+
     @property
     def x(self) -> Tensor | None:
         """X - eps_X, [S, n, d]; None if the features are not perturbed."""

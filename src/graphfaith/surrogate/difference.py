@@ -148,6 +148,10 @@ class KHopModel:
         """Take over the rows e^T N(A^k), [M, 1, n], which the fit has computed already."""
         self.rows = rows
 
+    def remember_gradient(self, gradient_a: Tensor) -> None:
+        """Take over the derivative with respect to A, [e], which the fit has computed already."""
+        self._gradient_a = gradient_a
+
     def change(self, perturbations: Perturbations) -> Tensor:
         """Return sum_k tau_k . w_k, [S], where tau_k = e^T [N(A^k) X - N((A - eps_A)^k)(X - eps_X)]."""
         weight, x = perturbations.weight, perturbations.x
@@ -165,9 +169,14 @@ class KHopModel:
 
         For X it is sum_k N(A^k)^T e w_k^T. For A it is the chain rule through A^k and D_k.
         """
-        da = khop_gradient(self.graph, self.graph.weight, self.products, self.normalization)
+        da = self._gradient_a.clone()
         da[~self.graph.felt] = 0
         return self.gradient_x(), da
+
+    @cached_property
+    def _gradient_a(self) -> Tensor:
+        """The derivative of p with respect to A, [e], also where F does not read an entry."""
+        return khop_gradient(self.graph, self.graph.weight, self.products, self.normalization)
 
     def gradient_x(self) -> Tensor:
         """Return the derivative of p with respect to X, [n, d]."""
@@ -235,7 +244,8 @@ class AnchoredModel:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without what was read off p before, which can be read again."""
-        return {name: value for name, value in vars(self).items() if name not in ("_read", "_readings")}
+        known = "_read", "_readings", "_gradient_x", "_gradient_a"
+        return {"phi_x": self.phi_x, **{name: value for name, value in vars(self).items() if name not in known}}
 
     @property
     def num_hops(self) -> int:
@@ -260,6 +270,19 @@ class AnchoredModel:
     def remember(self, propagation: Propagation, rows: Tensor) -> None:
         """Store the propagation and the rows, if the fit has computed them already."""
         self.propagation, self.rows = propagation, rows
+
+    def lead_to(self, gradient_x: Tensor, gradient_a: Tensor) -> None:
+        """Let Phi_X be such that the derivative with respect to X is ``gradient_x``, [n, d].
+
+        ``gradient_a``, [e], is the derivative with respect to A, which the fit has computed already.
+        """
+        del self.phi_x
+        self._gradient_x, self._gradient_a = gradient_x, gradient_a
+
+    @cached_property
+    def phi_x(self) -> Tensor:
+        """Phi_X, [n, d], where the derivative with respect to X was given instead."""
+        return self._gradient_x - self._khop_gradient_x()
 
     def change(self, perturbations: Perturbations) -> Tensor:
         """Return the change of p for each sample, [S]."""
@@ -331,15 +354,23 @@ class AnchoredModel:
 
     def gradient_x(self) -> Tensor:
         """Return the derivative of p with respect to X, [n, d]."""
+        known: Tensor | None = vars(self).get("_gradient_x")
+        return self._khop_gradient_x().add_(self.phi_x) if known is None else known.clone()
+
+    def _khop_gradient_x(self) -> Tensor:
+        """Return the derivative of sum_k e^T N(A)^k X w_k with respect to X, [n, d]."""
         dx = torch.cat([self.propagation.e.T, self.rows]).T @ self.weights
         dx[self.graph.num_visible :] = 0
-        return dx.add_(self.phi_x)
+        return dx
 
     def gradient_a(self, weight: Tensor | None = None) -> Tensor:
         """Return the derivative of p with respect to A, [e], or its mean at samples with entries ``weight``, [S, e].
 
         That of g and of the curvature is always the one at the unperturbed graph.
         """
+        known: Tensor | None = vars(self).get("_gradient_a")
+        if weight is None and known is not None:
+            return known.clone()
         values = (self.graph.weight.double().unsqueeze(0) if weight is None else weight).T
         da = self.propagation.gradient(values, self.products, self.degree_weights, self.normalization)
         da[~self.graph.felt] = 0

@@ -22,7 +22,7 @@ from ..sampling.neighborhood import Moments
 from . import additive, sensitivity, terms
 from .difference import AnchoredModel
 from .evidence import Evidence
-from .frame import as_array
+from .frame import as_array, describe_graph
 from .moves import LEAST, Moves
 from .solve import NEARLY, PENALTIES
 from .walks import CODES, Float64, Normalization
@@ -39,6 +39,7 @@ CONSTANTS = (
     np.array(PENALTIES),
     NEARLY,
 )
+_NONE = torch.zeros(0, dtype=torch.float64)
 OF_SHARES = (*additive.CONSTANTS, LEAST)
 
 
@@ -92,7 +93,7 @@ class Fits(NamedTuple):
             graph,
             torch.from_numpy(weights),
             torch.from_numpy(self.degrees[i].copy()),
-            torch.zeros_like(graph.x, dtype=torch.float64),
+            _NONE,
             along[0],
             torch.tensor([0.0, float(self.singles[i, 2])], dtype=torch.float64),
             None,
@@ -100,7 +101,7 @@ class Fits(NamedTuple):
             torch.from_numpy(self.bends[i, :size, :size].copy()),
             KINDS[int(self.kinds[i])],
         )
-        p.phi_x = torch.from_numpy(gradient) - p.gradient_x()
+        p.lead_to(torch.from_numpy(gradient), torch.from_numpy(self.scores[entries].copy()))
         return p
 
 
@@ -128,22 +129,6 @@ def select_for_shares(fits: Fits) -> tuple[Any, ...]:
     """Return those of the arrays that the core needs to read shares off p."""
     of_p = fits.kinds, fits.ranks, fits.singles, fits.degrees, fits.products, fits.alongs, fits.bends
     return *of_p, fits.left_out, fits.fitted, fits.rests
-
-
-def describe_graph(graph: ComputationGraph) -> tuple[Any, ...] | None:
-    """Return one computation graph as the core reads several; None if F is not read from its first node alone."""
-    if len(graph.seeds) != 1 or int(graph.seeds[0]) != 0 or float(graph.e[0]) != 1:
-        return None
-    count, entries = graph.num_nodes, graph.num_edges
-    return (
-        np.array([0, count]),
-        np.array([0, entries]),
-        np.array([graph.num_visible]),
-        np.arange(count),
-        graph.hop.numpy(),
-        graph.edge_index.numpy(),
-        np.arange(entries),
-    )
 
 
 def fit_graph(

@@ -15,8 +15,9 @@ from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Int64
 from .difference import KHopModel
 from .solve import truncated_svd
-from .walks import Float64, Normalization, khop_rows
+from .walks import CODES, Float64, Normalization, khop_rows
 
+_FIRST = np.zeros(1, np.int64)  # the number of the only one of some computation graphs
 _MOST = 2**27  # multiplications that it takes to find coordinates of X; for more, LAPACK is faster than the core
 
 
@@ -82,6 +83,53 @@ class Frame:
             solution, error = truncated.weights.numpy(), truncated.error
         beta, _ = core.expand(solution, self.factor, self.independent, self._spans[1], self.graph.num_nodes)
         return model_of(self.graph, rows, beta, error, kind)
+
+
+def describe_graph(graph: ComputationGraph) -> tuple[Any, ...] | None:
+    """Return one computation graph as the core reads several; None if F is not read from its first node alone."""
+    if len(graph.seeds) != 1 or int(graph.seeds[0]) != 0 or float(graph.e[0]) != 1:
+        return None
+    count, entries = graph.num_nodes, graph.num_edges
+    return (
+        np.array([0, count]),
+        np.array([0, entries]),
+        np.array([graph.num_visible]),
+        np.arange(count),
+        graph.hop.numpy(),
+        graph.edge_index.numpy(),
+        np.arange(entries),
+    )
+
+
+def fit_at_once(
+    graph: ComputationGraph,
+    num_hops: int,
+    weight: Tensor,
+    change: Tensor,
+    kind: Normalization,
+    threshold: float,
+    relative: bool,
+) -> KHopModel | None:
+    """Return the optimum for entries of A, [1 + S, e], and F's changes, [S], from one call of the core.
+
+    The first of these entries are those of the graph as it is. It is None if F is not read from one node, or if the
+    optimum has to be found in another way: see :meth:`Frame.of` and :meth:`Frame.solve`.
+    """
+    described = describe_graph(graph)
+    if described is None or not is_small(graph.num_visible, graph.x.size(1)):
+        return None
+    x, values = core.sparse_of(as_array(graph.x)), weight.T.contiguous().numpy()
+    count, error, sound = graph.num_nodes, np.zeros(1), np.zeros(1, dtype=bool)
+    rows, beta, products = np.zeros((3, count, num_hops))
+    scores = np.zeros(graph.num_edges)
+    options = num_hops, CODES[kind], float(threshold), bool(relative)
+    found = rows, beta, products, scores, error, sound
+    core.fit_parts(_FIRST, described, values, x, change.numpy()[None], *options, found)
+    if not sound[0]:
+        return None
+    p = model_of(graph, torch.from_numpy(rows.T.copy()).unsqueeze(1), beta, float(error[0]), kind)
+    p.remember_gradient(torch.from_numpy(scores))
+    return p
 
 
 def model_of(graph: ComputationGraph, rows: Tensor, beta: Float64, error: float, kind: Normalization) -> KHopModel:

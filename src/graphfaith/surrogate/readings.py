@@ -19,7 +19,8 @@ from .additive import Additive, Draws, project
 from .difference import AnchoredModel, DifferenceModel, LinearModel
 from .estimate import Unfaithfulness, estimate_unfaithfulness
 from .evidence import Evidence
-from .fits import describe_graph, read_shares
+from .fits import read_shares
+from .frame import describe_graph
 from .moves import Moves, OfX, spread_over_features
 from .pairs import Paired, find_pairs
 
@@ -229,6 +230,18 @@ def _read_in_core(
     changes = torch.from_numpy(found.changes[0])
     draws = Draws(moves.of(Perturbations(graph, None, eps)), changes[0], changes[1] if mirrors else None)
     return found.additive(0, slice(0, graph.num_edges), moves), draws
+
+
+def keep_slope(
+    p: DifferenceModel, rest: Tensor, near: Neighborhood, *, seed: int, pairs: int, of: OfX = "feature"
+) -> None:
+    """Keep the slope of p as a reading where only edges move; ``rest``, [S], is what it leaves of F's change."""
+    record, evidence = _record_of(p, near)
+    assert record is not None
+    assert evidence is not None
+    scores = estimate_unfaithfulness(rest, evidence.change, evidence.noise, near, evidence.seed)
+    kept = vars(p).setdefault("_read", {})
+    kept["slope", str(near), seed, pairs, of] = ReadModel(p.gradient(), (None, None), replace(record, scores=scores))
 
 
 def keep_shares(
