@@ -106,7 +106,7 @@ def draw_moves(states, samples, edges, nodes, unit, scale, weight, felt, eps, va
 
     Entries of A, ``weight``, are those of ``edges`` and then the self-loops of ``nodes``, whose keys are drawn from the
     last two of the ``states`` of streams. The first one is that of ``samples``. The draws are those of
-    :func:`draw_symmetric`; ``values`` is [e, 1 + S].
+    :func:`draw_symmetric`; ``values`` is [e, 1 + S], or [e, 0] if they are not wanted.
     """
     rows, columns, plain = np.empty(len(samples), np.uint64), np.empty(len(weight), np.uint64), len(edges)
     draw_keys(states[0], samples, rows)
@@ -114,11 +114,13 @@ def draw_moves(states, samples, edges, nodes, unit, scale, weight, felt, eps, va
     draw_keys(states[2], nodes, columns[plain:])
     draw_symmetric(rows, columns, unit, scale, eps)
     for j in range(len(weight)):
-        own, all_values, most = eps[j], values[j], weight[j]
-        all_values[0] = most
+        own, most = eps[j], weight[j]
         for s in range(len(samples)):
             own[s] = min(own[s], most) if felt[j] else 0.0
-            all_values[1 + s] = most - own[s]
+        if values.shape[1]:
+            values[j, 0] = most
+            for s in range(len(samples)):
+                values[j, 1 + s] = most - own[s]
 
 
 @compiled

@@ -109,15 +109,17 @@ def moves(
     scale: float,
     weight: npt.NDArray[np.float64],
     felt: npt.NDArray[np.bool_],
+    *,
+    with_values: bool = True,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return eps = min(``scale * (2 * uniform - 1)``, A) for every entry of A and sample, [e, S], and A and A - eps.
 
     The entries of A, ``weight``, are ``edges`` and then the self-loops of ``nodes``; where they are not ``felt``, eps
-    is 0. The second array, [e, 1 + S], has A first.
+    is 0. The second array, [e, 1 + S], has A first; without ``with_values`` it is empty.
     """
     seed = check_seed(seed)
     states = np.concatenate([_stream(seed, name) for name in ("sample", "edge", "loop")])
-    eps, values = np.empty((len(weight), len(samples))), np.empty((len(weight), 1 + len(samples)))
+    eps, values = np.empty((len(weight), len(samples))), np.empty((len(weight), (1 + len(samples)) * with_values))
     given = samples, edges, nodes, *_units(scale), weight, felt
     core.draw_moves(states, *given, eps, values)
     return eps, values

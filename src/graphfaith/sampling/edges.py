@@ -37,7 +37,7 @@ class UniformEdges(Neighborhood):
 
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
         """Return eps = min(sigma (2 u - 1), A), so that A - eps >= 0."""
-        return self._draw(graph, samples, seed)[0]
+        return self._draw(graph, samples, seed, with_values=False)[0]
 
     def numbered(self, graph: ComputationGraph, samples: np.ndarray, seed: int = 0) -> Perturbations:
         """Draw the samples of these numbers, and the entries of A in them at the same time."""
@@ -50,11 +50,14 @@ class UniformEdges(Neighborhood):
         drawn.remember(weight)
         return drawn
 
-    def _draw(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> tuple[Tensor, Tensor]:
-        """Return eps, [S, e], and A and then A - eps, [1 + S, e]; both are stored by entries."""
+    def _draw(
+        self, graph: ComputationGraph, samples: np.ndarray, seed: int, *, with_values: bool = True
+    ) -> tuple[Tensor, Tensor]:
+        """Return eps, [S, e], and A and then A - eps, [1 + S, e], if wanted; both are stored by entries."""
         edges, nodes = graph.edge_id.numpy()[: graph.num_plain], graph.nodes.numpy()
         weight, felt = graph.weight.double().numpy(), graph.felt.numpy()
-        both = moves(seed, np.ascontiguousarray(samples), edges, nodes, float(self.sigma), weight, felt)
+        given = np.ascontiguousarray(samples), edges, nodes, float(self.sigma), weight, felt
+        both = moves(seed, *given, with_values=with_values)
         return torch.from_numpy(both[0]).T, torch.from_numpy(both[1]).T
 
     def is_symmetric(self, graph: ComputationGraph) -> bool:

@@ -220,7 +220,7 @@ def _read_in_core(
     slopes = 0 if slopes < 2 else slopes // 2 if mirrors else slopes
     tables = [np.zeros((graph.num_edges, 0))] * 2
     for i, (size, stream) in enumerate(((slopes, seed_of_slopes(seed)), (count, seed_of_draws(seed)))):
-        eps = near.sample(graph, size, stream).edges if size else None
+        eps = near.edges(graph, np.arange(size), stream) if size else None
         tables[i] = tables[i] if eps is None else np.ascontiguousarray(eps.T.numpy())
     values = evidence.perturbations(graph, near).weight_with_own.T.contiguous().numpy()
     found = read_shares(
