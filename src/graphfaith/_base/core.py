@@ -1503,7 +1503,13 @@ def order_by_size(sizes):
     start = 0
     for i in range(1, len(order) + 1):
         if i == len(order) or sizes[order[i - 1]] - sizes[order[i]] > 1e-9 * sizes[order[0]]:
-            order[start:i].sort()
+            if i > start + 1:
+                places = np.empty(i - start)
+                for j in range(start, i):
+                    places[j - start] = -order[j]
+                again = sort_falling(places)
+                for j in range(start, i):
+                    order[j] = np.int64(-places[again[j - start]])
             start = i
     return order
 
