@@ -203,7 +203,7 @@ def test_a_file_that_does_not_fit_together_is_refused(tmp_path, wrong, said):
     arrays |= {name: np.zeros(0) for name in real}
     arrays |= {"index": np.array([4]), "label": np.array([1]), "value": np.array([0.5])}
     arrays |= {f"{of}_start": np.zeros(2, np.int64) for of in ("edge", "node", "feature")}
-    about = {"format": "graphfaith records 1", "about": "{}"}
+    about = {"format": "graphfaith records 2", "about": "{}"}
     path = tmp_path / "records"
     save_file(arrays, path, metadata=about)
     assert len(Records.load(path)) == 1

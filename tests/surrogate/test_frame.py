@@ -20,7 +20,6 @@ def both_fits(part, hops, kind, threshold, relative, seed=0, values=None):
     kec = gf.KEC("U(A,0.5)", normalization=kind, threshold=threshold, relative=relative)
     own = Frame.of(part, hops)
     rows, phi = own.features(values, kind)
-    assert own.size == phi.shape[1]
     return own.solve(phi, change, rows, kind, threshold, relative), kec.fit_given(part, hops, values, change)
 
 

@@ -446,8 +446,8 @@ def find_strongest_columns(wanted, node_start, visible, nodes, x, slopes, found)
             for k in range(0 if whole else hops):
                 total[c] += weight[c * hops + k] * along[c * hops + k]
                 weight[c * hops + k] = along[c * hops + k] = 0.0
-            sizes[j] = -abs(total[c])
-        order = np.argsort(sizes, kind="mergesort")
+            sizes[j] = abs(total[c])
+        order = sort_falling(sizes)
         count[i] = min(size, most)
         for k in range(count[i]):
             column[i, k], score[i, k] = touched[order[k]], total[touched[order[k]]]

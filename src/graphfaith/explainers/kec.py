@@ -25,6 +25,8 @@ from .base import FittedExplainer
 
 Solver = Literal["tsvd", "ridge"]
 
+_ALIKE = 1e-9  # the share by which leave-one-out errors may differ by rounding alone
+
 
 class KEC(FittedExplainer):
     r"""Explain F by the k-hop model whose change follows F's best in a neighbourhood.
@@ -166,7 +168,9 @@ class KEC(FittedExplainer):
         solutions = {kind: self._solve_one(phi, change) for kind, phi in features.items()}
         best = next(iter(solutions))
         if len(solutions) > 1:
-            best = min(solutions, key=lambda kind: solutions[kind].left_out)
+            # Several N may fit equally well, but for rounding, which must not decide. Of these the first one is taken.
+            least = min(solution.left_out for solution in solutions.values())
+            best = next(kind for kind, one in solutions.items() if one.left_out <= least * (1 + _ALIKE))
         weights = coordinates.weights(solutions[best].weights)
         p = KHopModel(coordinates.graph, weights, solutions[best].error, best)
         p.remember(rows[best])

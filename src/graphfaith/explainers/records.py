@@ -28,7 +28,7 @@ from .columns import StrongestColumns
 Float64 = NDArray[np.float64]
 Of = Literal["edges", "nodes", "features", "explained"]
 
-_FORMAT = "graphfaith records 1"
+_FORMAT = "graphfaith records 2"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -183,8 +183,9 @@ class Batch:
         parts, found = self.parts, StrongestColumns.none(len(self), most)
         if most:
             wanted = np.array([i for i in range(chosen.start, chosen.stop) if i not in self.others], dtype=np.int64)
-            given = parts.node_start, parts.num_visible, block.rows.of_nodes(parts.nodes), block.features
-            core.find_strongest_columns(wanted, *given, self.slopes, tuple(found[:3]))
+            if len(wanted):
+                given = parts.node_start, parts.num_visible, block.rows.of_nodes(parts.nodes), block.features
+                core.find_strongest_columns(wanted, *given, self.slopes, tuple(found[:3]))
             for i, p in self.others.items():
                 if chosen.start <= i < chosen.stop:
                     alone = StrongestColumns.of_one(p.graph, p.gradient_x(), None, most, as_mask=False)
@@ -315,19 +316,22 @@ class Sweep:
         """
         try:
             with torch.inference_mode(False), evaluating(self.first.model), one_thread():
-                target = self._target(nodes)
-                if self._is_huge(target):
-                    if len(nodes) == 1:  # Such a node is explained alone, a chunk of samples at a time.
-                        yield lambda: Batch.unproven(self._parts(nodes), self.algorithm)
-                        return
+                target, block = self._target(nodes), None
+                if not self._is_huge(target):
+                    block = self.kind(self.algorithm, target, nodes)
+                elif len(nodes) > 1:
                     raise MemoryLimitError(f"the computation graphs of {len(nodes)} nodes do not fit in one table")
-                block = self.kind(self.algorithm, target, nodes)
         except MemoryLimitError:
             if len(nodes) == 1:
                 raise
             half = len(nodes) // 2
             yield from self._fit_block(nodes[:half], pool, first)
             yield from self._fit_block(nodes[half:], pool, first)
+            return
+        if block is None:
+            # Such a node is explained alone, a chunk of samples at a time. Nothing is yielded while this thread holds
+            # the model: the batch before may need it to be finished, in other threads.
+            yield lambda: Batch.unproven(self._parts(nodes), self.algorithm)
             return
         start = 0
         while start < len(nodes):
@@ -463,7 +467,10 @@ class Block:
         self.rows = Rows(part.edge_id[: part.num_plain].numpy(), part.nodes.numpy())
         values = joint.task.values(joint.own_rows.detach(), joint.labels)
         self.own_values: Float64 = values.double().numpy()  # [nodes] F
-        self.labels: Int64 = np.full(len(nodes), -1) if joint.labels is None else joint.labels.numpy()
+        self.labels: Int64 = np.full(len(nodes), -1)  # [nodes] the explained class; -1 if there is none, or several
+        if joint.labels is not None:
+            each = joint.labels.reshape(len(nodes), -1)
+            self.labels = torch.where((each == each[:, :1]).all(dim=1), each[:, 0], -1).numpy()
 
     @cached_property
     def features(self) -> tuple[Int64, Int64, Float64, int]:

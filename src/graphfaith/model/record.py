@@ -150,7 +150,7 @@ class evaluating:
     :class:`ModelError`; further in, it can be caught as it is.
     """
 
-    __slots__ = ("_entry", "_model", "_run")
+    __slots__ = ("_model", "_run")
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
@@ -175,8 +175,9 @@ class evaluating:
 @contextmanager
 def _running(model: torch.nn.Module, entry: _Entry) -> Iterator[None]:
     """Hold the locks of a model, and bring its record up to date, for a run."""
-    if entry.locks is not None:  # They are those of the model if it has not changed.
-        with taken(entry.locks):
+    locks = entry.locks  # Another thread may forget them at any time.
+    if locks is not None:  # They are those of the model if it has not changed.
+        with taken(locks):
             if entry.is_up_to_date():
                 assert entry.snapshot is not None
                 with _switched(model, entry, entry.snapshot.modules()):

@@ -61,5 +61,6 @@ def _move(like: Target, graph: ComputationGraph, labels: Tensor | None) -> Targe
     readout = Readout(like.task, like.graph, like.readout.kwargs, like.graph.num_nodes, node, torch.tensor([node]))
     target = copy.copy(like)
     target.readout, target.labels = readout, labels
+    target._index = node  # If the model changes, F is looked for anew, and it is F of this node.
     target.call = Call(like.model, like.record, like.task, readout, graph, like.call.loop_weight, like.route)
     return target

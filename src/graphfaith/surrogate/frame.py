@@ -50,11 +50,6 @@ class Frame:
         found: tuple[Int64, Int64] = core.spans_of(self.graph.hop.numpy(), self.independent, self.num_hops)
         return found
 
-    @property
-    def size(self) -> int:
-        """How many unknowns there are."""
-        return int(self._spans[1].sum())
-
     def features(self, weight: Tensor, kind: Normalization) -> tuple[Tensor, Float64]:
         """Return the rows e^T N(A^k), [M, 1, n], and the features of samples, [S, P], from entries of A, [1 + S, e].
 
