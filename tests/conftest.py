@@ -11,6 +11,7 @@ import torch
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import reference.py
+collect_ignore = ["toy_run.py"]  # a script that runs when it is imported
 
 settings.register_profile("quick", max_examples=25, deadline=None)
 settings.register_profile("nightly", max_examples=500, deadline=None)

@@ -67,7 +67,7 @@ def test_the_page_on_models_runs(capsys, tmp_path, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Delta(p) = ")
     assert [line.split(" [")[0] for line in lines[1:4]] == ["tensor([0])", "tensor([2])", "tensor([4])"]
-    assert lines[4].split() == ["index", "source", "sink", "edge_id", "score"]
+    assert lines[4].split() == ["index", "source", "sink", "edge_id", "score", "score_stderr"]
     assert len(lines) > 5
     assert f"suite of {len(CHECKS)} checks" in MODELS.read_text()
 

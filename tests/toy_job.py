@@ -49,6 +49,8 @@ class ToyJob:
     log: str | None = None  # a folder in which each call leaves a file
     once: str | None = None  # a file; until it is there, the first part that is written kills its process
     full: int | None = None  # a node from which on the disk is full
+    gate: str | None = None  # a file that the last node of some blocks waits for
+    waits: tuple[int, ...] = ()  # these nodes
     seed: int = 0
 
     def settings(self) -> dict[str, object]:
@@ -68,6 +70,8 @@ class ToyJob:
         rows = []
         for node in map(int, ids):
             time.sleep(self.seconds)
+            if node in self.waits:
+                wait_for(Path(self.gate).exists)
             if node == self.breaks:
                 raise OSError("the graph is gone")
             if node in self.kills:

@@ -422,7 +422,7 @@ def sweep_batches(model, x, edges):
     asked = many._Asked.of(
         explainer_of(model, gf.KEC("U(A,0.5)", num_samples=40, edges="weight")), x, edges, None, None, {}
     )
-    return many._sweep(asked)[1].batches(asked.rows)
+    return many._sweep(asked).batches(asked.rows)
 
 
 def test_little_memory_makes_blocks_smaller(spy):

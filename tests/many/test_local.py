@@ -70,8 +70,9 @@ def test_a_run_and_what_is_added_to_it(tmp_path):
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.nightly)])
 def test_workers_that_are_killed_are_replaced_and_the_others_go_on(tmp_path, kills):
     (tmp_path / "log").mkdir()
-    job = ToyJob(4 * kills * BLOCK, seconds=0.3, log=str(tmp_path / "log"))
-    killed = []
+    # The run cannot end before the last kill: its last two blocks wait for it.
+    nodes, killed, gate = 4 * kills * BLOCK, [], tmp_path / "gate"
+    job = ToyJob(nodes, log=str(tmp_path / "log"), gate=str(gate), waits=(nodes - 1, nodes - 1 - BLOCK))
 
     def kill():
         for number in range(kills):
@@ -79,6 +80,8 @@ def test_workers_that_are_killed_are_replaced_and_the_others_go_on(tmp_path, kil
             victim = workers_of(os.getpid())[-1]  # always the youngest, so that the eldest is left alone
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)
+            wait_for(lambda victim=victim: victim not in workers_of(os.getpid()))
+        gate.touch()
 
     thread = threading.Thread(target=kill)
     thread.start()
