@@ -14,8 +14,8 @@ import graphfaith as gf
 from graphfaith import DataError, InputError, UnfinishedRunWarning
 from graphfaith.explanation.faithfulness import faithfulness_by_kind, faithfulness_of
 from graphfaith.many.ranking import Sums
-from written_run import write_run
 from many.test_job import FEATURES, NODES, make_graph, make_model
+from written_run import write_run
 
 BAD = [7, 30]
 
