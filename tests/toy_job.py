@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from graphfaith import ModelError
+
 SCHEMA = pa.schema(
     [
         ("node", pa.int64()),
@@ -50,6 +52,15 @@ class ToyJob:
     once: str | None = None  # a file; until it is there, the first part that is written kills its process
     full: int | None = None  # a node from which on the disk is full
     seed: int = 0
+    starves: str | None = None  # a file; until it is there, the first call has no memory
+    refused: bool = False  # whether nothing can be explained
+
+    def places(self) -> dict[str, str]:
+        return {}
+
+    def check(self) -> None:
+        if self.refused:
+            raise ModelError("a toy that explains nothing")
 
     def settings(self) -> dict[str, object]:
         return {"num_nodes": self.num_nodes, "seed": self.seed}
@@ -65,6 +76,9 @@ class ToyJob:
             os.replace = partial(_die_between, Path(self.once), _REPLACE)
         if self.full is not None and self.full in ids:
             resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+        if self.starves is not None and not Path(self.starves).exists():
+            Path(self.starves).touch()
+            raise MemoryError("a toy")
         rows = []
         for node in map(int, ids):
             time.sleep(self.seconds)
