@@ -53,6 +53,7 @@ class ToyJob:
     full: int | None = None  # a node from which on the disk is full
     seed: int = 0
     starves: str | None = None  # a file; until it is there, the first call has no memory
+    draws: bool = False  # whether the model is another one in each process
     refused: bool = False  # whether nothing can be explained
 
     def places(self) -> dict[str, str]:
@@ -66,7 +67,7 @@ class ToyJob:
         return {"num_nodes": self.num_nodes, "seed": self.seed}
 
     def digests(self) -> dict[str, str]:
-        return {"graph": "a toy", "model": "none"}
+        return {"graph": "a toy", "model": str(os.getpid()) if self.draws else "none"}
 
     def table(self, ids):
         if self.log is not None:

@@ -75,7 +75,8 @@ def test_workers_that_are_killed_are_replaced_and_the_others_go_on(tmp_path, kil
 
     def kill():
         for number in range(kills):
-            wait_for(lambda number=number: parts_in(tmp_path / "run") > number and len(workers_of(os.getpid())) == 2)
+            wait_for(lambda number=number: parts_in(tmp_path / "run") > number)
+            wait_for(lambda: len(workers_of(os.getpid())) == 2 and not set(killed) & set(workers_of(os.getpid())))
             victim = workers_of(os.getpid())[-1]  # always the youngest, so that the eldest is left alone
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)
@@ -203,16 +204,9 @@ def test_mistakes_are_found_before_work_begins(tmp_path, words, said):
     assert not (tmp_path / "run").exists()
 
 
-class Drawn(ToyJob):
-    """A job whose model is another one in each process."""
-
-    def digests(self):
-        return {"graph": "a toy", "model": str(os.getpid())}
-
-
 def test_workers_that_open_another_model_end_the_run(tmp_path):
     with pytest.raises(DataError, match="the model that this worker opened is not that of the plan: does load"):
-        explain_many(Drawn(6), "all", tmp_path / "run", block=BLOCK, workers=1)
+        explain_many(ToyJob(6, draws=True), "all", tmp_path / "run", block=BLOCK, workers=1)
     assert parts_in(tmp_path / "run") == 0
 
 
