@@ -161,6 +161,15 @@ def test_sums_do_not_depend_on_how_they_come(monkeypatch):
         np.testing.assert_array_equal(values, found[1][name])
 
 
+def test_sums_are_merged_seldom(monkeypatch):
+    monkeypatch.setattr("graphfaith.many.ranking._PENDING", 10)
+    sums, sizes, real = Sums(1), [], Sums.merge
+    monkeypatch.setattr(Sums, "merge", lambda self: (real(self), sizes.append(len(self.keys))))
+    for i in range(200):  # No key comes twice.
+        sums.add(np.stack([np.zeros(10, np.int64), np.arange(10 * i, 10 * i + 10)], axis=1), np.ones(10))
+    assert sum(sizes) < 3 * 2000
+
+
 def test_untrusted_nodes_are_those_above_the_limit_and_those_that_failed(run):
     rows = list(run)
     limit = float(np.median([row["relative"] for row in rows if row["relative"] is not None]))
