@@ -13,6 +13,7 @@ import math
 import os
 import platform
 import re
+import statistics
 import tempfile
 import time
 from importlib import metadata
@@ -57,7 +58,7 @@ def run_alone(job, tasks):
     job_module.rows_of = rows
     try:
         began = time.monotonic()
-        outcomes = [do(job, task) for task in tasks]
+        outcomes = [do(job, job.digests(), task) for task in tasks]
         seconds = time.monotonic() - began
     finally:
         job_module.rows_of = rows.function
@@ -130,7 +131,7 @@ def measure(engines, turns, quick):
         started, opened = {}, {}
         for name in engines:
             before, began = memory_below(os.getpid()), time.monotonic()
-            opened[name] = stack.enter_context(open_engine(name, job, WORKERS, None))
+            opened[name] = stack.enter_context(open_engine(name, job, plan.digests, WORKERS, None))
             ready = time.monotonic() - began
             empty = memory_below(os.getpid()) - before
             warm(opened[name], tasks)
@@ -162,7 +163,7 @@ def measure(engines, turns, quick):
         "engines": {
             name: {
                 # Ratios of one turn, because a busy machine is busy for both.
-                "speedup": max(one[0] / two[0] for one, two in zip(alone, shared[name], strict=True)),
+                "speedup": statistics.median(one[0] / two[0] for one, two in zip(alone, shared[name], strict=True)),
                 "speedups": [one[0] / two[0] for one, two in zip(alone, shared[name], strict=True)],
                 "processor_ratio": min(two[1] for two in shared[name]) / best[1],
                 **started[name],

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from graphfaith import ModelError
+
 SCHEMA = pa.schema(
     [
         ("node", pa.int64()),
@@ -52,12 +54,22 @@ class ToyJob:
     gate: str | None = None  # a file that the last node of some blocks waits for
     waits: tuple[int, ...] = ()  # these nodes
     seed: int = 0
+    starves: str | None = None  # a file; until it is there, the first call has no memory
+    draws: bool = False  # whether the model is another one in each process
+    refused: bool = False  # whether nothing can be explained
+
+    def places(self) -> dict[str, str]:
+        return {}
+
+    def check(self) -> None:
+        if self.refused:
+            raise ModelError("a toy that explains nothing")
 
     def settings(self) -> dict[str, object]:
         return {"num_nodes": self.num_nodes, "seed": self.seed}
 
     def digests(self) -> dict[str, str]:
-        return {"graph": "a toy", "model": "none"}
+        return {"graph": "a toy", "model": str(os.getpid()) if self.draws else "none"}
 
     def table(self, ids):
         if self.log is not None:
@@ -67,6 +79,9 @@ class ToyJob:
             os.replace = partial(_die_between, Path(self.once), _REPLACE)
         if self.full is not None and self.full in ids:
             resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+        if self.starves is not None and not Path(self.starves).exists():
+            Path(self.starves).touch()
+            raise MemoryError("a toy")
         rows = []
         for node in map(int, ids):
             time.sleep(self.seconds)

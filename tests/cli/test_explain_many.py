@@ -84,6 +84,26 @@ def test_nodes_of_the_user_s_own_graph(monkeypatch, capsys, folder):
     assert err.count("\n") == 1
 
 
+def test_a_run_in_which_all_rows_failed_has_failed(monkeypatch, capsys, folder):
+    graph = torch.load(folder / "graph.pt", weights_only=False)
+    graph.x[5] = 9
+    torch.save(graph, folder / "graph.pt")
+    (folder / "fragile.py").write_text(
+        "import eightfold, torch\n"
+        "class Fragile(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.gcn = eightfold.load()\n"
+        "    def forward(self, x, edge_index, edge_weight=None):\n"
+        "        return torch.where(x[:, :1] > 5, torch.nan, self.gcn(x, edge_index, edge_weight))\n"
+    )
+    given = ("--graph", "graph.pt", "--model", "fragile:Fragile", "--samples", 50, "--nodes", 5, "--out", "run")
+    code, out, err = run(monkeypatch, capsys, *given)
+    assert code == 1
+    assert "1 failed" in out
+    assert err == "note: 1 rows have the status 'failed', and an error that says why (see --retry-failed)\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

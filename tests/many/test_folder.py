@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -63,6 +64,15 @@ def test_another_plan_is_an_error_that_says_what_differs(tmp_path):
         with pytest.raises(InputError, match=said), RunFolder.open(tmp_path / "run", other):
             pass
     assert done_in(tmp_path / "run", plan_of()) == ([0, 1, 2], [])
+
+
+def test_where_things_are_is_no_part_of_the_plan(tmp_path):
+    plan = plan_of()
+    write_all(tmp_path / "run", replace(plan, places={"graph": "here"}))
+    assert done_in(tmp_path / "run", replace(plan, places={"graph": "there"})) == ([0, 1, 2], [])
+    known = json.loads((tmp_path / "run/plan.json").read_text())
+    assert known["places"] == {"graph": "there"}
+    assert known["digest"] == plan.digest
 
 
 def test_a_list_of_nodes_is_kept(tmp_path):
@@ -180,11 +190,14 @@ with _locked(Path(sys.argv[2])):
 
 def test_a_second_run_has_to_wait_until_the_first_has_ended_however_it_does(tmp_path):
     write_all(tmp_path / "run", plan_of())
+    with RunFolder.open(tmp_path / "run", plan_of()) as folder:
+        folder.finish(10, 0)
     command = [sys.executable, "-c", HOLD, os.fspath(tmp_path), os.fspath(tmp_path / "run")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"held\n"
         with pytest.raises(InputError, match="another run is working"), RunFolder.open(tmp_path / "run", plan_of()):
             pass
+        assert not (tmp_path / "run/_tmp").exists()  # It would be removed by the run that holds the lock.
         holder.kill()
         holder.wait()
     assert done_in(tmp_path / "run", plan_of()) == ([0, 1, 2], [])

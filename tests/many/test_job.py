@@ -198,7 +198,9 @@ def test_settings_are_plain_and_digests_tell_graphs_and_models_apart(job):
     import json
 
     made = job()
-    assert gf.ManyJob(**json.loads(json.dumps(made.settings()))).settings() == made.settings()
+    assert gf.ManyJob(**json.loads(json.dumps({**made.settings(), **made.places()}))) == made
+    assert set(made.places()) == {"graph", "folder"}
+    assert gf.ManyJob("ba-shapes").places() == {}
     same, other = job().digests(), job("load_fragile", [3]).digests()
     assert same == made.digests()
     assert same["graph"] != other["graph"]
@@ -233,3 +235,37 @@ def test_what_a_packed_graph_cannot_tell_is_asked_for(tmp_path):
         gf.ManyJob(tmp_path / "bare", f"{__name__}:load", target="labels").check()
     with pytest.raises(gf.UnsupportedError, match="paired"):
         gf.ManyJob(tmp_path / "bare", f"{__name__}:load", neighborhood="R(A,5)").check()
+
+
+def test_what_the_machine_is_to_blame_for_is_no_row(job, monkeypatch):
+    made, real = job("load_fragile"), Fragile.forward
+    for cause, raised in (
+        (OSError(5, "Input/output error"), (gf.ModelError, OSError)),
+        (MemoryError("no more"), MemoryError),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), MemoryError),
+    ):
+        made.check()
+
+        def broken(*_, cause=cause, **__):
+            raise cause
+
+        monkeypatch.setattr(Fragile, "forward", broken)
+        with pytest.raises(raised, match=str(cause.args[-1])):
+            made.table(range(4))
+        monkeypatch.setattr(Fragile, "forward", real)
+    limited = job(max_memory="1 kB")
+    assert set(limited.table(range(4)).column("status").to_pylist()) == {"failed"}  # The user has set that limit.
+
+
+def test_one_node_that_fails_does_not_refuse_the_job(job):
+    job("load_fragile", [0]).check()
+    with pytest.raises(gf.ModelError, match="finite"):
+        job("load_fragile", range(NODES)).check()
+
+
+def test_a_graph_that_has_changed_is_opened_again(job):
+    made = job()
+    before = made.digests()
+    torch.save(make_graph([3]), made.graph)
+    assert made.digests()["graph"] != before["graph"]
+    assert made.digests()["model"] == before["model"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from graphfaith import InputError, OutputError
+from graphfaith import DataError, InputError, ModelError, OutputError
 from graphfaith._base.errors import RunError
 from graphfaith.many.engines import base
 from graphfaith.many.explain import explain_many
@@ -76,7 +76,8 @@ def test_workers_that_are_killed_are_replaced_and_the_others_go_on(tmp_path, kil
 
     def kill():
         for number in range(kills):
-            wait_for(lambda number=number: parts_in(tmp_path / "run") > number and len(workers_of(os.getpid())) == 2)
+            wait_for(lambda number=number: parts_in(tmp_path / "run") > number)
+            wait_for(lambda: len(workers_of(os.getpid())) == 2 and not set(killed) & set(workers_of(os.getpid())))
             victim = workers_of(os.getpid())[-1]  # always the youngest, so that the eldest is left alone
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)
@@ -186,7 +187,7 @@ def test_workers_that_cannot_begin_end_the_run(tmp_path):
 
 @pytest.mark.nightly
 def test_a_model_that_always_kills_ends_the_run(tmp_path):
-    with pytest.raises(RunError, match=r"each of 10 nodes ended its process \(exit code 3\)"):
+    with pytest.raises(RunError, match=r"each of the first 10 nodes failed \(its process died, exit code 3\)"):
         explain_many(ToyJob(20, exits=tuple(range(20))), "all", tmp_path / "run", block=1)
 
 
@@ -204,3 +205,40 @@ def test_mistakes_are_found_before_work_begins(tmp_path, words, said):
     with pytest.raises(InputError, match=said):
         explain_many(ToyJob(NODES), out=tmp_path / "run", **words)
     assert not (tmp_path / "run").exists()
+
+
+def test_workers_that_open_another_model_end_the_run(tmp_path):
+    with pytest.raises(DataError, match="the model that this worker opened is not that of the plan: does load"):
+        explain_many(ToyJob(6, draws=True), "all", tmp_path / "run", block=BLOCK, workers=1)
+    assert parts_in(tmp_path / "run") == 0
+
+
+def test_a_job_that_explains_nothing_is_refused_before_work_begins(tmp_path):
+    with pytest.raises(ModelError, match="explains nothing"):
+        explain_many(ToyJob(6, refused=True), "all", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_failures_that_nothing_stands_against_end_the_run_and_are_tried_again(tmp_path, monkeypatch):
+    # A queue.py in the folder of the run must not be taken for Python's own.
+    (tmp_path / "queue.py").write_text("raise SystemExit('not a queue')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(RunError, match=r"each of the first 10 nodes failed \(ValueError: a toy\)"):
+        explain_many(ToyJob(24, fails=tuple(range(24))), "all", "run", block=5, workers=1)
+    assert parts_in("run") == 2
+    job = ToyJob(24, fails=(3,))
+    summary = explain_many(job, "all", "run", block=5, workers=1, retry_failed=True)
+    assert (summary.done_before, summary.done_now, summary.failed) == (0, 24, 1)
+    assert rows_of("run") == expected_rows(job, 5)
+    # Only the block with that row is done again.
+    summary = explain_many(ToyJob(24), "all", "run", block=5, workers=1, retry_failed=True)
+    assert (summary.done_before, summary.done_now, summary.failed) == (19, 5, 0)
+    assert rows_of("run") == expected_rows(ToyJob(24), 5)
+
+
+def test_a_worker_without_memory_is_replaced(tmp_path):
+    job = ToyJob(6, starves=str(tmp_path / "starved"))
+    summary = explain_many(job, "all", tmp_path / "run", block=BLOCK, workers=1)
+    assert (summary.deaths, summary.failed, summary.blocks_halved) == (1, 0, 0)
+    assert rows_of(tmp_path / "run") == expected_rows(ToyJob(6), BLOCK)

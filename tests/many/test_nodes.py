@@ -35,6 +35,19 @@ def test_a_range_stays_one(start, length, step):
         assert ids_of(nodes) == list(wanted)
 
 
+def test_the_same_nodes_are_the_same_plan_however_they_are_written(monkeypatch, tmp_path):
+    for ways in (
+        ("0:10:4", [0, 4, 8], range(0, 9, 4)),
+        ("7:8:5", 7, [7], range(7, 6, -1)),
+        ([9, 6, 3], range(9, 2, -3)),
+    ):
+        found = [choose_nodes(way, 10).range for way in ways]
+        assert len({(one.start, one.stop, one.step) for one in found}) == 1
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "3,5").write_text("8\n")
+    assert ids_of(choose_nodes("3,5", 10)) == [8]  # A file that is there is meant.
+
+
 def test_descending_nodes_are_kept_so():
     assert ids_of(choose_nodes([9, 6, 3, 0], 10)) == [9, 6, 3, 0]
     assert ids_of(choose_nodes("all", 3)) == [0, 1, 2]
@@ -61,6 +74,7 @@ def test_files(tmp_path):
         ("0:11", "out of range"),
         ([1.5], "whole numbers"),
         ([True], "whole numbers"),
+        (None, "whole numbers, one for each node \\(got None\\)"),
     ],
 )
 def test_refused(nodes, said):

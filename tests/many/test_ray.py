@@ -10,7 +10,9 @@ import threading
 
 import pytest
 
+from graphfaith import DataError
 from graphfaith.many.engines import base
+from graphfaith.many.engines.ray_tasks import _connected
 from graphfaith.many.explain import explain_many
 from toy_job import ToyJob, expected_rows, parts_in, rows_of, wait_for
 
@@ -48,6 +50,9 @@ def check_a_run(cluster, tmp_path, capfd):
     assert rows_of(tmp_path / "run") == expected_rows(job, BLOCK)
     assert not ray.is_initialized()
     assert capfd.readouterr() == ("", "")
+    # An error of the run is not one of Ray.
+    with pytest.raises(ValueError, match="mine"), _connected(ray, 1, cluster.address):
+        raise ValueError("mine")
     # The cluster lives on, and a process that is connected to it stays so. The rest of the tests uses its workers.
     ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
     again = explain_many(job, "all", tmp_path / "run", engine="ray", block=BLOCK)
@@ -78,6 +83,8 @@ def check_deaths(tmp_path):
     assert rows == calm
     assert [(row["node"], row["status"]) for row in halved] == [(10, "ok"), (11, "failed")]
     assert "died" in halved[1]["error"]
+    with pytest.raises(DataError, match="not that of the plan"):
+        explain_many(ToyJob(6, draws=True), "all", tmp_path / "drawn", engine="ray", workers=1)
 
 
 def check_raylet(cluster, tmp_path):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
 import graphfaith as gf
 from graphfaith import DataError, InputError, UnfinishedRunWarning
 from graphfaith.explanation.faithfulness import faithfulness_by_kind, faithfulness_of
+from graphfaith.many import job as job_module
 from graphfaith.many.ranking import Sums
 from many.test_job import FEATURES, NODES, make_graph, make_model
 from written_run import write_run
@@ -158,6 +161,15 @@ def test_sums_do_not_depend_on_how_they_come(monkeypatch):
         np.testing.assert_array_equal(values, found[1][name])
 
 
+def test_sums_are_merged_seldom(monkeypatch):
+    monkeypatch.setattr("graphfaith.many.ranking._PENDING", 10)
+    sums, sizes, real = Sums(1), [], Sums.merge
+    monkeypatch.setattr(Sums, "merge", lambda self: (real(self), sizes.append(len(self.keys))))
+    for i in range(200):  # No key comes twice.
+        sums.add(np.stack([np.zeros(10, np.int64), np.arange(10 * i, 10 * i + 10)], axis=1), np.ones(10))
+    assert sum(sizes) < 3 * 2000
+
+
 def test_untrusted_nodes_are_those_above_the_limit_and_those_that_failed(run):
     rows = list(run)
     limit = float(np.median([row["relative"] for row in rows if row["relative"] is not None]))
@@ -253,6 +265,50 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
     (folder / "plan.json").write_text("{")
     with pytest.raises(DataError, match="damaged"):
         gf.Run(folder)
+
+
+def test_no_damaged_number_is_read(tmp_path):
+    torch.save(make_graph(), tmp_path / "graph.pt")
+    job = gf.ManyJob(tmp_path / "graph.pt", "many.test_job:load", method="saliency")
+    write_run(tmp_path / "run", job, range(8))
+    run = gf.Run(tmp_path / "run")
+    part = run.parts[0].path
+    content, right = part.read_bytes(), [row["value"] for row in run]
+    column = next(
+        one
+        for one in (pq.read_metadata(part).row_group(0).column(i) for i in range(10))
+        if one.path_in_schema == "value"
+    )
+    first = column.dictionary_page_offset or column.data_page_offset
+    refused = 0
+    for place in range(first, first + column.total_compressed_size, 3):
+        part.write_bytes(content[:place] + bytes([content[place] ^ 16]) + content[place + 1 :])
+        try:
+            found = [value for batch in run.batches(["value"]) for value in batch.column("value").to_pylist()]
+        except DataError:
+            refused += 1
+            with pytest.raises(DataError, match=part.name):
+                run.row(3)
+        else:
+            assert found == right
+    assert refused > column.total_compressed_size / 6
+
+
+def test_a_run_is_read_from_anywhere_and_a_moved_graph_is_the_same(tmp_path, monkeypatch):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/faraway.py").write_text("from many.test_job import load")
+    torch.save(make_graph(), tmp_path / "home/graph.pt")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path / "home")
+    words = {"model": "faraway:load", "method": "saliency"}
+    write_run(tmp_path / "run", gf.ManyJob("graph.pt", **words), range(8), upto=0)
+    (tmp_path / "home/graph.pt").rename(tmp_path / "moved.pt")
+    write_run(tmp_path / "run", gf.ManyJob("../moved.pt", **words), range(8))
+    monkeypatch.chdir("/")
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path / "home")])
+    monkeypatch.delitem(sys.modules, "faraway")
+    job_module._open.cache_clear()
+    assert int(gf.Run(tmp_path / "run")[3].index) == 3
 
 
 def test_rows_are_queried_by_duckdb(run):

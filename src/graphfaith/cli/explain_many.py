@@ -51,6 +51,7 @@ def explain_many(
     address: Annotated[str | None, typer.Option(help="Of the Ray cluster, e.g. auto; a Ray of its own else.")] = None,
     workers: Annotated[int, typer.Option(help="How many blocks are explained at once.")] = 2,
     block: Annotated[int, typer.Option(help="How many nodes are explained together, and are one file.")] = 2000,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do blocks with failed rows again.")] = False,
 ) -> None:
     """Explain many nodes: one row each, in Parquet files. A run that was stopped or killed goes on where it was.
 
@@ -79,8 +80,12 @@ def explain_many(
         max_memory=max_memory,
         model_seed=model_seed,
     )
-    summary = explain_into(job, nodes, out, engine=engine, workers=workers, block=block, address=address)
+    summary = explain_into(
+        job, nodes, out, engine=engine, workers=workers, block=block, address=address, retry_failed=retry_failed
+    )
     _tell(summary)
+    if summary.failed == summary.rows:
+        raise typer.Exit(1)
 
 
 def _graph_of(dataset: str | None, graph: Path | None, model: str | None, model_seed: int) -> str:
@@ -103,5 +108,5 @@ def _tell(summary: Summary) -> None:
     for path in summary.aside:
         say(f"note: {path.name} was no part of this run and is in '{path.parent}' now")
     if summary.failed:
-        say(f"note: {summary.failed:,} rows have the status 'failed', and an error that says why")
+        say(f"note: {summary.failed:,} rows have the status 'failed', and an error that says why (see --retry-failed)")
     typer.echo(f"{summary}\nRows: {summary.folder / 'explanations'}")

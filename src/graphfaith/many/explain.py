@@ -24,7 +24,7 @@ from .work import Outcome, Task
 
 _MOST_WORKERS = {"local": POSSIBLE_WORKERS, "ray": 100_000}
 _MOST_BLOCK = 1_000_000  # nodes, whose rows are held in memory before they are written
-_HOPELESS = 10  # single nodes that killed their process, before any node was explained
+_HOPELESS = 10  # nodes that failed or killed their process, before any node was explained
 
 
 @dataclass
@@ -70,6 +70,7 @@ def explain_many(
     block: int = 2000,
     address: str | None = None,
     progress: bool | None = None,
+    retry_failed: bool = False,
 ) -> Summary:
     """Explain nodes of a graph into a folder of Parquet files, and return a summary; a run that was ended goes on.
 
@@ -86,6 +87,10 @@ def explain_many(
         block: how many nodes are explained together. It belongs to the plan: another block changes last bits.
         address: of the Ray cluster, such as "auto"; without it, RAY_ADDRESS or a Ray of our own on this machine.
         progress: whether a bar on standard error shows rows, failures and the time left; None: on a terminal only.
+        retry_failed: whether blocks with failed rows are done again; their files are replaced.
+
+    If ten nodes or more have failed, none was explained and others are left, the run ends with a
+    :class:`~graphfaith.RunError` that says why they failed.
     """
     if engine not in ENGINES:
         raise InputError(f"engine must be {' or '.join(map(repr, ENGINES))} (got {show(engine)})")
@@ -97,9 +102,13 @@ def explain_many(
     if engine == "ray":
         import_extra("ray")
     plan = Plan.of(job, choose_nodes(nodes, job.num_nodes), block)
+    if retry_failed or not RunFolder.is_done(Path(out), plan):
+        job.check()
     began = time.monotonic()
     with RunFolder.open(Path(out), plan) as folder:
         found, aside = folder.find_done()
+        if retry_failed:
+            found = {number: part for number, part in found.items() if not part.failed}
         summary = Summary(folder.path, len(plan.nodes), aside=aside)
         for part in found.values():
             summary.count(part, before=True)
@@ -107,7 +116,7 @@ def explain_many(
         if left:
             with (
                 show_rows(summary.rows, summary.done_before, summary.failed, progress) as show_bar,
-                open_engine(engine, job, min(workers, len(left)), address) as started,
+                open_engine(engine, job, plan.digests, min(workers, len(left)), address) as started,
             ):
                 for part in _do_blocks(started, job, folder, left, summary):
                     summary.count(part, before=False)
@@ -119,8 +128,9 @@ def explain_many(
 
 def _do_blocks(engine: Engine, job: Job, folder: RunFolder, left: deque[int], summary: Summary) -> Iterator[Found]:
     """Yield what the part of each block says of itself, as soon as it is written."""
-    halving, pieces, under_way, killers = Halving(job), deque[Task](), 0, 0
-    hope = False  # Something was explained.
+    halving, pieces, under_way = Halving(job), deque[Task](), 0
+    hope = summary.done_before > summary.failed  # Something was explained.
+    failures, why = 0, None
     while left or pieces or under_way:
         while engine.has_room() and (pieces or left):
             task = pieces.pop() if pieces else _whole(folder, left.popleft())
@@ -131,7 +141,8 @@ def _do_blocks(engine: Engine, job: Job, folder: RunFolder, left: deque[int], su
         summary.deaths = engine.deaths
         found: Found | None = None
         if isinstance(result, Outcome):
-            hope = True
+            hope = hope or result.rows > result.failed
+            failures, why = failures + result.failed, result.error
             summary.processor_seconds += result.processor
             found = (
                 Found(result.rows, result.failed, (result.rows,))
@@ -141,11 +152,15 @@ def _do_blocks(engine: Engine, job: Job, folder: RunFolder, left: deque[int], su
         elif len(task.ids) > 1:
             # The last half comes first, and its halves before the other one: a node that kills is found soonest.
             pieces.extend(halving.cut(task))
+            continue
         else:
             found = halving.add_failed(task, result.how)
-            killers += 1
-            if killers >= _HOPELESS and not hope:
-                raise RunError(f"each of {killers} nodes ended its process ({result.how}), and none was explained")
+            failures, why = failures + 1, f"its process died, {result.how}"
+        if failures >= _HOPELESS and not hope and (left or pieces or under_way):
+            raise RunError(
+                f"each of the first {failures} nodes failed ({why}), and none was explained: mend that and go on with "
+                "retry_failed"
+            )
         if found is not None:
             yield found
 

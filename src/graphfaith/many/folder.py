@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +42,20 @@ class RunFolder:
         path = path.resolve()  # Workers may work in another folder.
         folder = cls(path, plan)
         folder._check()
-        for made in (path, path / PARTS, path / DRAFTS):
-            make_folder(made)
-        with ExitStack() as stack:
-            stack.enter_context(_locked(path))
+        make_folder(path)
+        with _locked(path):
             folder._check()  # Another run may have begun meanwhile, and have ended.
+            for made in (path / PARTS, path / DRAFTS):
+                make_folder(made)
             folder._begin()
             yield folder
+
+    @classmethod
+    def is_done(cls, path: Path, plan: Plan) -> bool:
+        """Return whether a folder says that a run with this plan is complete."""
+        with suppress(DataError):
+            return read_json(path / DONE).get("digest") == plan.digest
+        return False
 
     def _check(self) -> None:
         """Raise an error if the folder has another plan, or files and no plan."""
@@ -68,8 +75,11 @@ class RunFolder:
             )
 
     def _begin(self) -> None:
-        """Write the plan, unless it is there."""
+        """Write the plan, unless it is there; the graph and the model may have been moved since."""
         if (self.path / PLAN).exists():
+            known = read_json(self.path / PLAN)
+            if known.get("places") != self.plan.places:
+                self._write_json(self.path / PLAN, {**known, "places": self.plan.places})
             return
         if self.plan.nodes.list is not None:
             write_parts(self.path / NODES, _npy(self.plan.nodes), self.path / DRAFTS)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,7 +19,15 @@ from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 
 from .._base.checks import check_count, check_seed
-from .._base.errors import InputError, UnsupportedError, describe_error, show
+from .._base.errors import (
+    DataError,
+    GraphfaithError,
+    InputError,
+    MemoryLimitError,
+    UnsupportedError,
+    describe_error,
+    show,
+)
 from ..data import DATASETS, load_dataset
 from ..data.graph_file import read_graph
 from ..data.models import load_trained
@@ -31,7 +40,7 @@ from ..explanation.digest import digest_of
 from ..facade import Options
 from ..facade.subject import METHOD, NEIGHBORHOOD, neighborhood_on, prepare
 from ..graph.graph import Int64
-from ..graph.packed import Column, PackedGraph, open_graph
+from ..graph.packed import HEADER, Column, PackedGraph, open_graph
 from ..model.arguments import arguments_for
 from ..model.call import Edges
 from ..model.inference import find_task
@@ -45,6 +54,7 @@ from .rows import failed_rows, rows_of
 Target = Literal["predicted", "labels"]
 
 _EXCERPT = 1024  # nodes
+_NO_MEMORY = re.compile("(can't allocate|not enough) memory")  # as torch says it
 
 
 @dataclass(frozen=True)
@@ -131,7 +141,7 @@ class ManyJob:
 
     def open(self) -> Opened:
         """Return the graph and the model, which a process opens once and keeps."""
-        return _open(self)
+        return _open(self, _stamp(self.graph))
 
     def _options(self) -> Options:
         return Options(self.num_hops, self.edges, self.max_memory)
@@ -143,11 +153,16 @@ class ManyJob:
 
     def settings(self) -> dict[str, Any]:
         """Return everything that the rows depend on beside the graph and the model themselves, as plain values."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "folder"}
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in self.places()}
+
+    def places(self) -> dict[str, str]:
+        """Return where the graph is, unless it is a data set, and where the module of the model is looked for."""
+        places = {} if self.graph in DATASETS else {"graph": self.graph}
+        return places if self.folder is None else {**places, "folder": self.folder}
 
     def digests(self) -> dict[str, str]:
         """Return digests of the graph and of the model: of its parameters and buffers, and of what it is made of."""
-        return self.open().digests()
+        return self.open().digests
 
     def check(self) -> None:
         """Open the graph and the model, and raise an error if they cannot be explained by this method."""
@@ -159,7 +174,8 @@ class ManyJob:
 
         Nodes are explained together. If that raises, the halves are explained by themselves, and so on; a node that
         cannot be explained alone is a row with the status "failed" and the error. The table is a pure function of the
-        job and the ids, but for the milliseconds.
+        job and the ids, but for the milliseconds. What the machine is to blame for, a file that cannot be read or
+        memory that it has not, is raised: it says nothing about the nodes.
         """
         arrow, opened = import_extra("pyarrow"), self.open()
         nodes = _check_ids(ids, opened.num_nodes)
@@ -180,6 +196,7 @@ class ManyJob:
             milliseconds = 1000 * (time.perf_counter() - started) / len(nodes)
             yield rows_of(records, self.top_edges, milliseconds)
         except Exception as error:  # Anything may go wrong at a node, and the others must not suffer from it.
+            _raise_if_of_machine(error)
             if len(nodes) == 1:
                 yield failed_rows(nodes, describe_error(error), 1000 * (time.perf_counter() - started))
                 return
@@ -203,9 +220,16 @@ class Opened:
         return int(self.graph.num_nodes)
 
     def check(self) -> None:
-        """Raise an error if the model cannot be explained at the first node."""
+        """Raise an error if the model can be explained at none of three nodes: first, middle, last."""
         given = (self.graph, None) if isinstance(self.graph, PackedGraph) else (self.graph.x, self.graph.edge_index)
-        self.explainer.algorithm.target(self.explainer.model, *given, 0, self.labels, self.arguments)
+        errors = []
+        for node in dict.fromkeys((0, self.num_nodes // 2, self.num_nodes - 1)):
+            try:
+                self.explainer.algorithm.target(self.explainer.model, *given, node, self.labels, self.arguments)
+                return
+            except GraphfaithError as error:  # One node may be at fault, but hardly all of them.
+                errors.append(error)
+        raise errors[0]
 
     def explain(self, nodes: Int64, top_features: int) -> Records:
         """Return the records of nodes."""
@@ -224,8 +248,9 @@ class Opened:
             return Data(**self.graph.tensors())
         return self.graph
 
+    @cached_property
     def digests(self) -> dict[str, str]:
-        """Return digests of the graph and of the model."""
+        """Digests of the graph and of the model."""
         model = self.explainer.model
         state = model.state_dict()
         tensors = [state[name] for name in sorted(state) if isinstance(state[name], Tensor)]
@@ -238,8 +263,8 @@ class Opened:
 
 
 @lru_cache(maxsize=4)
-def _open(job: ManyJob) -> Opened:
-    """Open the graph and the model of a job, once in a process."""
+def _open(job: ManyJob, _stamp: tuple[int, ...]) -> Opened:
+    """Open the graph and the model of a job, once in a process, and again if the file of the graph has changed."""
     model, graph = _load(job)
     near, arguments = parse_neighborhood(job.neighborhood), {}
     if isinstance(graph, PackedGraph):
@@ -266,6 +291,31 @@ def _open(job: ManyJob) -> Opened:
         model_config=task.model_config,
     )
     return Opened(explainer, graph, labels if job.target == "labels" else None, arguments)
+
+
+def _stamp(graph: str) -> tuple[int, ...]:
+    """Return what changes with a file, or with the header of a packed graph; a data set does not change."""
+    if graph in DATASETS:
+        return ()
+    path = Path(graph)
+    try:
+        found = (path / HEADER if path.is_dir() else path).stat()
+    except OSError as error:
+        raise DataError(f"cannot read the graph '{graph}': {error.strerror or error}") from error
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _raise_if_of_machine(error: BaseException) -> None:
+    """Raise what the machine is to blame for, also if a model was only the first to meet it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryLimitError):
+            return
+        if isinstance(cause, MemoryError) or (isinstance(cause, RuntimeError) and _NO_MEMORY.search(str(cause))):
+            raise MemoryError(describe_error(cause)) from error
+        if isinstance(cause, OSError):
+            raise error
+        cause = cause.__cause__
 
 
 def _load(job: ManyJob) -> tuple[torch.nn.Module, Data | PackedGraph]:

@@ -1,10 +1,13 @@
-"""The nodes of a run, in their order: a range, or a list that need not fit in memory twice."""
+"""The nodes of a run, in their order: a range, or a list.
+
+A list in ascending order takes its own memory a few times while it is checked, any other one is sorted besides.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +66,8 @@ def choose_nodes(nodes: str | os.PathLike[str] | int | Iterable[int], num_nodes:
     if isinstance(nodes, str) and nodes == "all":
         return Nodes(range(num_nodes))
     where = "nodes"
-    if isinstance(nodes, str) and _WRITTEN.fullmatch(nodes):
+    # A file may have a name such as 2024-01-01, which is written like a list.
+    if isinstance(nodes, str) and _WRITTEN.fullmatch(nodes) and not os.path.isfile(nodes):
         chosen: Any = parse_nodes(nodes)
     elif isinstance(nodes, (str, os.PathLike)):
         chosen, where = _read(Path(nodes)), f"'{nodes}'"
@@ -74,12 +78,20 @@ def choose_nodes(nodes: str | os.PathLike[str] | int | Iterable[int], num_nodes:
             raise InputError("there is no node to explain: nodes is empty")
         for node in (chosen[0], chosen[-1]):
             check_node(node, num_nodes)
-        return Nodes(chosen)
+        return Nodes(_shortest(chosen[0], chosen[-1], chosen.step))
     return _listed(_as_ids(chosen, where), num_nodes, where)
 
 
+def _shortest(first: int, last: int, step: int) -> range:
+    """Return the range from a node to another. The same nodes are the same plan, however they were written."""
+    step = 1 if first == last else step
+    return range(first, last + (1 if step > 0 else -1), step)
+
+
 def _as_ids(chosen: Any, where: str) -> Ids:
-    values = np.atleast_1d(np.asarray(chosen if hasattr(chosen, "__len__") or np.isscalar(chosen) else list(chosen)))
+    if not (isinstance(chosen, Iterable) or np.isscalar(chosen)):
+        raise InputError(f"{where} must be whole numbers, one for each node (got {show(chosen)})")
+    values = np.atleast_1d(np.asarray(list(chosen) if isinstance(chosen, Iterator) else chosen))
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
         raise InputError(f"{where} must be whole numbers, one for each node (got {values.dtype} of {values.shape})")
     return values.astype(np.int64)
@@ -90,13 +102,12 @@ def _listed(ids: Ids, num_nodes: int, where: str) -> Nodes:
         raise InputError(f"there is no node to explain: {where} is empty")
     for node in (int(ids.min()), int(ids.max())):
         check_node(node, num_nodes)
-    steps = np.unique(np.diff(ids[:2]))
-    # The same nodes are the same plan, however they were written.
-    if len(ids) > 1 and steps[0] != 0 and bool((np.diff(ids) == steps[0]).all()):
-        step = int(steps[0])
-        return Nodes(range(int(ids[0]), int(ids[-1]) + (1 if step > 0 else -1), step))
-    if len(ids) == 1:
-        return Nodes(range(int(ids[0]), int(ids[0]) + 1))
+    steps = np.diff(ids)
+    step = int(steps[0]) if len(steps) else 1
+    if step and bool((steps == step).all()):
+        return Nodes(_shortest(int(ids[0]), int(ids[-1]), step))
+    if bool((steps > 0).all()):
+        return Nodes(list=ids)
     first = np.unique(ids, return_index=True)[1]
     return Nodes(list=ids if len(first) == len(ids) else ids[np.sort(first)])
 

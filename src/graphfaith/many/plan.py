@@ -10,7 +10,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import metadata
 from typing import Any, Protocol
@@ -40,6 +40,12 @@ class Job(Protocol):
     def settings(self) -> dict[str, Any]:
         """Return everything that the rows depend on, as values that JSON knows."""
 
+    def places(self) -> dict[str, str]:
+        """Return where the graph and the model are. The rows do not depend on it: digests say what is there."""
+
+    def check(self) -> None:
+        """Raise an error if no node can be explained."""
+
     def digests(self) -> dict[str, str]:
         """Return digests of the graph and of the model."""
 
@@ -58,11 +64,12 @@ class Plan:
     digests: dict[str, str]
     nodes: Nodes
     block: int
+    places: dict[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, job: Job, nodes: Nodes, block: int) -> Plan:
         """Return the plan of a job for some nodes."""
-        return cls(_as_json(job.settings()), _as_json(job.digests()), nodes, block)
+        return cls(_as_json(job.settings()), _as_json(job.digests()), nodes, block, job.places())
 
     @property
     def num_blocks(self) -> int:
@@ -99,7 +106,7 @@ class Plan:
         """Return what ``plan.json`` holds: the document, its digest, and what the run was begun with besides."""
         carried = {name: _version(name) for name in _CARRIES}
         with_it = {"python": platform.python_version(), "machine": platform.machine(), **carried}
-        return {"plan": self.document, "digest": self.digest, "made_with": with_it}
+        return {"plan": self.document, "digest": self.digest, "places": self.places, "made_with": with_it}
 
     def check_same(self, other: Any, where: str) -> None:
         """Raise an :class:`InputError` that says what differs, unless ``other``, read from a file, is this plan."""

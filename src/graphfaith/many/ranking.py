@@ -13,7 +13,7 @@ from .._base.errors import InputError
 from ..explainers.records import Float64
 from ..graph.graph import Int64
 
-_PENDING = 2**21  # scores that are kept before they are added up
+_PENDING = 2**21  # scores that are kept at least before they are added up
 _SHOWN = 10  # rows of each group that a printed ranking has
 
 
@@ -25,6 +25,7 @@ class Sums:
         self.sums: Float64 = np.zeros((0, 4))  # how many scores there are, of their sizes, of them, of their squares
         self.explained: dict[int, int] = {}  # how many nodes each group has
         self._pending: list[tuple[Int64, Float64]] = []
+        self._waiting = 0  # scores in it
 
     def count(self, groups: Int64) -> None:
         """Count explained nodes, which are in these groups."""
@@ -36,14 +37,16 @@ class Sums:
         self._pending.append(
             (keys, np.stack([np.ones_like(scores), np.abs(scores), scores, np.square(scores)], axis=1))
         )
-        if sum(len(keys) for keys, _ in self._pending) > _PENDING:
+        self._waiting += len(keys)
+        # As many as there are sums already: each score is then sorted a few times, however many there are.
+        if self._waiting > max(_PENDING, len(self.keys)):
             self.merge()
 
     def merge(self) -> None:
         """Add up all scores of the same group and key."""
         keys = np.concatenate([self.keys, *(keys for keys, _ in self._pending)])
         sums = np.concatenate([self.sums, *(sums for _, sums in self._pending)])
-        self._pending = []
+        self._pending, self._waiting = [], 0
         if len(keys):
             order = np.lexsort(keys.T[::-1])
             keys, sums = keys[order], sums[order]
@@ -54,7 +57,8 @@ class Sums:
         """Return the keys of each group with the largest mean size, the largest first, and their means with errors."""
         self.merge()
         group = self.keys[:, 0]
-        count = np.array([self.explained[one] for one in group.tolist()], dtype=np.float64)
+        groups, own = np.unique(group, return_inverse=True)
+        count = np.array([self.explained[one] for one in groups.tolist()], dtype=np.float64)[own]
         means = self.sums[:, 1:3] / count[:, None]
         # All other nodes of the group have a score of 0. One node has no spread.
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._base.checks import check_count, check_real, check_seed, is_whole
-from .._base.errors import DataError, InputError, UnfinishedRunWarning, show
+from .._base.errors import DataError, InputError, UnfinishedRunWarning, describe_error, show
 from ..explanation.signed import SignedExplanation
 from ..graph.graph import Int64
 from ..view import Page, page
@@ -40,13 +40,17 @@ class Part(NamedTuple):
 
 
 class Run:
-    """The rows of a run, in the folder that they were written to; nothing of their size is held in memory.
+    """The rows of a run, in the folder that they were written to; they are read a batch at a time.
 
-    A run that is not finished can be read as far as it is; a warning says so.
+    What is returned is held: :meth:`cohorts` has a few numbers for each node, :meth:`untrusted` for each that it names,
+    and :meth:`edges` for each edge. Whatever is read is compared with its checksum. A run that is not finished can be
+    read as far as it is; a warning says so.
 
     Args:
         folder: with ``plan.json``, ``explanations/part-*.parquet`` and, if the run is finished, ``done.json``.
-        job: the job of the run, if its graph or its model has another name now; by default the one in the plan.
+        job: the job of the run, if its graph or its model has another name now; by default the one in ``plan.json``,
+            whose module is imported when an explanation is asked for: open a run from somebody else with a job of
+            your own.
     """
 
     def __init__(self, folder: str | os.PathLike[str], job: ManyJob | None = None) -> None:
@@ -59,7 +63,7 @@ class Run:
             self._digest, self.planned = str(content["digest"]), int(self.plan["nodes"]["count"])
         except (KeyError, TypeError, ValueError):
             raise DataError(f"'{self.folder / PLAN}' is damaged: it does not say what the run is") from None
-        self._job = job
+        self._job, self._places = job, content.get("places", {})
         paths = sorted((self.folder / PARTS).glob("part-*.parquet"))
         self.parts = [_open_part(path, self._digest) for path in paths]
         if not self.is_finished:
@@ -84,7 +88,7 @@ class Run:
     def job(self) -> ManyJob:
         """The job of the run, which knows its graph and its model."""
         if self._job is None:
-            self._job = ManyJob(**self.plan["job"])
+            self._job = ManyJob(**self.plan["job"], **self._places)
         return self._job
 
     @cached_property
@@ -96,10 +100,8 @@ class Run:
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Yield the rows as a ``pyarrow.RecordBatch`` after the other, with some columns or all of them."""
-        parquet = import_extra("pyarrow.parquet")
         for part in self.parts:
-            with parquet.ParquetFile(part.path) as file:
-                yield from file.iter_batches(_ROWS, columns=None if columns is None else list(columns))
+            yield from _read_part(part, columns)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield the rows, each as plain values by the names of the columns."""
@@ -126,13 +128,14 @@ class Run:
         """Return the row of a node, as plain values."""
         if not is_whole(node):
             raise InputError(f"a node is a whole number (got {show(node)})")
-        parquet, node = import_extra("pyarrow.parquet"), int(node)
+        compute, node = import_extra("pyarrow.compute"), int(node)
         for part in self.parts:
             if part.least <= node <= part.most:
-                found = parquet.read_table(part.path, filters=[("node", "=", node)], partitioning=None).to_pylist()
-                if found:
-                    row: dict[str, Any] = found[0]
-                    return row
+                for batch in _read_part(part):
+                    found = batch.filter(compute.equal(batch.column("node"), node)).to_pylist()
+                    if found:
+                        row: dict[str, Any] = found[0]
+                        return row
         raise InputError(f"node {node} is not in '{self.folder}'" + ("" if self.is_finished else ", or not yet"))
 
     # Explanations -----------------------------------------------------------------------------------------------
@@ -267,6 +270,24 @@ def _numbers(column: Any, kind: type) -> np.ndarray:
     filled = column.fill_null(float("nan") if kind is np.float64 else _NO_CLASS) if column.null_count else column
     numbers: np.ndarray = filled.to_numpy(zero_copy_only=False).astype(kind)
     return numbers
+
+
+def _read_part(part: Part, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    """Yield the rows of a part; raise a :class:`DataError` if one is missing or has not its checksum."""
+    arrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
+    count = 0
+    try:
+        with parquet.ParquetFile(part.path, page_checksum_verification=True) as file:
+            for batch in file.iter_batches(_ROWS, columns=None if columns is None else list(columns)):
+                count += batch.num_rows
+                yield batch
+        # The header of a page has no checksum. One that is damaged may hide the page.
+        if count != part.rows:
+            raise OSError(f"{count} of {part.rows} rows can be read")
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(
+            f"'{part.path}' is damaged ({describe_error(error)}): remove it, and continue the run to make it again"
+        ) from error
 
 
 def _open_part(path: Path, digest: str) -> Part:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .._base.errors import DataError
 from .nodes import Ids
-from .parts import Part
+from .parts import FAILURE, STATUS, Part, count_failed
 from .plan import Job
 
 
@@ -31,19 +33,41 @@ class Outcome:
 
     rows: int
     failed: int = 0
+    error: str | None = None  # of the first row that failed
     table: Any = None  # of a piece; a block is written by the worker itself
     seconds: float = 0.0
     processor: float = 0.0  # seconds of processor time
     writing: float = 0.0  # seconds of them for the file
 
 
-def do(job: Job, task: Task) -> Outcome:
-    """Explain the nodes of a task; write the part of a whole block, return the table of a piece."""
+def check_same(job: Job, digests: Mapping[str, str]) -> None:
+    """Raise a :class:`DataError` if what this process has opened is not the graph and the model of the plan."""
+    own = job.digests()
+    different = [name for name in digests if own.get(name) != digests[name]]
+    if different:
+        raise DataError(
+            f"the {' and the '.join(different)} that this worker opened is not that of the plan: does load() draw "
+            "random weights, or has a file changed since the run began?"
+        )
+
+
+def do(job: Job, digests: Mapping[str, str], task: Task) -> Outcome:
+    """Explain the nodes of a task; write the part of a whole block, return the table of a piece.
+
+    ``digests`` are those of the plan. A job knows its own without computing them again.
+    """
     began, used = time.monotonic(), time.process_time()
+    check_same(job, digests)
     table = job.table(task.ids)
+    failed, error = count_failed(table), _first_error(table)
     if not task.is_whole:
-        return Outcome(table.num_rows, 0, table, time.monotonic() - began, time.process_time() - used)
+        return Outcome(table.num_rows, failed, error, table, time.monotonic() - began, time.process_time() - used)
     explained = time.process_time()
     found = task.part.write(table)
     ended = time.process_time()
-    return Outcome(found.rows, found.failed, None, time.monotonic() - began, ended - used, ended - explained)
+    return Outcome(found.rows, failed, error, None, time.monotonic() - began, ended - used, ended - explained)
+
+
+def _first_error(table: Any) -> str | None:
+    states = table.column(STATUS).to_pylist()
+    return str(table.column("error")[states.index(FAILURE)]) if FAILURE in states else None

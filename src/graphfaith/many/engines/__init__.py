@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
 from ..plan import Job
@@ -14,6 +15,11 @@ __all__ = ["ENGINES", "Death", "Engine", "open_engine"]
 ENGINES = ("local", "ray")
 
 
-def open_engine(name: str, job: Job, workers: int, address: str | None) -> AbstractContextManager[Engine]:
-    """Return the engine of that name, which starts when it is entered and ends what it has started when it is left."""
-    return RayEngine.open(job, workers, address) if name == "ray" else LocalEngine.open(job, workers)
+def open_engine(
+    name: str, job: Job, digests: Mapping[str, str], workers: int, address: str | None
+) -> AbstractContextManager[Engine]:
+    """Return the engine of that name, which starts when it is entered and ends what it has started when it is left.
+
+    ``digests`` are those of the graph and the model that each worker has to find.
+    """
+    return RayEngine.open(job, digests, workers, address) if name == "ray" else LocalEngine.open(job, digests, workers)

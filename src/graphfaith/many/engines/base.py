@@ -10,6 +10,9 @@ from ..work import Outcome, Task
 # Of a task whose process died: it may have been killed for a reason that has nothing to do with its nodes. A piece is
 # of a block that has died more often than that, so that one more retry tells as much.
 RETRIES, RETRIES_OF_PIECE = 3, 1
+# The exit code of a worker that could not get memory. It ends, because what it has left tells nothing about the nodes:
+# a new process tries again, and only what fails each time is halved.
+NO_MEMORY = 86
 
 
 @dataclass(frozen=True)

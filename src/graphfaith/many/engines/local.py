@@ -13,8 +13,9 @@ import queue
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -23,12 +24,12 @@ from typing import Any
 from ..._base.errors import RunError
 from ..plan import Job
 from ..work import Outcome, Task
-from .base import RETRIES, Death, retries_of
+from .base import NO_MEMORY, RETRIES, Death, retries_of
 from .pipe import read_message, write_message
 
 # Ctrl-C reaches every process of the group. The run handles it, so a worker ignores it from its first line on.
 _COMMAND = (
-    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); import sys; sys.path[:] = sys.argv[1:]; "
     "from graphfaith.many.engines.worker import main; main()"
 )
 _LAST_WORDS = 5.0  # seconds for what a dead process had written to be read
@@ -49,6 +50,7 @@ class LocalEngine:
     """A number of processes that do tasks of one job."""
 
     job: Job
+    digests: Mapping[str, str]
     workers: int
     deaths: int = 0
     _alive: dict[int, _Worker] = field(default_factory=dict)
@@ -59,9 +61,9 @@ class LocalEngine:
 
     @classmethod
     @contextmanager
-    def open(cls, job: Job, workers: int) -> Iterator[LocalEngine]:
+    def open(cls, job: Job, digests: Mapping[str, str], workers: int) -> Iterator[LocalEngine]:
         """Start the processes, and end them afterwards, also after an exception."""
-        engine = cls(job, workers)
+        engine = cls(job, digests, workers)
         try:
             for _ in range(workers):
                 engine._start()
@@ -104,13 +106,13 @@ class LocalEngine:
     def _start(self) -> _Worker:
         number = next(self._numbers)
         words = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")}
-        process = subprocess.Popen(
-            [sys.executable, "-c", _COMMAND], env=_with_path(words), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        # Without -P the current folder would come first, and a queue.py of the user would be taken for Python's own.
+        command = [sys.executable, "-P", "-c", _COMMAND, *_standard_first(sys.path)]
+        process = subprocess.Popen(command, env=words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         worker = self._alive[number] = _Worker(number, process)
         threading.Thread(target=self._listen, args=(worker,), daemon=True).start()
         # The job is pickled inside of the message: its module may lie where only the path of this process leads.
-        self._send(worker, (sys.path, pickle.dumps(self.job)))
+        self._send(worker, (sys.path, pickle.dumps((self.job, dict(self.digests)))))
         return worker
 
     def _send(self, worker: _Worker, message: Any) -> None:
@@ -144,7 +146,7 @@ class LocalEngine:
             if self._unready > RETRIES and not any(one.is_ready for one in self._alive.values()):
                 raise RunError(
                     f"processes die before they can begin ({ended.how}): is there enough memory for {self.workers} of "
-                    "them?"
+                    "them? What they said is on standard error"
                 )
         other, task = self._start(), worker.task
         if task is None:
@@ -177,6 +179,8 @@ class _Ended:
     @property
     def how(self) -> str:
         """How it ended, in words."""
+        if self.code == NO_MEMORY:
+            return "out of memory"
         if self.code >= 0:
             return f"exit code {self.code}"
         with suppress(ValueError):
@@ -188,9 +192,14 @@ def _key(task: Task) -> tuple[int, int, int]:
     return task.part.block, task.first, len(task.ids)
 
 
-def _with_path(words: dict[str, str]) -> dict[str, str]:
-    """Return the environment of a worker, which has to find this library where this process has found it."""
-    return {**words, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+def _standard_first(folders: list[str]) -> list[str]:
+    """Return the path by which a worker finds this library where this process has found it: Python's own modules first.
+
+    The folder of a model may be the first one here, and its modules may have the names of Python's own.
+    """
+    standard = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+    found = [folder for folder in folders if folder]
+    return sorted(found, key=lambda one: not (one.startswith(standard) and not one.endswith("-packages")))
 
 
 def _hang_up(process: subprocess.Popen[bytes]) -> None:

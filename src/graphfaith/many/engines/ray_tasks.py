@@ -10,7 +10,7 @@ import logging
 import os
 import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,25 +20,33 @@ from ..._base.errors import GraphfaithError, RunError, describe_error
 from ..._base.threads import use_one_thread
 from ..extra import import_extra
 from ..plan import Job
-from ..work import Outcome, Task, do
-from .base import Death, retries_of
+from ..work import Outcome, Task, check_same, do
+from .base import NO_MEMORY, RETRIES, Death, retries_of
 
 _STORE = 100 << 20  # bytes of the object store of a Ray of our own, which holds no more than a few pieces of blocks
 
 
 @cache
-def _open(path: tuple[str, ...], pickled: bytes) -> Job:
-    """Return the job, once in a process: it keeps what it has loaded."""
+def _open(path: tuple[str, ...], pickled: bytes) -> tuple[Job, dict[str, str]]:
+    """Return the job and the digests of the plan, once in a process: the job keeps what it has loaded."""
     use_one_thread()
     # The module of the job, or of its model, may lie where only the path of the run leads.
     sys.path += [folder for folder in path if folder not in sys.path]
-    return pickle.loads(pickled)  # type: ignore[no-any-return]
+    job, digests = pickle.loads(pickled)
+    check_same(job, digests)
+    return job, digests
 
 
 def _do(path: tuple[str, ...], pickled: bytes, task: Task) -> Outcome | GraphfaithError:
     """Do a task in a process of Ray. An error is returned, because Ray would wrap one that is raised."""
     try:
-        return do(_open(path, pickled), task)
+        job, digests = _open(path, pickled)
+        try:
+            return do(job, digests, task)
+        except MemoryError as error:
+            if isinstance(error, GraphfaithError):
+                raise
+            os._exit(NO_MEMORY)
     except GraphfaithError as error:
         return error
     except Exception as error:
@@ -49,7 +57,7 @@ def _do(path: tuple[str, ...], pickled: bytes, task: Task) -> Outcome | Graphfai
 class RayEngine:
     """Tasks of Ray, of which as many are under way as there are workers."""
 
-    job: tuple[tuple[str, ...], bytes]  # the path of this process, and the pickled job
+    job: tuple[tuple[str, ...], bytes]  # the path of this process, and the pickled job with the digests
     workers: int
     do: Any  # the function, as one of Ray
     deaths: int = 0
@@ -57,14 +65,15 @@ class RayEngine:
 
     @classmethod
     @contextmanager
-    def open(cls, job: Job, workers: int, address: str | None) -> Iterator[RayEngine]:
+    def open(cls, job: Job, digests: Mapping[str, str], workers: int, address: str | None) -> Iterator[RayEngine]:
         """Use the Ray of this process, or connect to a cluster, or start Ray on this machine; end only what was begun.
 
         Without an address a cluster is looked for in RAY_ADDRESS, where ``ray job submit`` leaves it.
         """
         ray = import_extra("ray")
         with _connected(ray, workers, address):
-            engine = cls((tuple(sys.path), pickle.dumps(job)), workers, ray.remote(num_cpus=1)(_do))
+            pickled = pickle.dumps((job, dict(digests)))
+            engine = cls((tuple(sys.path), pickled), workers, ray.remote(num_cpus=1)(_do))
             try:
                 yield engine
             finally:
@@ -110,17 +119,18 @@ def _connected(ray: Any, workers: int, address: str | None) -> Iterator[None]:
         return
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     own = {"num_cpus": workers, "object_store_memory": _STORE, "include_dashboard": False} if address == "local" else {}
-    try:
-        with _quiet(ray):
+    if own:
+        # What Ray's memory monitor kills has retries of its own, without an end by default.
+        os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))
+    with _quiet(ray):
+        try:
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
-            try:
-                yield
-            finally:
-                ray.shutdown()
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        if isinstance(error, GraphfaithError):
-            raise
-        raise RunError(f"Ray at '{address}' cannot be used: {describe_error(error)}") from error
+        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+            raise RunError(f"Ray at '{address}' cannot be used: {describe_error(error)}") from error
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from typing import Any, BinaryIO
 
 from ..._base.errors import GraphfaithError, RunError, describe_error
 from ..._base.threads import use_one_thread
-from ..work import do
+from ..work import check_same, do
+from .base import NO_MEMORY
 from .pipe import read_message, write_message
 
 
@@ -29,10 +30,18 @@ def main() -> None:
     path, pickled = tasks.get()
     sys.path[:] = path
     try:
-        job = pickle.loads(pickled)
+        job, digests = pickle.loads(pickled)
+        check_same(job, digests)  # It opens the graph and the model.
         write_message(replies, None)  # ready
         while True:
-            write_message(replies, do(job, tasks.get()))
+            task = tasks.get()
+            try:
+                outcome = do(job, digests, task)
+            except MemoryError as error:
+                if isinstance(error, GraphfaithError):
+                    raise
+                os._exit(NO_MEMORY)
+            write_message(replies, outcome)
     except BaseException as error:
         write_message(replies, error if isinstance(error, GraphfaithError) else RunError(describe_error(error)))
 
