@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 
 from .._base.checks import check_count, check_seed
-from .._base.errors import InputError, UnsupportedError, describe_error, show
+from .._base.errors import InputError, MemoryLimitError, UnsupportedError, describe_error, show
 from ..data import DATASETS, load_dataset
 from ..data.graph_file import read_graph
 from ..data.models import load_trained
@@ -203,9 +203,19 @@ class Opened:
         return int(self.graph.num_nodes)
 
     def check(self) -> None:
-        """Raise an error if the model cannot be explained at the first node."""
+        """Raise an error if the model cannot be explained at the first node.
+
+        If that takes more than ``max_memory``, which will be said in its row, two others are tried.
+        """
         given = (self.graph, None) if isinstance(self.graph, PackedGraph) else (self.graph.x, self.graph.edge_index)
-        self.explainer.algorithm.target(self.explainer.model, *given, 0, self.labels, self.arguments)
+        last = self.graph.num_nodes - 1
+        for node in (0, last // 2, last):
+            try:
+                self.explainer.algorithm.target(self.explainer.model, *given, node, self.labels, self.arguments)
+                return
+            except MemoryLimitError:
+                if node == last:
+                    raise
 
     def explain(self, nodes: Int64, top_features: int) -> Records:
         """Return the records of nodes."""
