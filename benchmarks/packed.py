@@ -3,7 +3,9 @@
     python benchmarks/packed.py --folder /some/disk/with/20/GB
 
 makes a random graph of 10^4 and one of 10^7 nodes, each with five times as many edges and 128 features, as arrays
-(``x.npy``, ``edge_index.npy``), packs both, and explains 200 random nodes of each in a process of its own. Private
+(``x.npy``, ``edge_index.npy``), packs both, and explains 200 random nodes of each in a process of its own. With
+``--power-law`` the ends of edges are drawn by a power law, so that there are hubs; as a node's own computation graph
+is a sizeable part of such a graph, nodes with at most ``--reach`` entries in theirs are explained. Private
 memory is what /proc/self/smaps_rollup calls Anonymous: pages of mapped files, which all processes share, are not in it.
 Times are processor times, the least of the repeats, with that of the system for pages that it has to fetch. All files
 are removed at the end.
@@ -21,8 +23,12 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from graphfaith.graph.packed import PackedGraph
 
 FEATURES, DEGREE, NODES = 128, 5, 200
 
@@ -57,7 +63,16 @@ class Peak:
         self._thread.join()
 
 
-def make_arrays(folder: Path, nodes: int) -> None:
+def draw_ends(random: np.random.Generator, nodes: int, count: int, power: float) -> np.ndarray:
+    """Return random nodes; with a power above 0, node i is drawn about as often as (i + 1)^-power says."""
+    if not power:
+        return random.integers(0, nodes, count)
+    # The inverse of the distribution's integral; ids are scattered, so that hubs are anywhere.
+    rank = (1 + random.random(count) * (nodes ** (1 - power) - 1)) ** (1 / (1 - power)) - 1
+    return rank.astype(np.int64) * 2_654_435_761 % nodes
+
+
+def make_arrays(folder: Path, nodes: int, power: float) -> None:
     """Write the features and edges of a random graph, piece by piece."""
     random, folder_edges = np.random.default_rng(0), nodes * DEGREE
     folder.mkdir()
@@ -69,8 +84,11 @@ def make_arrays(folder: Path, nodes: int) -> None:
     index = np.lib.format.open_memmap(folder / "edge_index.npy", "w+", np.int64, (2, folder_edges))
     for first in range(0, folder_edges, 1 << 21):
         some = slice(first, min(folder_edges, first + (1 << 21)))
-        index[0, some] = random.integers(0, nodes, some.stop - some.start)
-        index[1, some] = (index[0, some] + random.integers(1, nodes, some.stop - some.start)) % nodes
+        first_end, second_end = (draw_ends(random, nodes, some.stop - some.start, power) for _ in range(2))
+        index[0, some], index[1, some] = (
+            first_end,
+            np.where(first_end == second_end, (first_end + 1) % nodes, second_end),
+        )
     index.flush()
 
 
@@ -85,7 +103,19 @@ def pack(arrays: str, folder: str, memory: str) -> dict[str, float]:
     return {"seconds": time.process_time() - start, "own_bytes": peak.most - before, "private_bytes": peak.most}
 
 
-def explain(folder: str, method: str, repeats: int) -> dict[str, float]:
+def choose_nodes(graph: PackedGraph, count: int, reach: int) -> list[int]:
+    """Return random nodes whose computation graphs for two hops have at most ``reach`` nodes and edges."""
+    from graphfaith.graph.parts import Parts
+
+    random, chosen = np.random.default_rng(1), {}
+    while len(chosen) < count:
+        node = int(random.integers(graph.num_nodes))
+        if len(Parts.around(graph, [node], 2, largest=reach)):
+            chosen[node] = True
+    return list(chosen)
+
+
+def explain(folder: str, method: str, repeats: int, reach: int) -> dict[str, float]:
     """Explain random nodes of a packed graph, and return what that took and read."""
     import torch
     from torch_geometric.explain import Explainer
@@ -109,12 +139,13 @@ def explain(folder: str, method: str, repeats: int) -> dict[str, float]:
         model_config=config,
     )
     opened = time.process_time() - start
-    chosen = np.random.default_rng(1).choice(graph.num_nodes, (repeats + 1, NODES), replace=False).tolist()
+    chosen = np.reshape(choose_nodes(graph, (repeats + 1) * NODES, reach), (repeats + 1, NODES)).tolist()
     for name in graph.about["files"]:  # so that what follows reads from the disk
         with open(graph.folder / f"{name}.npy", "rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    start = time.process_time()
-    gf.explain_all(explainer, graph, nodes=chosen[0][:1], progress=False)
+    start, before = time.process_time(), private()
+    with Peak() as proof:
+        gf.explain_all(explainer, graph, nodes=chosen[0][:1], progress=False)
     first = time.process_time() - start
     read, cold, warm = bytes_read(), [], []
     with Peak() as peak:
@@ -128,6 +159,7 @@ def explain(folder: str, method: str, repeats: int) -> dict[str, float]:
     return {
         "open_seconds": opened,
         "first_seconds": first,
+        "first_bytes": proof.most - before,
         "ms_a_node": 1000 * min(warm) / NODES,
         "cold_ms_a_node": 1000 * min(cold) / NODES,
         "private_bytes": peak.most,
@@ -148,6 +180,8 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[10**4, 10**7])
     parser.add_argument("--memory", default="500 MB", help="for packing")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--power-law", type=float, default=0.0, metavar="POWER", help="of the degrees, 0.8 for example")
+    parser.add_argument("--reach", type=int, default=20_000, help="nodes and edges that explained nodes may depend on")
     parser.add_argument("--methods", nargs="+", default=["kec", "anchored-kec"])
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
@@ -155,7 +189,7 @@ def main() -> None:
     found: dict[str, dict[str, float]] = {}
     try:
         for nodes in given.nodes:
-            make_arrays(place / f"arrays-{nodes}", nodes)
+            make_arrays(place / f"arrays-{nodes}", nodes, given.power_law)
             packed = place / f"packed-{nodes}"
             took = run("pack", place / f"arrays-{nodes}", packed, given.memory)
             shutil.rmtree(place / f"arrays-{nodes}")
@@ -166,12 +200,14 @@ def main() -> None:
                 flush=True,
             )
         for method in given.methods:
-            run("explain", packed, method, 1)  # compiles what is not compiled yet
+            run("explain", packed, method, 1, given.reach)  # compiles what is not compiled yet
             for nodes in given.nodes:
-                took = found[f"{method} {nodes}"] = run("explain", place / f"packed-{nodes}", method, given.repeats)
+                options = method, given.repeats, given.reach
+                took = found[f"{method} {nodes}"] = run("explain", place / f"packed-{nodes}", *options)
                 print(
                     f"{nodes:>9} nodes, {method}: open {took['open_seconds']:.3f} s, first node "
-                    f"{took['first_seconds']:.2f} s, {took['ms_a_node']:.2f} ms a node "
+                    f"{took['first_seconds']:.2f} s and {took['first_bytes'] / 1e6:.0f} MB, "
+                    f"{took['ms_a_node']:.2f} ms a node "
                     f"({took['cold_ms_a_node']:.2f} when they are first read), private "
                     f"{took['private_bytes'] / 1e6:.0f} MB, {took['read_kb_a_node']:.0f} kB read a node",
                     flush=True,
@@ -191,6 +227,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["pack"]:
         print(json.dumps(pack(*sys.argv[2:5])))
     elif sys.argv[1:2] == ["explain"]:
-        print(json.dumps(explain(sys.argv[2], sys.argv[3], int(sys.argv[4]))))
+        print(json.dumps(explain(sys.argv[2], sys.argv[3], *map(int, sys.argv[4:6]))))
     else:
         main()

@@ -98,6 +98,22 @@ def test_parquet(run, tmp_path):
     check(tmp_path / "graph", weight)
 
 
+def test_damaged_parquet_is_said_to_be_so(run, tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    np.save(tmp_path / "x.npy", X)
+    edges = tmp_path / "edges.parquet"
+    ids = np.arange(4000) % len(X)
+    parquet.write_table(arrow.table({"source": ids, "target": ids[::-1]}), edges, compression="snappy")
+    content = bytearray(edges.read_bytes())
+    content[4:200] = b"\xff" * 196  # the first page; the footer, which is read first, is whole
+    edges.write_bytes(content)
+    code, _, err = run("pack", tmp_path / "graph", "--x", tmp_path / "x.npy", "--edges", edges)
+    assert code == 2
+    assert "cannot read the edges" in " ".join(err.split())
+    assert not (tmp_path / "graph").exists()
+
+
 def test_without_pyarrow_one_line_says_what_to_install(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     np.save(tmp_path / "x.npy", X)

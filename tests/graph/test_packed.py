@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from graphfaith import DataError, InputError, OutputError, UnsupportedError
+from graphfaith import DataError, InputError, MemoryLimitError, OutputError, UnsupportedError
 from graphfaith.graph import packing
 from graphfaith.graph.computation_graph import ComputationGraph
 from graphfaith.graph.graph import Graph
@@ -227,3 +227,60 @@ def test_a_damaged_file_is_found(packed):
 def test_another_flow_is_refused(packed):
     with pytest.raises(UnsupportedError, match="pack it with flow='target_to_source'"):
         packed.check_flow("target_to_source")
+
+
+# Limits -----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(case=cases, hops=st.integers(1, 3), each=st.integers(1, 4), out_degrees=st.booleans(), data=st.data())
+def test_a_walk_stops_at_its_limit_and_a_thinner_graph_is_walked_alike(
+    tmp_path_factory, case, hops, each, out_degrees, data
+):
+    node = data.draw(st.integers(0, len(case.x) - 1))
+    packed = pack(case, tmp_path_factory.mktemp("graph") / "packed")
+    depth = hops if out_degrees else hops - 1
+    for graph in (Graph(case.x, case.edge_index, case.edge_weight), packed):
+        seeds = np.array([node])
+        part = graph.find_part(seeds, hops, depth, out_degrees=out_degrees)
+        size = len(part.nodes) + len(part.edges)
+        same = graph.find_part(seeds, hops, depth, out_degrees=out_degrees, most=size)
+        assert all(np.array_equal(a, b) for a, b in zip(part, same, strict=True))
+        for most in {0, size // 2, size - 1}:
+            with pytest.raises(MemoryLimitError, match=f"more than {most} nodes and edges"):
+                graph.find_part(seeds, hops, depth, out_degrees=out_degrees, most=most)
+        # The thinner graph, made edge by edge in the order of slots.
+        counts: dict[tuple[str, int], int] = {}
+        kept = []
+        slots = np.flatnonzero(graph.source != graph.sink)
+        for slot in slots.tolist():
+            ends = ("out", int(graph.source[slot])), ("in", int(graph.sink[slot]))
+            for end in ends:
+                counts[end] = counts.get(end, 0) + 1
+            if all(counts[end] <= each for end in ends):
+                kept.append(slot)
+        order = np.array(sorted(kept, key=lambda slot: graph.ids(np.array([slot]))[0]), dtype=np.int64)
+        ends = torch.from_numpy(np.stack((graph.source[order], graph.sink[order])).astype(np.int64))
+        right = Graph(case.x, ends).find_part(seeds, hops, depth, out_degrees=out_degrees)
+        thin = graph.find_part(seeds, hops, depth, out_degrees=out_degrees, each=each)
+        assert np.array_equal(thin.edges, order[right.edges])
+        for name in ("nodes", "hop", "num_inner", "ends", "beyond"):
+            assert np.array_equal(getattr(thin, name), getattr(right, name)), name
+
+
+def test_parts_end_before_one_that_is_too_large(tmp_path):
+    star = torch.tensor([[1, 2, 3, 4, 0], [0, 0, 0, 0, 1]])
+    graph = pack_graph({"x": torch.ones(5, 1), "edge_index": star}, tmp_path / "star")
+    assert len(Parts.around(graph, [2, 3, 0, 4], 1)) == 4
+    assert Parts.around(graph, [2, 3, 0, 4], 1, largest=8).nodes.tolist() == [2, 3]
+    assert len(Parts.around(graph, [0, 4], 1, largest=8)) == 0
+
+
+def test_what_is_wrong_with_edges_that_are_read_is_said_as_it_is(tmp_path):
+    class Damaged(ArrayEdges):
+        def pieces(self, size):
+            raise DataError("cannot read the edges")
+
+    with pytest.raises(DataError, match=r"^cannot read the edges$"):
+        write_graph(tmp_path / "graph", np.ones((4, 1)), Damaged(PATH.numpy()))
+    assert not list(tmp_path.iterdir())

@@ -12,6 +12,7 @@ from torch_geometric.nn import GCN
 import graphfaith as gf
 from graphfaith import InputError
 from graphfaith.data.graph_file import read_graph
+from graphfaith.graph.computation_graph import ComputationGraph
 
 pytest.importorskip("pyarrow")
 NODES, FEATURES = 40, 6
@@ -269,3 +270,36 @@ def test_a_graph_that_has_changed_is_opened_again(job):
     torch.save(make_graph([3]), made.graph)
     assert made.digests()["graph"] != before["graph"]
     assert made.digests()["model"] == before["model"]
+
+
+def pack_hub(folder, leaves=20_000):
+    """A ring of nodes that all lead to node 0 as well."""
+    ring, x = np.arange(1, leaves + 1), np.zeros((leaves + 1, FEATURES))
+    x[:, 0], x[1:, 1] = 1.0, np.arange(leaves) % 3
+    edges = np.stack([np.r_[ring, ring], np.r_[np.zeros_like(ring), np.roll(ring, 1)]])
+    return gf.pack_graph({"x": x, "edge_index": edges}, folder)
+
+
+def test_a_hub_that_exceeds_max_memory_is_a_row_that_says_so(monkeypatch, tmp_path):
+    graph = pack_hub(tmp_path / "packed")
+    sizes, make = [], ComputationGraph.of_part.__func__
+
+    def of_part(cls, graph, nodes, *given):
+        sizes.append(len(nodes))
+        return make(cls, graph, nodes, *given)
+
+    monkeypatch.setattr(ComputationGraph, "of_part", classmethod(of_part))
+    made = gf.ManyJob(tmp_path / "packed", f"{__name__}:load", method="kec", samples=20, max_memory="1 MB")
+    made.check()  # node 0 is the hub
+    rows = without_times(made.table([5, 0, 7]))
+    assert rows.column("status").to_pylist() == ["ok", "failed", "ok"]
+    error = rows.column("error").to_pylist()[1]
+    assert error.startswith("MemoryLimitError: running the model once at node 0 needs more than max_memory")
+    assert "more than 2604 nodes and edges" in error
+    for place, node in ((0, 5), (2, 7)):
+        assert rows.slice(place, 1).equals(without_times(made.table([node])))
+    with pytest.raises(gf.MemoryLimitError, match="at node 0 needs more than max_memory"):
+        gf.explain_all(made.open().explainer, graph, nodes=[0, *range(100, 160)], progress=False)
+    found = gf.explain_all(made.open().explainer, graph, nodes=range(100, 160), progress=False)
+    assert found.index.tolist() == list(range(100, 160))
+    assert max(sizes) < 2604

@@ -11,6 +11,9 @@ from torch_geometric.utils import to_undirected
 
 import graphfaith as gf
 from graphfaith.explainers import sweep
+from graphfaith.graph.computation_graph import ComputationGraph
+from graphfaith.graph.graph import Graph
+from graphfaith.model import placement
 from graphfaith.model import target as target_module
 from graphfaith.model.target import Target
 from reference import TwoLayerGCN
@@ -260,7 +263,7 @@ def test_a_limit_below_a_run_on_the_whole_graph_is_no_hindrance():
 def test_a_part_that_is_too_large_is_refused():
     (x, edges), model = ring(5000), seeded(lambda: Counted(FEATURES))
     index = 8 * (8 * edges.size(1) + 4 * 5000)
-    with pytest.raises(gf.MemoryLimitError, match=r"running the model once on [1-9]\d? nodes needs about"):
+    with pytest.raises(gf.MemoryLimitError, match=r"running the model once at node 7 .* more than 2 nodes and edges"):
         Target(model, x, edges, 7, 0, max_memory=index + 1000)
     assert model.most == 0
 
@@ -301,3 +304,73 @@ def test_a_part_is_called_as_the_whole_graph_is(monkeypatch, how):
     target = Target(model, x, edges, 30, num_hops=3 if how == "own weights" else None)
     expected = model(x, edges)[30, target.label].item()
     assert target.value == pytest.approx(expected, rel=1e-9)
+
+
+# Hubs -------------------------------------------------------------------------------------------------------------
+
+
+def hubs(nodes=400):
+    """A graph in which everything is two hops from a few hubs, and four hops from anything are most of the graph."""
+    generator = torch.Generator().manual_seed(0)
+    share = (torch.arange(nodes) + 2.0) ** -0.9
+    edges = torch.multinomial(share, 4 * nodes, True, generator=generator).view(2, -1)
+    edges = to_undirected(torch.cat([edges[:, edges[0] != edges[1]], ring(nodes)[1]], dim=1))
+    return torch.randn(nodes, FEATURES, generator=generator).double(), edges
+
+
+def bounded(monkeypatch, most=1000):
+    """The sizes of what is cut out of a large graph, where a proof may take ``most`` nodes and edges."""
+    sizes, cut = [], ComputationGraph.around.__func__
+
+    def around(cls, *given, **options):
+        part = cut(cls, *given, **options)
+        sizes.append((part.num_hops, part.num_nodes, part.num_nodes + part.num_plain))
+        return part
+
+    monkeypatch.setattr(ComputationGraph, "around", classmethod(around))
+    monkeypatch.setattr(placement, "_MOST", most)
+    monkeypatch.setattr(target_module, "LARGE", 1)
+    return sizes
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_proof_on_a_graph_with_hubs_is_bounded(monkeypatch, model):
+    (x, edges), make = hubs(), MODELS[model]
+    hops = 3 if model == "APPNP" else 2
+    wide = ComputationGraph.around(Graph.of(x, edges), 390, hops + 2)
+    assert wide.num_nodes > 350
+    sizes = bounded(monkeypatch)
+    made = seeded(make)
+    for node in (390, 17):
+        target = Target(made, x, edges, node, 0)
+        assert target.is_large
+        assert target.computation_graph.num_hops == hops
+        assert target.value == pytest.approx(made(x, edges)[node, 0].item(), rel=1e-9)
+    wider = [size for size in sizes if size[0] == hops + 2]
+    assert 1 <= len(wider) <= 2  # once for both nodes; and once more as the model is called without loops
+    assert max(entries for *_, entries in wider) <= 1000 + 1  # and a node that stands for those further away
+    assert max(nodes for _, nodes, _ in wider) < 350
+
+
+def test_what_a_part_lacks_is_found_on_a_graph_with_hubs(monkeypatch):
+    x, edges = hubs()
+    bounded(monkeypatch)
+    for make, says in ((Again, "Pass num_hops=3"), (LooksAtAll, None), (lambda: Odd("edges that leave"), None)):
+        made = seeded(make)
+        if says:
+            with pytest.raises(gf.ModelError, match=says):
+                Target(made, x, edges, 390, 0)
+        else:
+            target = Target(made, x, edges, 390, 0)
+            assert target.value == pytest.approx(made(x, edges)[390, 0].item(), rel=1e-9)
+            assert target.is_large == (make is not LooksAtAll)
+
+
+def test_without_a_proof_the_model_is_run_on_the_whole_graph(monkeypatch, tmp_path):
+    x, edges = hubs()
+    packed = gf.pack_graph({"x": x, "edge_index": edges}, tmp_path / "graph")
+    bounded(monkeypatch, most=3)
+    target = Target(seeded(lambda: TwoLayerGCN(FEATURES)), x, edges, 390, 0)
+    assert not target.is_large
+    with pytest.raises(gf.UnsupportedError, match=r"no part of at most 3 nodes and edges shows whether .* load it"):
+        Target(seeded(lambda: TwoLayerGCN(FEATURES)), packed, None, 390, 0)

@@ -310,7 +310,7 @@ def test_a_wide_model_without_biases_is_refused():
         layer.bias = None
     source = torch.arange(1, 5001)
     edges = torch.stack([source, torch.zeros_like(source)])
-    with pytest.raises(gf.MemoryLimitError, match="needs about"):
+    with pytest.raises(gf.MemoryLimitError, match="needs more than max_memory"):
         Target(model, torch.randn(5001, FEATURES), edges, 0, max_memory="30 MB")
 
 

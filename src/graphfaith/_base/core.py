@@ -227,13 +227,31 @@ def look_up(table, numbers):
 
 
 @compiled
-def find_part(seeds, into, out_of, ends, ids, reach, depth):
+def is_among_first(slot, slots, start, node, each):
+    """Return whether a slot, which is one of a node's in a list of slots by node, is one of its first ``each``.
+
+    The slots of a node ascend. ``slots`` is empty if they are all numbers in their order.
+    """
+    first, stop = np.int64(start[node]), np.int64(start[node + 1])
+    if stop - first <= each:
+        return True
+    if first < 0 or (len(slots) > 0 and stop > len(slots)):
+        raise IndexError("it does not say where the edges of a node begin")
+    return slot < first + each if len(slots) == 0 else slot <= slots[first + each - 1]
+
+
+@compiled
+def find_part(seeds, into, out_of, ends, ids, reach, depth, leaving, most, each):
     """Return the nodes up to ``reach`` hops before ``seeds``, and the edges into those up to hop ``depth``.
 
     An edge is kept in a slot: ``ends`` has the sources and the sinks of all slots. ``into`` has the slots of edges
     sorted by their sink, or nothing if that is their order, and where those of each node begin; ``out_of`` the same by
-    their source, or two empty arrays. If it is given, ``depth`` is ``reach``, and edges out of the nodes are found too.
+    their source, or two empty arrays. If ``leaving``, ``depth`` is ``reach``, and edges out of the nodes are found too.
     ``ids`` has the id of the edge in each slot, or nothing if slots are ids.
+
+    The walk stops as soon as it has found more than ``most`` nodes and edges, before there is memory for them; then
+    the result has no nodes. If ``each`` is not 0, the walk is on a thinner graph, which has an edge only if it is one
+    of the first ``each`` out of its source and of the first ``each`` into its sink; ``out_of`` must be given then.
 
     The result has the nodes by hop and id, their hops, how many of them are up to hop ``depth``, the slots of the edges
     in the order of their ids, and their ends as positions among the nodes, [2, e]. The position after the last node
@@ -248,18 +266,34 @@ def find_part(seeds, into, out_of, ends, ids, reach, depth):
     for i in range(count):
         nodes[i], hops[i] = seeds[i], 0
     table = table_of(seeds, max(64, 2 * count))
+    stopped = count > most
     for hop in range(1, depth + 2):
         last, begin = count, found
         for i in range(first, last):
+            if stopped:
+                break
             start, stop = np.int64(in_start[nodes[i]]), np.int64(in_start[nodes[i] + 1])
             if start < 0 or stop < start or stop > len(source):
                 raise IndexError("it does not say where the edges into a node begin")
+            if each:
+                stop = min(stop, start + each)
+            elif count + found + stop - start > most:
+                stopped = True
+                break
             edges, sinks = grow(edges, found + stop - start), grow(sinks, found + stop - start)
             for j in range(start, stop):
-                edges[found] = in_slots[j] if len(in_slots) else j
+                slot = np.int64(in_slots[j]) if len(in_slots) else j
+                if each:
+                    node = np.int64(source[slot])
+                    if node < 0 or node > len(in_start) - 2:
+                        raise IndexError("an edge comes from a node that there is not")
+                    if not is_among_first(slot, out_slots, out_start, node, each):
+                        continue
+                edges[found] = slot
                 sinks[found] = i
                 found += 1
-        if hop > reach:
+            stopped = count + found > most
+        if stopped or hop > reach:
             break
         for j in range(begin, found):
             node = np.int64(source[edges[j]])
@@ -269,34 +303,50 @@ def find_part(seeds, into, out_of, ends, ids, reach, depth):
             if table[1][entry] >= 0:
                 continue
             nodes, hops = grow(nodes, count + 1), grow(hops, count + 1)
+            if count + found >= most:
+                stopped = True
+                break
             nodes[count], hops[count] = node, hop
             table[0][entry], table[1][entry] = node, count
             count += 1
             if 2 * count > len(table[0]):
                 table = table_of(nodes[:count], 2 * count)
         first = last
-        if count == last:
+        if stopped or count == last:
             break
         nodes[last:count].sort()
         for i in range(last, count):
             put(table, nodes[i], i)
     nodes, hops = nodes[:count].copy(), hops[:count].copy()
     inner = count_up_to(hops, depth)
-    if len(out_start):
+    if leaving:
         for i in range(inner):
+            if stopped:
+                break
             start, stop = np.int64(out_start[nodes[i]]), np.int64(out_start[nodes[i] + 1])
             if start < 0 or stop < start or stop > len(out_slots):
                 raise IndexError("it does not say where the edges out of a node begin")
-            edges, sinks = grow(edges, found + stop - start), grow(sinks, found + stop - start)
+            if each:
+                stop = min(stop, start + each)
             for j in range(start, stop):
                 slot = np.int64(out_slots[j])
                 if slot < 0 or slot > len(sink) - 1:
                     raise IndexError("an edge is in a slot that there is not")
                 node = np.int64(sink[slot])
+                if node < 0 or node > len(in_start) - 2:
+                    raise IndexError("an edge leads to a node that there is not")
+                if each and not is_among_first(slot, in_slots, in_start, node, each):
+                    continue
                 if table[1][find_entry(table, node)] < 0:  # Edges between nodes that were found are known already.
+                    if count + found >= most:
+                        stopped = True
+                        break
+                    edges, sinks = grow(edges, found + 1), grow(sinks, found + 1)
                     edges[found], sinks[found] = slot, count
                     beyond = node if beyond < 0 else min(beyond, node)
                     found += 1
+    if stopped:
+        return nodes[:0].copy(), hops[:0].copy(), 0, edges[:0].copy(), np.empty((2, 0), np.int64), np.int64(-1)
     slots, places = np.empty(found, np.int64), np.empty((2, found), np.int64)
     for j in range(found):
         slots[j] = ids[edges[j]] if len(ids) else edges[j]
@@ -313,10 +363,11 @@ def find_part(seeds, into, out_of, ends, ids, reach, depth):
 
 
 @compiled
-def find_parts(seeds, graph, reach, depth, adds_loops, rows, most):
+def find_parts(seeds, graph, reach, depth, adds_loops, rows, most, largest):
     """Return the computation graphs of many nodes, one after the other; each is what :func:`find_part` finds.
 
-    It ends with the part after which there are more nodes or entries than the two numbers in ``most``.
+    It ends with the part after which there are more nodes or entries than the two numbers in ``most``, and before one
+    that has more than ``largest`` nodes and edges.
 
     ``graph`` has the edges by their sink and by their source, their ends and ids, and the slot of each node's
     self-loop, or -1; an empty array if no node has one. The entries of a part are its edges and a self-loop for every
@@ -339,8 +390,11 @@ def find_parts(seeds, graph, reach, depth, adds_loops, rows, most):
     sources, sinks = np.empty(4096, np.int64), np.empty(4096, np.int64)
     for i in range(count):
         found, hop, inner[i], edges, ends, beyond = find_part(
-            seeds[i : i + 1], into, out_of, both_ends, edge_ids, reach, depth
+            seeds[i : i + 1], into, out_of, both_ends, edge_ids, reach, depth, len(out_of[1]) > 0, largest, 0
         )
+        if len(found) == 0:
+            count = i
+            break
         visible[i], a, c = len(found), node_start[i], entry_start[i]
         b = a + len(found) + (1 if beyond >= 0 else 0)
         plain, d = c + len(edges), c + len(edges) + b - a

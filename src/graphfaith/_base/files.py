@@ -129,7 +129,7 @@ def write_parts(target: str | os.PathLike[str], parts: Iterable[bytes], drafts: 
         raise
     try:
         os.replace(draft, path)
-        _flush_folder(path.parent)
+        flush_folder(path.parent)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):  # It would fill the disk for nothing.
             draft.unlink(missing_ok=True)
@@ -153,7 +153,7 @@ def _pass_on_permissions(before: os.stat_result, path: Path, handle: int) -> Non
             os.setxattr(handle, _ACCESS_LIST, os.getxattr(path, _ACCESS_LIST))
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
     """Flush the new name to the disk too, where the system can do that."""
     if not hasattr(os, "O_DIRECTORY"):
         return

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._base.errors import DataError, InputError
+from .._base.errors import DataError, GraphfaithError, InputError
 from ..graph.packing import ArrayEdges, Edges, Piece
 
 COLUMNS = ("source", "target", "weight")
@@ -95,9 +95,9 @@ class ParquetEdges:
                             raise InputError(f"column {name!r} of '{self.path}' has rows without a value")
                     source, target, *weight = (batch.column(name).to_numpy(zero_copy_only=False) for name in names)
                     yield source, target, weight[0] if weight else None
-        except (InputError, GeneratorExit):
+        except GraphfaithError:
             raise
-        except OSError as error:
+        except Exception as error:  # pyarrow raises its own types
             raise DataError(f"cannot read the edges '{self.path}': {error}") from error
 
 

@@ -35,7 +35,7 @@ from .._base.shares import Shares
 from .._base.stages import stage, time_items
 from .._base.threads import one_thread
 from ..graph.computation_graph import ComputationGraph
-from ..graph.graph import Graph, Int64
+from ..graph.graph import NO_LIMIT, Graph, Int64
 from ..graph.packed import Column
 from ..graph.parts import Parts, Rows
 from ..model.call import Call
@@ -280,16 +280,21 @@ class Sweep:
         if graph.num_nodes + graph.num_edges <= entries and graph.num_nodes <= rows:
             return len(nodes)
         chosen = nodes[:: max(1, len(nodes) // 16)]
-        parts = self._parts(chosen)
+        # A node that alone exceeds max_memory is refused later, and tells nothing of the others.
+        while not len(parts := self._parts(chosen, largest=self.first.most_entries)):
+            chosen = chosen[1:]
+            if not len(chosen):
+                return 1
         most = entries * len(parts) // int(parts.entry_start[-1])
         if graph.num_nodes > rows:
             most = min(most, rows * len(parts) // int(parts.node_start[-1]))
         return max(1, most)
 
-    def _parts(self, nodes: Sequence[int], block: Block | None = None) -> Parts:
+    def _parts(self, nodes: Sequence[int], block: Block | None = None, largest: int = NO_LIMIT) -> Parts:
         """Return the computation graphs of nodes, of as many as a batch takes.
 
-        With a block, they also say where the values of their entries are in it.
+        With a block, they also say where the values of their entries are in it. There is none that has more than
+        ``largest`` nodes and edges, and none after it.
         """
         call, graph = self.first.call, self.first.graph
         most, entries, numbers = self.kind.limit_batch(self.algorithm, self.first)
@@ -305,6 +310,7 @@ class Sweep:
             loop_weight=call.loop_weight,
             rows=None if block is None else block.rows,
             most=(max(1, numbers // graph.num_features), max(1, entries)),
+            largest=largest,
         )
 
     def _fit_block(

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from .._base.checks import check_count, check_node
 from .._base.errors import InputError
-from .graph import Graph, Int64
+from .graph import NO_LIMIT, Graph, Int64
 
 
 @dataclass(frozen=True)
@@ -104,17 +104,22 @@ class ComputationGraph:
         degrees: bool = True,
         out_degrees: bool = False,
         loop_weight: float | None = 1.0,
+        most: int = NO_LIMIT,
+        each: int = 0,
     ) -> ComputationGraph:
         """Return the computation graph of ``seeds`` (one node or several) for ``num_hops`` rounds of message passing.
 
         ``degrees`` says that the model divides messages by the in-degree of the node that sends them, ``out_degrees``
         that it divides them by the out-degree of either end. ``loop_weight`` is the weight of the self-loops that the
-        layers of the model add, or None if they add none.
+        layers of the model add, or None if they add none. ``most`` nodes and edges may be in it, and ``each`` edges at
+        a node; see :meth:`Graph.find_part`.
         """
         start, e = _check_seeds(seeds, graph.num_nodes)
         num_hops = check_count(num_hops, "num_hops")
         depth = num_hops if degrees or out_degrees else num_hops - 1
-        nodes, hop, inner, edges, ends, beyond = graph.find_part(start, num_hops, depth, out_degrees=out_degrees)
+        nodes, hop, inner, edges, ends, beyond = graph.find_part(
+            start, num_hops, depth, out_degrees=out_degrees, most=most, each=each
+        )
         visible = len(nodes)
         if beyond >= 0:
             nodes, hop = np.append(nodes, beyond), np.append(hop, num_hops + 1)

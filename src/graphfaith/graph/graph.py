@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 
 from .._base import core
-from .._base.errors import DataError, InputError
+from .._base.errors import DataError, InputError, MemoryLimitError
 
 Int64 = npt.NDArray[np.int64]
 Ids = npt.NDArray[Any]  # int32 or int64
+NO_LIMIT = 1 << 62  # nodes and edges, more than any graph has
 Index = tuple[tuple[Ids, Ids], tuple[Ids, Ids], tuple[Ids, Ids], Ids, Ids]
 
 
@@ -183,19 +184,26 @@ class Graph:
         """Return the slots of all edges without self-loops, in the order of their ids."""
         return np.flatnonzero(self.source != self.sink)
 
-    def find_part(self, seeds: Int64, reach: int, depth: int, *, out_degrees: bool = False) -> Part:
+    def find_part(
+        self, seeds: Int64, reach: int, depth: int, *, out_degrees: bool = False, most: int = NO_LIMIT, each: int = 0
+    ) -> Part:
         """Return the nodes up to ``reach`` hops before ``seeds`` and the edges into those up to hop ``depth``.
 
-        The seeds are distinct. With ``out_degrees`` the edges out of these nodes are found too.
+        The seeds are distinct. With ``out_degrees`` the edges out of these nodes are found too. If there are more than
+        ``most`` nodes and edges, the walk stops there and raises a :class:`MemoryLimitError`. If ``each`` is not 0, the
+        part is one of a thinner graph: an edge is in it only if it is one of the first ``each`` at both of its ends.
 
         >>> graph = Graph.of(torch.ones(4, 2), torch.tensor([[3, 2, 1], [2, 1, 0]]))      # 3 -> 2 -> 1 -> 0
         >>> part = graph.find_part(np.array([0]), 1, 1)
         >>> part.nodes.tolist(), part.edges.tolist(), part.ends.tolist(), part.beyond
         ([0, 1], [1, 2], [[2, 1], [1, 0]], 2)
         """
-        into, out_of, ends, ids, _ = self.index(out_degrees)
+        into, out_of, ends, ids, _ = self.index(out_degrees or each > 0)
         with self.reading():
-            return Part(*core.find_part(seeds, into, out_of, ends, ids, reach, depth))
+            found = Part(*core.find_part(seeds, into, out_of, ends, ids, reach, depth, out_degrees, most, each))
+        if not len(found.nodes):
+            raise MemoryLimitError(f"the computation graph has more than {most} nodes and edges")
+        return found
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -24,8 +24,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._base.errors import InputError, OutputError
-from .._base.files import make_folder
+from .._base.errors import GraphfaithError, InputError, OutputError
+from .._base.files import flush_folder, make_folder
 from .._base.memory import parse_memory
 from .._base.version import __version__
 from .graph import check_edge_index, check_features, check_range, check_weights, finite_ends
@@ -154,9 +154,10 @@ def write_graph(
         _Packing(draft, x, edges, y, flow, memory).write()
         _check_new(target)
         os.rename(draft, target)
+        flush_folder(target.absolute().parent)
+    except GraphfaithError:  # It says what is wrong, with what was read as well, and some are OSErrors, too.
+        raise
     except OSError as error:
-        if isinstance(error, OutputError | InputError):
-            raise
         raise OutputError(f"cannot write the graph '{folder}': {error.strerror or error}") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)

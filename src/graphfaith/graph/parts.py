@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._base import core
 from .computation_graph import ComputationGraph
-from .graph import Graph, Int64
+from .graph import NO_LIMIT, Graph, Int64
 
 
 class Rows:
@@ -80,12 +80,14 @@ class Parts:
         out_degrees: bool = False,
         loop_weight: float | None = 1.0,
         rows: Rows | None = None,
-        most: tuple[int, int] = (2**62, 2**62),
+        most: tuple[int, int] = (NO_LIMIT, NO_LIMIT),
+        largest: int = NO_LIMIT,
     ) -> Parts:
         """Return the computation graphs of ``nodes``; the arguments are those of :meth:`ComputationGraph.around`.
 
         ``rows`` says in which row of a table the values of an entry are. Without it every row is -1. After the part
-        with which there are ``most`` nodes or entries, no other one is looked for.
+        with which there are ``most`` nodes or entries, no other one is looked for, nor are one that has more than
+        ``largest`` nodes and edges and those after it.
         """
         nothing = np.empty(0, dtype=np.int64)
         rows = rows or Rows(nothing, nothing)
@@ -99,6 +101,7 @@ class Parts:
                 loop_weight is not None,
                 (rows.edges, rows.nodes, rows.num_edges, rows.blank),
                 most,
+                largest,
             )
         return cls(graph, num_hops, loop_weight, *found)
 

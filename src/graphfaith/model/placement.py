@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .._base.errors import GraphfaithError, ModelError, ReachWarning, describe_error
+from .._base.errors import GraphfaithError, MemoryLimitError, ModelError, ReachWarning, describe_error
 from ..graph.computation_graph import ComputationGraph
+from ..graph.graph import NO_LIMIT
 from .call import Call, Edges
 from .layers import Degrees, find_sender_degrees, message_passing_layers
 from .probe import Probe, draw_points, run_at, sees_copy
@@ -21,6 +23,10 @@ from .whole import Whole, is_close, largest
 
 _SEARCHED = 16  # hops that are tried beyond a reach that is too short, to tell the user which reach would be right
 _PROBES = 4
+_WIDER = 2  # hops by which the part that stands for a large graph is wider than the one that it is compared with
+_MOST = 1 << 15  # nodes and edges that it may have, so that a proof takes no more on a graph that has hubs
+_EACH = (0, 32, 16, 8, 4)  # edges that a node keeps on the thinner graphs that proofs are made on; 0 is all of them
+_WITNESSES = 8  # other nodes at which a proof is tried
 _SMOOTH = ("add", "sum", "mean")  # aggregations through which every neighbour has an effect
 
 
@@ -31,8 +37,12 @@ class Placement:
     once for each model, with others (:class:`~graphfaith.model.probe.Probe`).
 
     On a ``large`` graph, where running the model would take more memory than an explanation, a part two hops wider
-    stands for the whole graph, and one proof serves all nodes. ``check_size`` is called before the model is run on so
-    many nodes and edges, and may refuse.
+    stands for the whole graph, and one proof serves all nodes. Two hops more may be most of a graph that has hubs. If
+    they have more than 2^15 nodes and edges, the proof is made at another node; and if they have more there too, on a
+    thinner graph, on which a node keeps few of its edges: a part that is enough on every graph is enough on that one.
+
+    ``most`` is how many nodes and edges the model may be run on, and ``check_size`` is called before it is run on some,
+    and may refuse.
     """
 
     def __init__(
@@ -44,14 +54,16 @@ class Placement:
         name: str,
         *,
         large: bool,
+        most: int,
         check_size: Callable[[int, int], None],
     ) -> None:
         self.whole, self.readout, self.num_hops, self.edges, self.name = whole, readout, num_hops, edges, name
-        self.large, self._check_size = large, check_size
+        self.large, self._most, self._check_size = large, most, check_size
         self.model, self.record, self.graph = whole.model, whole.record, whole.graph
         self._key = key_of(whole.kwargs)
         self._wholes: dict[tuple[Edges, float | None], Call | None] = {}
         self._failure: Exception | None = None
+        self._is_undecided = False  # whether no proof could be made on a part of a large graph
 
     def scale(self, call: Call) -> float:
         """Return the largest magnitude of the output on the whole graph, or on the part if the graph is large."""
@@ -111,8 +123,11 @@ class Placement:
 
     def _give_up_parts(self) -> None:
         """Run the model on the whole graph from now on, although that is large, if there is memory for it."""
+        name = type(self.model).__name__
         self.graph.check_whole(
-            f"{type(self.model).__name__} gives something else on a part of the graph at {self.name}"
+            f"no part of at most {_MOST} nodes and edges shows whether {name} needs more of the graph at {self.name}"
+            if self._is_undecided
+            else f"{name} gives something else on a part of the graph at {self.name}"
         )
         self._check_size(self.graph.num_nodes, self.graph.num_edges)
         self.large = False
@@ -139,8 +154,10 @@ class Placement:
     def _try(self, num_hops: int) -> Call | None:
         for call in self._calls(num_hops):
             how = (self._key, num_hops, self.edges, call.degrees, call.loop_weight)
-            if self.large and self.whole.facts.proved == how:
-                return call
+            if self.large:
+                if self.whole.facts.proved == how or self._prove(call, how):
+                    return call
+                continue
             if not self._fits(call) or not self._loops_are_own(call):
                 continue
             if self._is_everything(call):  # then the comparison says nothing of what is outside
@@ -156,24 +173,102 @@ class Placement:
             return call
         return None
 
+    def _prove(self, call: Call, how: tuple[Any, ...]) -> bool:
+        """Return whether parts like that of ``call`` are enough on a large graph; see the class's docstring.
+
+        What is beyond the explained node decides if it can be looked at, even if it tells nothing of other nodes.
+        """
+        for each in _EACH:
+            for there in self._witnesses(call):
+                is_own = there is self and not each
+                try:
+                    found = there._compare(call, each, is_own)
+                except MemoryLimitError:
+                    continue
+                if found is None:
+                    return False
+                part, beyond = found
+                if _lacks_nothing(part.part, beyond.part):  # then the comparison says nothing of what is outside
+                    if is_own:
+                        return True
+                    continue
+                if how not in self.record.probed:
+                    probe = Probe(part, beyond)
+                    if not probe.fits:
+                        return False
+                    if not probe.is_telling:  # a node without neighbours, for example, says nothing of other nodes
+                        if is_own:
+                            return True
+                        continue
+                    self.record.probed.add(how)
+                self.whole.facts.proved = how
+                return True
+        self._is_undecided = True
+        return False
+
+    def _witnesses(self, call: Call) -> Iterator[Placement]:
+        """Yield what a proof may be made at: the explained nodes, and some others of their computation graph."""
+        yield self
+        others = call.part.nodes[len(call.part.seeds) : call.part.num_visible]
+        for node in others[:: max(1, len(others) // _WITNESSES)][:_WITNESSES].tolist():
+            rows = torch.tensor([node])
+            readout = Readout(self.whole.task, self.graph, self.readout.kwargs, self.graph.num_nodes, node, rows)
+            where = self.whole, readout, self.num_hops, self.edges, f"node {node}"
+            yield Placement(*where, large=True, most=self._most, check_size=self._check_size)
+
+    def _compare(self, like: Call, each: int, is_own: bool) -> tuple[Call, Call] | None:
+        """Return the model's calls on a part and on a wider one, None if they differ by more than rounding.
+
+        The part is that of ``like`` itself, or one like it around these nodes on a graph that is thinner.
+        """
+        hops, loop_weight = like.part.num_hops, like.loop_weight
+        wider = self._around(hops + _WIDER, "out", loop_weight, min(_MOST, self._most), each)
+        call: Call | None = like
+        if not is_own:
+            part = self._around(hops, like.degrees, loop_weight, self._most, each)
+            call = self._call(part, loop_weight, like.degrees)
+        beyond = self._call(wider, loop_weight)
+        if (
+            call is None
+            or beyond is None
+            or not is_close(call.output[call.rows], beyond.output[beyond.rows], largest(beyond.output))
+            or not self._is_as_called(beyond, each)
+            or sees_copy(beyond)  # a part of the nodes does not show what a model reads from all nodes alike
+            or not self._loops_are_own(call, each)
+        ):
+            return None
+        return call, beyond
+
     def _calls(self, num_hops: int) -> Iterator[Call]:
         """Yield the model's calls on computation graphs of so many hops, the most likely one first."""
         own = find_sender_degrees(self.model)
         options: tuple[Degrees, ...] = (own,) if own == "out" else (own, "out")
         for degrees in options:
             for loop_weight in self._loop_weights:
-                call = self._call(self._around(num_hops, degrees, loop_weight), loop_weight, degrees)
+                try:
+                    part = self._around(num_hops, degrees, loop_weight, self._most)
+                except MemoryLimitError as error:
+                    raise MemoryLimitError(
+                        f"running the model once at {self.name} needs more than max_memory: {error}, which is all that "
+                        "fits; raise max_memory, or use fewer hops"
+                    ) from None
+                call = self._call(part, loop_weight, degrees)
                 if call is not None:
                     yield call
 
-    def _around(self, num_hops: int, degrees: Degrees | None, loop_weight: float | None) -> ComputationGraph:
-        """Return the computation graph of so many hops, cut out for a kind of degrees; all of the graph for None."""
+    def _around(
+        self, num_hops: int, degrees: Degrees | None, loop_weight: float | None, most: int = NO_LIMIT, each: int = 0
+    ) -> ComputationGraph:
+        """Return the computation graph of so many hops, cut out for a kind of degrees; all of the graph for None.
+
+        It has at most ``most`` nodes and edges, and ``each`` at a node; see :meth:`Graph.find_part`.
+        """
         seeds = self.readout.seeds
         if degrees is None:
             return ComputationGraph.whole(self.graph, seeds, num_hops, loop_weight=loop_weight)
-        in_degrees, out_degrees = degrees == "in", degrees == "out"
+        kind = {"degrees": degrees == "in", "out_degrees": degrees == "out"}
         return ComputationGraph.around(
-            self.graph, seeds, num_hops, degrees=in_degrees, out_degrees=out_degrees, loop_weight=loop_weight
+            self.graph, seeds, num_hops, loop_weight=loop_weight, most=most, each=each, **kind
         )
 
     def _whole_calls(self) -> Iterator[Call]:
@@ -220,22 +315,14 @@ class Placement:
 
     def _fits(self, call: Call) -> bool:
         """Return whether the model gives on a part what it gives on the whole graph."""
-        if self.large:
-            beyond = self._beyond(call)
-            return (
-                beyond is not None
-                and is_close(call.output[call.rows], beyond.output[beyond.rows], largest(beyond.output))
-                and self._is_as_called(beyond)
-                and not sees_copy(beyond)  # a part of the nodes does not show what a model reads from all nodes alike
-            )
         expected = self.whole.output()[self.readout.rows]
         return is_close(call.output[call.rows], expected, self.whole.scale())
 
-    def _is_as_called(self, call: Call) -> bool:
+    def _is_as_called(self, call: Call, each: int) -> bool:
         """Return whether loops and weights of 1 that are given are the same to the model as none, if none are given."""
         plain: Call | None = call
         if call.loop_weight is not None:
-            plain = self._call(self._around(call.part.num_hops, "out", None), None)
+            plain = self._call(self._around(call.part.num_hops, "out", None, each=each), None)
         if plain is None:
             return False
         edge_index, kwargs = plain.inputs(plain.part.weight)
@@ -244,7 +331,7 @@ class Placement:
         output = self.model(plain.part.x, edge_index, **kwargs)
         return is_close(output[plain.rows], call.output[call.rows], largest(call.output))
 
-    def _loops_are_own(self, call: Call) -> bool:
+    def _loops_are_own(self, call: Call, each: int = 0) -> bool:
         """Return whether self-loops that are given with the edges are to the model what those of its layers are.
 
         A mean over all weights, for example, is another one with the loops, which shows when the weights are not 1. A
@@ -255,7 +342,8 @@ class Placement:
         way = self._key, call.loop_weight
         if way in self.record.own_loops:
             return self.record.own_loops[way]
-        plain = self._call(self._around(call.part.num_hops, call.degrees, None), None, call.degrees)
+        part = self._around(call.part.num_hops, call.degrees, None, each=each)
+        plain = self._call(part, None, call.degrees)
         if plain is None or not is_close(plain.output[plain.rows], call.output[call.rows], largest(call.output)):
             return True
         same, found = True, []
@@ -271,26 +359,16 @@ class Placement:
         return same
 
     def _is_everything(self, call: Call) -> bool:
-        """Return whether the part lacks nothing of the graph that it is compared with."""
-        if not self.large:
-            if call.part.num_nodes < self.graph.num_nodes:
-                return False
-            return int(((call.part.edge_id >= 0) & call.part.felt).sum()) == self.graph.num_edges
-        wider = self._wider(call)
-        return wider.num_visible == call.part.num_visible and wider.num_plain == call.part.num_plain
-
-    def _wider(self, call: Call) -> ComputationGraph:
-        return self._around(call.part.num_hops + 2, "out", call.loop_weight)
-
-    def _beyond(self, call: Call) -> Call | None:
-        """Return the model's call on the graph that the part is compared with."""
-        return self._call(self._wider(call), call.loop_weight) if self.large else self._whole_call(call.loop_weight)
+        """Return whether the part lacks nothing of the whole graph."""
+        if call.part.num_nodes < self.graph.num_nodes:
+            return False
+        return int(((call.part.edge_id >= 0) & call.part.felt).sum()) == self.graph.num_edges
 
     def _probe(self, call: Call) -> Probe:
-        """Return the comparison of the part with what is beyond it, at other features and weights."""
-        beyond = self._beyond(call)
+        """Return the comparison of the part with the whole graph, at other features and weights."""
+        whole = self._whole_call(call.loop_weight)
         # What fits on a part with these loops has been run with them, so that it can be run beyond the part, too.
-        return Probe(call, call if beyond is None else beyond)
+        return Probe(call, call if whole is None else whole)
 
     def check_reach(self, call: Call) -> None:
         """Warn, once for each model, if features of the outermost hop cannot matter: the reach is too long."""
@@ -321,6 +399,11 @@ class Placement:
                 ReachWarning,
                 stacklevel=5,
             )
+
+
+def _lacks_nothing(part: ComputationGraph, wider: ComputationGraph) -> bool:
+    """Return whether a part has all that a wider one has."""
+    return wider.num_visible == part.num_visible and wider.num_plain == part.num_plain
 
 
 def _measure_reach(call: Call, ring: Tensor, generator: torch.Generator) -> int:

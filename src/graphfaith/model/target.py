@@ -15,7 +15,7 @@ from .._base.checks import check_count
 from .._base.errors import InputError, ModelError
 from .._base.memory import CHUNK_BYTES, parse_memory, room_for_chunks
 from ..graph.computation_graph import ComputationGraph
-from ..graph.graph import Graph
+from ..graph.graph import NO_LIMIT, Graph
 from ..graph.packed import Column
 from ..sampling.perturbations import Perturbations
 from .batching import distrust, find_batching, vmap
@@ -122,7 +122,7 @@ class Target:
             count = graph.num_nodes if large else len(whole.output())
             readout = Readout(self.task, graph, self._arguments, count, self._index, rows)
             where = whole, readout, self.num_hops, self._edges, self._describe(readout)
-            placement = Placement(*where, large=large, check_size=self._check_size)
+            placement = Placement(*where, large=large, most=self.most_entries, check_size=self._check_size)
             call = placement.find()
             scale = placement.scale(call)
         # All is taken over at once: a model that cannot be placed must not leave parts of two states.
@@ -196,7 +196,7 @@ class Target:
 
     def _bytes_on(self, nodes: int, edges: int) -> int:
         """Estimate what it takes to run the model on so many nodes and edges, and to index the graph."""
-        return 8 * 3 * self.width() * (edges + nodes) + self.graph.held_bytes
+        return self._bytes_of_entry() * (edges + nodes) + self.graph.held_bytes
 
     def _bytes_on_all(self) -> int:
         """Estimate what it takes to run the model on the whole graph; the same wherever the graph is kept."""
@@ -204,6 +204,17 @@ class Target:
         index = 8 * (8 * graph.num_edges + 4 * graph.num_nodes)
         running = self._bytes_on(graph.num_nodes, graph.num_edges) - graph.held_bytes
         return max(running + index, graph.loaded_bytes)
+
+    @property
+    def most_entries(self) -> int:
+        """How many nodes and edges the model may be run on so that ``max_memory`` is not exceeded."""
+        if self.max_memory is None:
+            return NO_LIMIT
+        return max(0, self.max_memory - self.graph.held_bytes) // self._bytes_of_entry()
+
+    def _bytes_of_entry(self) -> int:
+        """Estimate what it takes to run the model for each node and each edge."""
+        return 8 * 3 * self.width()
 
     def _check_size(self, nodes: int, edges: int) -> None:
         """Refuse to run the model on so many nodes and edges if that takes more than ``max_memory``."""
