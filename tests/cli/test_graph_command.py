@@ -10,7 +10,9 @@ import torch
 from torch_geometric.data import Data
 
 import graphfaith as gf
+from graphfaith import DataError
 from graphfaith.cli import application
+from graphfaith.data.edge_lists import ParquetEdges
 
 X, EDGES = np.eye(3, dtype=np.float32), np.array([[0, 1, 2, 1], [1, 2, 0, 1]])
 
@@ -105,12 +107,19 @@ def test_damaged_parquet_is_said_to_be_so(run, tmp_path):
     edges = tmp_path / "edges.parquet"
     ids = np.arange(4000) % len(X)
     parquet.write_table(arrow.table({"source": ids, "target": ids[::-1]}), edges, compression="snappy")
-    content = bytearray(edges.read_bytes())
-    content[4:200] = b"\xff" * 196  # the first page; the footer, which is read first, is whole
-    edges.write_bytes(content)
+    content, found = edges.read_bytes(), []
+    for place in range(4, 60):  # in the first pages; the footer, which is read first, is whole
+        edges.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
+        try:
+            list(ParquetEdges.of(edges).pieces(100))
+        except DataError as error:
+            found.append(str(error))
+    assert len(found) > 20
+    assert all(error.startswith("cannot read the edges") for error in found)
+    edges.write_bytes(content[:4] + b"\xff" * 100 + content[104:])
     code, _, err = run("pack", tmp_path / "graph", "--x", tmp_path / "x.npy", "--edges", edges)
     assert code == 2
-    assert "cannot read the edges" in " ".join(err.split())
+    assert "error: cannot read the edges" in " ".join(err.split())
     assert not (tmp_path / "graph").exists()
 
 

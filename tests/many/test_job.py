@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from torch_geometric.nn import GCN
 import graphfaith as gf
 from graphfaith import InputError
 from graphfaith.data.graph_file import read_graph
+from graphfaith.explainers import sweep
 from graphfaith.graph.computation_graph import ComputationGraph
+from graphfaith.graph.parts import Parts
 
 pytest.importorskip("pyarrow")
 NODES, FEATURES = 40, 6
@@ -288,7 +291,13 @@ def test_a_hub_that_exceeds_max_memory_is_a_row_that_says_so(monkeypatch, tmp_pa
         sizes.append(len(nodes))
         return make(cls, graph, nodes, *given)
 
+    def parts_around(*given, **options):
+        parts = Parts.around(*given, **options)
+        sizes.extend(np.diff(parts.node_start).tolist())
+        return parts
+
     monkeypatch.setattr(ComputationGraph, "of_part", classmethod(of_part))
+    monkeypatch.setattr(sweep, "Parts", SimpleNamespace(around=parts_around))
     made = gf.ManyJob(tmp_path / "packed", f"{__name__}:load", method="kec", samples=20, max_memory="1 MB")
     made.check()  # node 0 is the hub
     rows = without_times(made.table([5, 0, 7]))
@@ -298,8 +307,9 @@ def test_a_hub_that_exceeds_max_memory_is_a_row_that_says_so(monkeypatch, tmp_pa
     assert "more than 2604 nodes and edges" in error
     for place, node in ((0, 5), (2, 7)):
         assert rows.slice(place, 1).equals(without_times(made.table([node])))
-    with pytest.raises(gf.MemoryLimitError, match="at node 0 needs more than max_memory"):
-        gf.explain_all(made.open().explainer, graph, nodes=[0, *range(100, 160)], progress=False)
+    for nodes in ([0, *range(100, 160)], [*range(100, 160), 0]):
+        with pytest.raises(gf.MemoryLimitError, match="at node 0 needs more than max_memory"):
+            gf.explain_all(made.open().explainer, graph, nodes=nodes, progress=False)
     found = gf.explain_all(made.open().explainer, graph, nodes=range(100, 160), progress=False)
     assert found.index.tolist() == list(range(100, 160))
     assert max(sizes) < 2604
