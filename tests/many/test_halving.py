@@ -25,7 +25,7 @@ def halve(folder, size, killers, order):
         task = tasks.pop(order.randrange(len(tasks)))
         assert found is None
         if not killers & set(task.ids.tolist()):
-            found = halving.add(task, do(job, task).table)
+            found = halving.add(task, do(job, job.digests(), task).table)
         elif len(task.ids) > 1:
             tasks += halving.cut(task)
         else:
