@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from torch_geometric.nn import GCN
 
 import graphfaith as gf
+from fragile_model import FEATURES, NODES, Fragile, make_graph, make_model
 from graphfaith import InputError
 from graphfaith.data.graph_file import read_graph
 from graphfaith.explainers import sweep
@@ -18,44 +18,8 @@ from graphfaith.graph.computation_graph import ComputationGraph
 from graphfaith.graph.parts import Parts
 
 pytest.importorskip("pyarrow")
-NODES, FEATURES = 40, 6
+MODELS = "fragile_model"
 NUMBERS = ("delta", "stderr", "relative", "relative_stderr")
-
-
-class Fragile(GCN):
-    """A model that cannot be run where a feature is too large."""
-
-    def forward(self, x, edge_index, edge_weight=None):
-        out = super().forward(x, edge_index, edge_weight=edge_weight)
-        return torch.where(x[:, :1] > 5, torch.nan, out)
-
-
-def make_model(kind=GCN, classes=3):
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return kind(FEATURES, 8, 2, out_channels=classes).double().eval()
-
-
-def load():
-    return make_model()
-
-
-def load_fragile():
-    return make_model(Fragile)
-
-
-def load_regression():
-    return make_model(classes=1)
-
-
-def make_graph(bad=()):
-    generator = torch.Generator().manual_seed(1)
-    ring = torch.arange(NODES)
-    edges = torch.stack([torch.cat([ring, (ring + 1) % NODES]), torch.cat([(ring + 1) % NODES, ring])])
-    x = torch.rand(NODES, FEATURES, generator=generator, dtype=torch.float64)
-    x[torch.rand(NODES, FEATURES, generator=generator) < 0.5] = 0
-    x[list(bad), 0] = 9.0
-    return {"x": x, "edge_index": edges, "y": torch.arange(NODES) % 3}
 
 
 @pytest.fixture
@@ -63,7 +27,7 @@ def job(tmp_path):
     def make(model="load", bad=(), **options):
         path = tmp_path / f"graph-{len(bad)}.pt"
         torch.save(make_graph(bad), path)
-        return gf.ManyJob(path, f"{__name__}:{model}", **{"samples": 40, **options})
+        return gf.ManyJob(path, f"{MODELS}:{model}", **{"samples": 40, **options})
 
     return make
 
@@ -173,7 +137,7 @@ def test_what_is_wrong_is_said_when_a_job_is_made(tmp_path, wrong, said):
     path = tmp_path / "graph.pt"
     torch.save(make_graph(), path)
     with pytest.raises(InputError, match=said):
-        gf.ManyJob(**{"graph": path, "model": f"{__name__}:load", **wrong})
+        gf.ManyJob(**{"graph": path, "model": f"{MODELS}:load", **wrong})
 
 
 def test_what_only_the_graph_and_the_model_tell_is_said_by_check(job):
@@ -214,31 +178,31 @@ def test_settings_are_plain_and_digests_tell_graphs_and_models_apart(job):
 def test_a_packed_graph_has_the_rows_of_the_graph_in_memory(job, tmp_path):
     right = job()
     gf.pack_graph(make_graph(), tmp_path / "packed")
-    made = gf.ManyJob(tmp_path / "packed", f"{__name__}:load", samples=40)
+    made = gf.ManyJob(tmp_path / "packed", f"{MODELS}:load", samples=40)
     made.check()
     assert made.num_nodes == NODES
     nodes = [*range(20), 33]
     assert without_times(made.table(nodes)).equals(without_times(right.table(nodes)))
-    labels = [{"target": "labels", "samples": 40, "model": f"{__name__}:load"} for _ in range(2)]
+    labels = [{"target": "labels", "samples": 40, "model": f"{MODELS}:load"} for _ in range(2)]
     packed, whole = (
         gf.ManyJob(graph, **one) for graph, one in zip((tmp_path / "packed", right.graph), labels, strict=True)
     )
     assert without_times(packed.table(nodes)).equals(without_times(whole.table(nodes)))
     assert made.digests()["model"] == right.digests()["model"]
     gf.pack_graph(make_graph([3]), tmp_path / "other")
-    assert made.digests() != gf.ManyJob(tmp_path / "other", f"{__name__}:load").digests()
+    assert made.digests() != gf.ManyJob(tmp_path / "other", f"{MODELS}:load").digests()
 
 
 def test_what_a_packed_graph_cannot_tell_is_asked_for(tmp_path):
     graph = make_graph()
     gf.pack_graph({**graph, "x": graph["x"].float()}, tmp_path / "packed")
     with pytest.raises(InputError, match="precision"):
-        gf.ManyJob(tmp_path / "packed", f"{__name__}:load").check()
+        gf.ManyJob(tmp_path / "packed", f"{MODELS}:load").check()
     gf.pack_graph({name: graph[name] for name in ("x", "edge_index")}, tmp_path / "bare")
     with pytest.raises(InputError, match="needs a graph with y"):
-        gf.ManyJob(tmp_path / "bare", f"{__name__}:load", target="labels").check()
+        gf.ManyJob(tmp_path / "bare", f"{MODELS}:load", target="labels").check()
     with pytest.raises(gf.UnsupportedError, match="paired"):
-        gf.ManyJob(tmp_path / "bare", f"{__name__}:load", neighborhood="R(A,5)").check()
+        gf.ManyJob(tmp_path / "bare", f"{MODELS}:load", neighborhood="R(A,5)").check()
 
 
 def test_what_the_machine_is_to_blame_for_is_no_row(job, monkeypatch):
@@ -298,7 +262,7 @@ def test_a_hub_that_exceeds_max_memory_is_a_row_that_says_so(monkeypatch, tmp_pa
 
     monkeypatch.setattr(ComputationGraph, "of_part", classmethod(of_part))
     monkeypatch.setattr(sweep, "Parts", SimpleNamespace(around=parts_around))
-    made = gf.ManyJob(tmp_path / "packed", f"{__name__}:load", method="kec", samples=20, max_memory="1 MB")
+    made = gf.ManyJob(tmp_path / "packed", f"{MODELS}:load", method="kec", samples=20, max_memory="1 MB")
     made.check()  # node 0 is the hub
     rows = without_times(made.table([5, 0, 7]))
     assert rows.column("status").to_pylist() == ["ok", "failed", "ok"]

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 import graphfaith as gf
+from fragile_model import FEATURES, NODES, make_graph, make_model
 from graphfaith import DataError, InputError, UnfinishedRunWarning
 from graphfaith.explanation.faithfulness import faithfulness_by_kind, faithfulness_of
 from graphfaith.many import job as job_module
 from graphfaith.many.ranking import Sums
-from many.test_job import FEATURES, NODES, make_graph, make_model
 from written_run import write_run
 
 BAD = [7, 30]
@@ -27,7 +27,7 @@ BAD = [7, 30]
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     torch.save(make_graph(BAD), folder / "graph.pt")
-    job = gf.ManyJob(folder / "graph.pt", "many.test_job:load_fragile", samples=100, top_edges=5, top_features=3)
+    job = gf.ManyJob(folder / "graph.pt", "fragile_model:load_fragile", samples=100, top_edges=5, top_features=3)
     write_run(folder / "run", job, range(NODES))
     return gf.Run(folder / "run")
 
@@ -75,7 +75,7 @@ def test_an_explanation_has_what_was_kept_and_says_that_it_is_not_all(run):
 
 def test_an_explanation_that_was_kept_whole_does_not_say_so(tmp_path):
     torch.save(make_graph(), tmp_path / "graph.pt")
-    job = gf.ManyJob(tmp_path / "graph.pt", "many.test_job:load", samples=100, top_features=0)
+    job = gf.ManyJob(tmp_path / "graph.pt", "fragile_model:load", samples=100, top_features=0)
     write_run(tmp_path / "run", job, range(20))
     kept = gf.Run(tmp_path / "run")[4]
     assert "strongest" not in str(faithfulness_of(kept))
@@ -232,7 +232,7 @@ def test_cohorts_need_features(tmp_path):
 
 def test_a_run_that_is_not_finished_says_so(tmp_path):
     torch.save(make_graph(), tmp_path / "graph.pt")
-    job = gf.ManyJob(tmp_path / "graph.pt", "many.test_job:load", method="saliency")
+    job = gf.ManyJob(tmp_path / "graph.pt", "fragile_model:load", method="saliency")
     write_run(tmp_path / "run", job, range(8), block=4, upto=1)
     with pytest.warns(UnfinishedRunWarning, match="4 of 8 rows; it is not finished"):
         run = gf.Run(tmp_path / "run")
@@ -245,7 +245,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"no plan\.json"):
         gf.Run(tmp_path)
     torch.save(make_graph(), tmp_path / "graph.pt")
-    job = gf.ManyJob(tmp_path / "graph.pt", "many.test_job:load", method="saliency")
+    job = gf.ManyJob(tmp_path / "graph.pt", "fragile_model:load", method="saliency")
     folder = tmp_path / "run"
     write_run(folder, job, range(4))
     part = folder / "explanations" / "part-00000000.parquet"
@@ -255,7 +255,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         gf.Run(folder)
     part.write_bytes(content)
     torch.save(make_graph([1]), tmp_path / "graph.pt")
-    other = gf.ManyJob(tmp_path / "graph.pt", "many.test_job:load_fragile", method="saliency")
+    other = gf.ManyJob(tmp_path / "graph.pt", "fragile_model:load_fragile", method="saliency")
     with pytest.raises(DataError, match="has changed"):
         gf.Run(folder, other)[2]
     plan = json.loads((folder / "plan.json").read_text())
@@ -269,7 +269,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
 
 def test_no_damaged_number_is_read(tmp_path):
     torch.save(make_graph(), tmp_path / "graph.pt")
-    job = gf.ManyJob(tmp_path / "graph.pt", "many.test_job:load", method="saliency")
+    job = gf.ManyJob(tmp_path / "graph.pt", "fragile_model:load", method="saliency")
     write_run(tmp_path / "run", job, range(8))
     run = gf.Run(tmp_path / "run")
     part = run.parts[0].path
@@ -296,7 +296,7 @@ def test_no_damaged_number_is_read(tmp_path):
 
 def test_a_run_is_read_from_anywhere_and_a_moved_graph_is_the_same(tmp_path, monkeypatch):
     (tmp_path / "home").mkdir()
-    (tmp_path / "home/faraway.py").write_text("from many.test_job import load")
+    (tmp_path / "home/faraway.py").write_text("from fragile_model import load")
     torch.save(make_graph(), tmp_path / "home/graph.pt")
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path / "home")
@@ -351,7 +351,7 @@ def test_a_run_on_a_packed_graph_has_the_same_explanations(tmp_path):
     gf.pack_graph(make_graph(), tmp_path / "packed")
     kept = []
     for name in ("graph.pt", "packed"):
-        write_run(tmp_path / f"run-{name}", gf.ManyJob(tmp_path / name, "many.test_job:load", samples=40), range(4))
+        write_run(tmp_path / f"run-{name}", gf.ManyJob(tmp_path / name, "fragile_model:load", samples=40), range(4))
         kept.append(gf.Run(tmp_path / f"run-{name}")[2])
     for name in ("edge_mask", "self_loop_score", "node_mask", "edge_stderr"):
         assert torch.equal(kept[0][name], kept[1][name])

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._base.errors import GraphfaithError, MemoryLimitError, ModelError, ReachWarning, describe_error
+from .._base.memory import format_size
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import NO_LIMIT
 from .call import Call, Edges
@@ -41,8 +42,8 @@ class Placement:
     they have more than 2^15 nodes and edges, the proof is made at another node; and if they have more there too, on a
     thinner graph, on which a node keeps few of its edges: a part that is enough on every graph is enough on that one.
 
-    ``most`` is how many nodes and edges the model may be run on, and ``check_size`` is called before it is run on some,
-    and may refuse.
+    ``most`` is how many nodes and edges the model may be run on within ``limit`` bytes, and ``check_size`` is called
+    before it is run on some, and may refuse.
     """
 
     def __init__(
@@ -55,10 +56,11 @@ class Placement:
         *,
         large: bool,
         most: int,
+        limit: int | None,
         check_size: Callable[[int, int], None],
     ) -> None:
         self.whole, self.readout, self.num_hops, self.edges, self.name = whole, readout, num_hops, edges, name
-        self.large, self._most, self._check_size = large, most, check_size
+        self.large, self._most, self._limit, self._check_size = large, most, limit, check_size
         self.model, self.record, self.graph = whole.model, whole.record, whole.graph
         self._key = key_of(whole.kwargs)
         self._wholes: dict[tuple[Edges, float | None], Call | None] = {}
@@ -214,7 +216,7 @@ class Placement:
             rows = torch.tensor([node])
             readout = Readout(self.whole.task, self.graph, self.readout.kwargs, self.graph.num_nodes, node, rows)
             where = self.whole, readout, self.num_hops, self.edges, f"node {node}"
-            yield Placement(*where, large=True, most=self._most, check_size=self._check_size)
+            yield Placement(*where, large=True, most=self._most, limit=self._limit, check_size=self._check_size)
 
     def _compare(self, like: Call, each: int, is_own: bool) -> tuple[Call, Call] | None:
         """Return the model's calls on a part and on a wider one, None if they differ by more than rounding.
@@ -248,9 +250,10 @@ class Placement:
                 try:
                     part = self._around(num_hops, degrees, loop_weight, self._most)
                 except MemoryLimitError as error:
+                    assert self._limit is not None
                     raise MemoryLimitError(
-                        f"running the model once at {self.name} needs more than max_memory: {error}, which is all that "
-                        "fits; raise max_memory, or use fewer hops"
+                        f"running the model once at {self.name} needs more than max_memory = "
+                        f"{format_size(self._limit)}, because {error}: raise max_memory, or use fewer hops"
                     ) from None
                 call = self._call(part, loop_weight, degrees)
                 if call is not None:

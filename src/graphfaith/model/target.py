@@ -122,7 +122,9 @@ class Target:
             count = graph.num_nodes if large else len(whole.output())
             readout = Readout(self.task, graph, self._arguments, count, self._index, rows)
             where = whole, readout, self.num_hops, self._edges, self._describe(readout)
-            placement = Placement(*where, large=large, most=self.most_entries, check_size=self._check_size)
+            placement = Placement(
+                *where, large=large, most=self.most_entries, limit=self.max_memory, check_size=self._check_size
+            )
             call = placement.find()
             scale = placement.scale(call)
         # All is taken over at once: a model that cannot be placed must not leave parts of two states.

@@ -1,0 +1,44 @@
+"""A ring of nodes and models of it, by the names that a job has them by: one cannot be run at some nodes."""
+
+from __future__ import annotations
+
+import torch
+from torch_geometric.nn import GCN
+
+NODES, FEATURES = 40, 6
+
+
+class Fragile(GCN):
+    """A model that cannot be run where a feature is too large."""
+
+    def forward(self, x, edge_index, edge_weight=None):
+        out = super().forward(x, edge_index, edge_weight=edge_weight)
+        return torch.where(x[:, :1] > 5, torch.nan, out)
+
+
+def make_model(kind=GCN, classes=3):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return kind(FEATURES, 8, 2, out_channels=classes).double().eval()
+
+
+def load():
+    return make_model()
+
+
+def load_fragile():
+    return make_model(Fragile)
+
+
+def load_regression():
+    return make_model(classes=1)
+
+
+def make_graph(bad=()):
+    generator = torch.Generator().manual_seed(1)
+    ring = torch.arange(NODES)
+    edges = torch.stack([torch.cat([ring, (ring + 1) % NODES]), torch.cat([(ring + 1) % NODES, ring])])
+    x = torch.rand(NODES, FEATURES, generator=generator, dtype=torch.float64)
+    x[torch.rand(NODES, FEATURES, generator=generator) < 0.5] = 0
+    x[list(bad), 0] = 9.0
+    return {"x": x, "edge_index": edges, "y": torch.arange(NODES) % 3}
