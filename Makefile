@@ -11,7 +11,7 @@ help:
 	@echo "make bench   time every method and its peers (15 to 20 minutes; graphfaith bench --quick takes two)"
 	@echo "make paper   every table and figure of the paper (about an hour on two cores; goes on where it was stopped)"
 	@echo "make nightly the same with the long forms of tests, and 500 examples for every property instead of 25 to 50"
-	@echo "make stress  threads, kills, full disks, fuzzed graphs, damaged files, bad requests: half an hour, and a table"
+	@echo "make stress  threads, kills, full disks, fuzzed graphs, damaged files, bad requests, batch runs: a quarter of an hour or more, and a table"
 	@echo "make pictures  the pictures of the README and the docs, the page's taken in a browser"
 	@echo "make check   linters and types only"
 	@echo "make format  let ruff rewrite the sources"
