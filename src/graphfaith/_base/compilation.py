@@ -24,7 +24,7 @@ class _Listener(event.Listener):  # type: ignore[misc]  # numba is not typed
         """Say it once."""
         say, self._say = self._say, None
         if say is not None:
-            say("compiling the core, once on this machine: a quarter of a minute for KEC, up to a minute for all")
+            say("compiling the core, once on this machine: a third of a minute for KEC, up to a minute for all")
 
     def on_end(self, event: object) -> None:
         """Nothing is said when it is done."""
