@@ -164,6 +164,28 @@ def test_a_model_is_proven_once(monkeypatch, large):
     assert len(proofs) == 1
 
 
+class Certain(nn.Module):
+    """Probabilities that are 0 or 1 unless features are as small as those of the graph."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Weighing(lambda w: w, pyg.GCNConv)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        return (self.inner.second(self.inner.first(1e4 * x, edge_index, edge_weight), edge_index, edge_weight)).softmax(
+            1
+        )
+
+
+def test_a_model_that_is_certain_at_larger_features_is_proven_once(monkeypatch):
+    proofs, usual = [], placement.Probe
+    monkeypatch.setattr(placement, "Probe", lambda *given: proofs.append(1) or usual(*given))
+    (x, edges), model = ring(), seeded(Certain)
+    for node in (5, 6, 20, 39):
+        assert Target(model, 1e-4 * x, edges, node, return_type="probs").computation_graph.num_nodes < NODES
+    assert len(proofs) == 1
+
+
 class Between(nn.Module):
     def __init__(self, between):
         super().__init__()

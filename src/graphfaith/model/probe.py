@@ -79,16 +79,27 @@ class Probe:
         self._call, self._beyond = call, beyond
         self._nodes, self._entries = _places_in(call.part, beyond.part)
         self.fits, self.depends = True, False
-        part, outside = call.part, draw_around(beyond.part, seed=2)
-        x, weight = ORDINARY.on(part, torch.Generator().manual_seed(0))
-        own = self._compare(part.x, part.weight, outside[1:], beyond.output[beyond.rows])
+        self._outside = draw_around(beyond.part, seed=2)
+        own = self._compare(call.part.x, call.part.weight, self._outside[1:], beyond.output[beyond.rows])
+        self.is_telling = self._tells(ORDINARY, own)
+        if not self.is_telling:
+            # A softmax of numbers that are far larger than the graph's own is 0 or 1, whatever the weights are.
+            self.is_telling = self._tells(Draw(_typical(call.part.x), ORDINARY.weight, signed=True), own)
+
+    def _tells(self, draw: Draw, own: Tensor | None) -> bool:
+        """Compare at features and entries of A that are drawn, and return whether the output depends on both.
+
+        ``own`` is the output at those of the graph.
+        """
+        part = self._call.part
+        x, weight = draw.on(part, torch.Generator().manual_seed(0))
         moved = self._compare(x, part.weight, [])
         if moved is None:  # features may be ids that the model looks up, so that only its own are of use
             x, moved = part.x, own
-        both = self._compare(x, weight, outside)
-        for gaps in draw_gaps(call, weight):
-            self._compare(x, gaps, outside)
-        self.is_telling = (
+        both = self._compare(x, weight, self._outside)
+        for gaps in draw_gaps(self._call, weight):
+            self._compare(x, gaps, self._outside)
+        return (
             own is not None
             and moved is not None
             and both is not None
@@ -121,6 +132,12 @@ class Probe:
             self.fits &= is_close(found, rows, scale)
             self.depends |= not is_close(found, first, scale)
         return rows
+
+
+def _typical(x: Tensor) -> float:
+    """Return the root of the mean square of features; 1 if they are all 0, or are no finite numbers."""
+    size = float(x.double().square().mean().sqrt()) if x.numel() else 0.0
+    return size if 0 < size < float("inf") else 1.0
 
 
 def _places_in(part: ComputationGraph, beyond: ComputationGraph) -> tuple[Tensor, Tensor]:
