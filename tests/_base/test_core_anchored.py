@@ -87,8 +87,9 @@ def test_propagation_is_that_of_dense_powers(kind, samples, hops):
     np.testing.assert_allclose(found[0], rows, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(found[1], moments, rtol=1e-12, atol=1e-13)
     right = np.einsum("kns,nk->s", rows, y) + np.einsum("kjs,kj->s", moments, v)
-    value = core.value_of_propagation(values, source, sink, hop, e, y, v, kind)
-    np.testing.assert_allclose(value, right, rtol=1e-11, atol=1e-12 * max(1.0, np.abs(right).max(initial=0)))
+    for base, sign in ((np.zeros(15), 1.0), (normal(4, 15), -1.0)):
+        value = core.value_of_propagation(sign * (values - base[:, None]), source, sink, hop, e, y, v, kind, base, sign)
+        np.testing.assert_allclose(value, right, rtol=1e-11, atol=1e-12 * max(1.0, np.abs(right).max(initial=0)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -102,7 +103,10 @@ def test_propagation_is_read_from_several_nodes(kind):
     np.testing.assert_allclose(found[1], moments, atol=1e-11)
     right = np.einsum("kns,nk->s", rows, y) + np.einsum("kjs,kj->s", moments, v)
     np.testing.assert_allclose(
-        core.value_of_propagation(values, source, sink, hop, e, y, v, kind), right, rtol=1e-10, atol=1e-11
+        core.value_of_propagation(values, source, sink, hop, e, y, v, kind, np.zeros(14), 1.0),
+        right,
+        rtol=1e-10,
+        atol=1e-11,
     )
 
 

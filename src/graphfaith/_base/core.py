@@ -583,6 +583,20 @@ def subtract_from(into, number, term):
         into[s] = number - term[s]
 
 
+@compiled
+def add_shifted(into, number, sign, term):
+    """Add a number and ``sign`` times a vector to ``into``."""
+    for s in range(len(into)):
+        into[s] += number + sign * term[s]
+
+
+@compiled
+def write_shifted(into, number, sign, term, factor):
+    """Write the products of two vectors into ``into``, the first of which is a number and ``sign`` times a vector."""
+    for s in range(len(into)):
+        into[s] = (number + sign * term[s]) * factor[s]
+
+
 @summing
 def sum_products(row, middle, centred):
     """Return sum_s c_s (x_s - m) and the sum of the squares of these products."""
@@ -723,15 +737,15 @@ def factors_of(values, source, sink, hop, num_hops, kind):
 
 
 @compiled
-def value_of_propagation(values, source, sink, hop, e, y, v, kind):
-    """Return sum_k e^T N^k y_k + sum_(k < M) sum_j v_kj e^T N^k c^j, with c = N 1, for S sets of values, [e, S] -> [S].
+def value_of_propagation(moves, source, sink, hop, e, y, v, kind, base, sign):
+    """Return sum_k e^T N^k y_k + sum_(k < M) sum_j v_kj e^T N^k c^j, with c = N 1, for S sets of values, [S].
 
-    ``y`` has the y_k for k = 1 .. M, [n, M], ``v`` the weights of the powers j = 2 and 3 for k = 0 .. M - 1, [M, 2],
-    and ``e`` how often F is read from each node, [n]. The sum is e^T z_0, where z_k = v_k2 c^2 + v_k3 c^3 +
-    N (y_(k+1) + z_(k+1)).
+    The entries of A are ``base``, [e], plus ``sign`` times ``moves``, [e, S]. ``y`` has the y_k for k = 1 .. M, [n, M],
+    ``v`` the weights of the powers j = 2 and 3 for k = 0 .. M - 1, [M, 2], and ``e`` how often F is read from each
+    node, [n]. The sum is e^T z_0, where z_k = v_k2 c^2 + v_k3 c^3 + N (y_(k+1) + z_(k+1)).
     """
     count, hops = y.shape
-    total, inner = np.zeros(values.shape[1]), np.zeros(len(source), np.int64)
+    total, inner = np.zeros(moves.shape[1]), np.zeros(len(source), np.int64)
     known = 0
     for j in range(len(source)):  # Other entries only count in degrees.
         if hop[sink[j]] < hops:
@@ -749,13 +763,13 @@ def value_of_propagation(values, source, sink, hop, e, y, v, kind):
             fill(z[i], 0.0)
         if kind != NONE:
             for j in range(len(source)):
-                add_to(scale[sink[j], : last - first], values[j, first:last])
+                add_shifted(scale[sink[j], : last - first], base[j], sign, moves[j, first:last])
             for i in range(count):
                 scales(scale[i], kind)
         for r in range(known):
             j = inner[r]
             own = entries[r, : last - first]
-            write_product(own, values[j, first:last], scale[sink[j]])
+            write_shifted(own, base[j], sign, moves[j, first:last], scale[sink[j]])
             if kind == SYMMETRIC:
                 write_product(own, own, scale[source[j]])
             add_to(c[sink[j], : last - first], own)
@@ -1956,7 +1970,7 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
     for i in wanted:
         largest = max(largest, entry_start[i + 1] - entry_start[i])
     # New memory for every part would take longer than what is done in it.
-    scratch = np.empty((3, largest * at_draws.shape[1]))
+    scratch = np.empty((2, largest * at_draws.shape[1]))
     for i in wanted:
         a, b, c, d = node_start[i], node_start[i + 1], entry_start[i], entry_start[i + 1]
         source, sink, hop, place, group = ends[0, c:d], ends[1, c:d], hops[a:b], places[c:d], unit[c:d]
@@ -2013,30 +2027,34 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
                 guess[group[j]] += (slope[j] * felt[c + j] + bent_slope[j]) * part[j]
         # The changes of p in the samples and in their mirror images 2 E eps - eps.
         taken, kappa = counts[i, 1], singles[i, 2]
-        matrix = scratch[0, : count * taken].reshape(count, taken)
-        eps, at = scratch[1, : m * taken].reshape(m, taken), scratch[2, : m * taken].reshape(m, taken)
+        matrix, eps = scratch[0, : count * taken].reshape(count, taken), scratch[1, : m * taken].reshape(m, taken)
         energy = np.zeros(taken)
         for k in range(count):
-            subtract_from(matrix[k], 0.0, energy)
+            if members[k] > 1:
+                fill(matrix[k], 0.0)
         for j in range(m):
             for s in range(taken):
                 eps[j, s] = at_draws[place[j], s]
-            subtract_from(at[j], own[j], eps[j])
             if group[j] >= 0:
-                add_to(matrix[group[j]], eps[j])
+                if members[group[j]] > 1:
+                    add_to(matrix[group[j]], eps[j])
+                else:
+                    write_to(matrix[group[j]], eps[j])
             if kappa != 0:
                 multiply_add(energy, eps[j], eps[j])
-        before = value_of_propagation(own.reshape(-1, 1), source, sink, hop, e, y, v, kind)[0]
+        before = value_of_propagation(own.reshape(-1, 1), source, sink, hop, e, y, v, kind, np.zeros(m), 1.0)[0]
         along_eps, both = multiply(directions, eps), np.empty((1 + mirrors, taken))
+        base, sign = own, -1.0
         for mirrored in range(1 + mirrors):
             if mirrored:
+                base, sign = np.empty(m), 1.0
                 for j in range(m):
-                    subtract_from(at[j], 2 * (own[j] - middle[j]), at[j])
+                    base[j] = own[j] - 2 * middle[j]
                 for k in range(2 + size):
                     subtract_from(along_eps[k], 2 * along_mean[k], along_eps[k])
                 for s in range(taken):
                     energy[s] += 4 * (along_eps[1, s] - along_mean[1])
-            value = value_of_propagation(at, source, sink, hop, e, y, v, kind)
+            value = value_of_propagation(eps, source, sink, hop, e, y, v, kind, base, sign)
             for s in range(taken):
                 value[s] = before - value[s] + along_eps[0, s] + kappa * energy[s]
             for k in range(size):

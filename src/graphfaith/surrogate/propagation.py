@@ -64,7 +64,8 @@ class Propagation:
         The sum is :math:`\sum_{k=1}^M e^\top N^k y_k + \sum_{k<M} \sum_j v_{kj} e^\top N^k c^j`, where ``y`` is [n, M]
         and ``v`` is [M, 2].
         """
-        return torch.from_numpy(core.value_of_propagation(*self._arguments(values, y, v, normalization)))
+        given = self._arguments(values, y, v, normalization)
+        return torch.from_numpy(core.value_of_propagation(*given, np.zeros(len(values)), 1.0))
 
     def gradient(self, values: Tensor, y: Tensor, v: Tensor, normalization: Normalization) -> Tensor:
         """Return the derivative of :meth:`value` with respect to the entries of A, [e], its mean over S sets of values.
