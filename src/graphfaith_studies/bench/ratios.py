@@ -51,6 +51,9 @@ BARS = {
     "features_over_straightforward": Bar("U(X,0.2r): KEC / straightforward KEC", 0.05, pieces.FEATURES),
     "anchored_over_kec": Bar("AnchoredKEC's slope alone / KEC with as many samples", 1.4, pieces.SLOPE),
     "readings_over_slope": Bar("AnchoredKEC with shares, pairs and errors / its slope alone", 2, pieces.ANCHORED),
+    "whole_anchored_over_kec": Bar(
+        "AnchoredKEC as it is by default / KEC (the two above together)", 2.8, pieces.ANCHORED
+    ),
 }
 
 

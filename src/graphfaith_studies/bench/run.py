@@ -132,6 +132,7 @@ def _figures_of(timings: Mapping[str, Timing]) -> dict[str, Ratio | float | None
         "features_over_straightforward": ratio_of(timings[contenders.KEC_FEATURES], straightforward_features),
         "anchored_over_kec": ratio_of(timings[contenders.ANCHORED_SLOPE], kec),
         "readings_over_slope": ratio_of(timings["anchored-kec"], timings[contenders.ANCHORED_SLOPE]),
+        "whole_anchored_over_kec": ratio_of(timings["anchored-kec"], kec),
     }
 
 

@@ -64,6 +64,7 @@ KEYS = [
     "features_over_straightforward",
     "anchored_over_kec",
     "readings_over_slope",
+    "whole_anchored_over_kec",
 ]
 TINY = Plan(
     nodes=3,
@@ -248,6 +249,7 @@ def test_figures_are_computed_from_the_right_contenders():
         "features_over_straightforward": 0.05,
         "anchored_over_kec": 1.5,
         "readings_over_slope": 2.0,
+        "whole_anchored_over_kec": 3.0,
     }
 
 
