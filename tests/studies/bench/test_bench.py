@@ -219,6 +219,7 @@ def test_the_bars():
         "<= 0.05",
         "<= 1.4",
         "<= 2",
+        "<= 2.8",
     ]
     assert list(order_figures({"million_peak_mb": 3.0})) == KEYS
     assert order_figures({"million_peak_mb": 3.0})["million_peak_mb"] == 3.0
