@@ -129,13 +129,19 @@ def _growth(name: str, title: str, curves: Sequence[Mapping[str, Any]]) -> Secti
 
 
 def _threads(result: Mapping[str, Any]) -> Section:
-    ways = ", ".join(f"{way.replace('_', ' ')} {seconds:.3f} s" for way, seconds in result["seconds"].items())
+    def tell(what: str) -> str:
+        times = result["seconds"].items()
+        return ", ".join(f"{way.replace('_', ' ')} {taken:.3f} s" for way, taken in times if what in way)
+
     return Section(
         "threads",
         text=(
             f"{result['dataset']}, {result['nodes']} nodes {result['rounds']} times, KEC one node after the other: "
-            f"{ways}. Two processes / two threads: {result['processes_over_threads']:.2f}; largest relative difference "
-            f"of a score with one and with two threads: {result['largest_relative_difference']:.1e}.",
+            f"{tell('process')}. Two processes / two threads: {result['processes_over_threads']:.2f}; largest relative "
+            f"difference of a score with one and with two threads: {result['largest_relative_difference']:.1e}.",
+            f"All nodes together, {result['rounds']} times: {tell('sweep')}. Two threads / one: "
+            f"{result['sweep_over_one_thread']:.2f}. Half of what two sweeps at once take, each in a process of its "
+            f"own, is {result['sweep_floor']:.2f} of one alone: threads could take no less on this machine.",
         ),
     )
 

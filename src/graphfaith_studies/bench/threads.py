@@ -1,7 +1,8 @@
 """One process with two threads against two processes of one thread each, and whether threads change the result.
 
 ``python -m graphfaith_studies.bench.threads DATASET NODES THREADS`` is a worker process. It prints a line when it is
-ready, waits for a line, explains its nodes several times, and prints the times when it began and ended.
+ready, waits for a line, explains its nodes several times, and prints the times when it began and ended. If NODES is
+"all", it explains all nodes of the graph together.
 """
 
 from __future__ import annotations
@@ -27,15 +28,20 @@ from .contenders import EDGES
 # processes start hardly matters.
 _ROUNDS = 5
 
+Worker = tuple[Sequence[int] | None, int]  # the nodes of a process, None for all of them together, and its threads
+
 
 def threads(name: str, count: int, repetitions: int) -> dict[str, Any]:
     """Measure the seconds that each way takes for ``count`` nodes of a data set, and how far the scores differ."""
     case = load_case(name, count)
     nodes = list(case.nodes)
-    ways = {
+    ways: dict[str, list[Worker]] = {
         "one_process_one_thread": [(nodes, 1)],
         "one_process_two_threads": [(nodes, 2)],
         "two_processes_one_thread": [(nodes[::2], 1), (nodes[1::2], 1)],
+        "one_sweep_one_thread": [(None, 1)],
+        "one_sweep_two_threads": [(None, 2)],
+        "two_sweeps_at_once": [(None, 1), (None, 1)],
     }
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(repetitions):
@@ -48,6 +54,9 @@ def threads(name: str, count: int, repetitions: int) -> dict[str, Any]:
         "rounds": _ROUNDS,
         "seconds": medians,
         "processes_over_threads": medians["two_processes_one_thread"] / medians["one_process_two_threads"],
+        "sweep_over_one_thread": medians["one_sweep_two_threads"] / medians["one_sweep_one_thread"],
+        # Two processes that share nothing slow each other down too, where two processors share what they are made of.
+        "sweep_floor": medians["two_sweeps_at_once"] / 2 / medians["one_sweep_one_thread"],
         "largest_relative_difference": find_largest_difference(case, nodes),
     }
 
@@ -73,7 +82,7 @@ def _scores_of(explanation: Any) -> torch.Tensor:
     return torch.cat([dx.double().flatten(), da.double().flatten()])
 
 
-def _measure_wall_time(name: str, workers: Sequence[tuple[Sequence[int], int]]) -> float:
+def _measure_wall_time(name: str, workers: Sequence[Worker]) -> float:
     """Return the seconds from the start of the first worker to the end of the last one.
 
     All processes share the same monotonic clock.
@@ -94,8 +103,9 @@ def _measure_wall_time(name: str, workers: Sequence[tuple[Sequence[int], int]]) 
     return float(max(ended for _, ended in spans) - min(began for began, _ in spans))
 
 
-def _start_worker(name: str, nodes: Sequence[int], count: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "graphfaith_studies.bench.threads", name, ",".join(map(str, nodes)), str(count)]
+def _start_worker(name: str, nodes: Sequence[int] | None, count: int) -> subprocess.Popen[str]:
+    named = "all" if nodes is None else ",".join(map(str, nodes))
+    command = [sys.executable, "-m", "graphfaith_studies.bench.threads", name, named, str(count)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(count)}
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -111,21 +121,25 @@ def _read_line(process: subprocess.Popen[str]) -> str:
     return line
 
 
-def _main(name: str, nodes: Sequence[int], count: int) -> None:
+def _main(name: str, nodes: Sequence[int] | None, count: int) -> None:
     torch.set_num_threads(count)
-    case = load_case(name, 1)
-    # The first explanations are a warm-up and are not timed.
-    for _ in case.explanations(KEC(EDGES), nodes[:3]):
-        pass
+    case, algorithm = load_case(name, 1), KEC(EDGES)
+
+    def explain() -> None:
+        if nodes is None:
+            case.records(algorithm)
+        else:
+            for _ in case.explanations(algorithm, nodes):
+                pass
+
+    explain()  # The first explanations are a warm-up and are not timed.
     print("ready", flush=True)
     sys.stdin.readline()
-    rounds = [case.explanations(KEC(EDGES), nodes) for _ in range(_ROUNDS)]
     began = time.monotonic()
-    for explanations in rounds:
-        for _ in explanations:
-            pass
+    for _ in range(_ROUNDS):
+        explain()
     print(json.dumps([began, time.monotonic()]), flush=True)
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1], [int(node) for node in sys.argv[2].split(",")], int(sys.argv[3]))
+    _main(sys.argv[1], None if sys.argv[2] == "all" else [int(n) for n in sys.argv[2].split(",")], int(sys.argv[3]))

@@ -634,6 +634,7 @@ def everything(monkeypatch, result):
         Curve("nodes of the graph", [10, 100], [0.002, 0.002], [1.0, 2.0], together=True),
     ]
     ways = {"one_process_one_thread": 2.0, "one_process_two_threads": 2.0, "two_processes_one_thread": 1.0}
+    ways |= {"one_sweep_one_thread": 3.0, "one_sweep_two_threads": 2.4, "two_sweeps_at_once": 3.9}
     told = {"dataset": "cora", "nodes": 50, "rounds": 5, "seconds": ways}
     where = "graphfaith_studies.bench.command."
     monkeypatch.setattr(where + "load_dataset", lambda name: None)
@@ -642,7 +643,13 @@ def everything(monkeypatch, result):
     monkeypatch.setattr(where + "sweep.measure_growth", lambda sizes, show: curves)
     monkeypatch.setattr(
         where + "compare_threads",
-        lambda *_: {**told, "processes_over_threads": 0.5, "largest_relative_difference": 0.0},
+        lambda *_: {
+            **told,
+            "processes_over_threads": 0.5,
+            "sweep_over_one_thread": 0.8,
+            "sweep_floor": 0.65,
+            "largest_relative_difference": 0.0,
+        },
     )
 
 
@@ -656,6 +663,7 @@ def test_all_is_measured_in_one_run_and_a_page_is_made_of_its_file(monkeypatch, 
     assert written["asked"] is True  # the stages of all pieces
     assert {"ratios", "limits", "profile", "growth", "threads", "sizes"} <= set(written)
     assert "all nodes of a graph together" in out
+    assert "is 0.65 of one alone" in " ".join(out.split())
     page.write_text(
         "# Speed\n\n<!-- bench: growth-together -->\nold\n<!-- end -->\nmore\n<!-- bench: figures -->\n<!-- end -->\n"
     )
