@@ -15,8 +15,10 @@ _LOCK = threading.RLock()
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
     """Seed torch's global generator inside the block, for one thread at a time, and restore its state afterwards.
+
+    So is the generator of a ``device``, if that is another one than the processor.
 
     All threads draw from the same generator. Without the lock, two threads that train masks on two models would each
     get some of the other's numbers, and the same seed would no longer give the same masks.
@@ -27,9 +29,13 @@ def seeded(seed: int) -> Iterator[None]:
     ...     torch.equal(first, torch.rand(2))
     True
     """
-    with _LOCK, torch.random.fork_rng(devices=[]):
+    away = device is not None and device.type != "cpu"
+    kept: dict[str, Any] = {"devices": [device], "device_type": device.type} if device and away else {"devices": []}
+    with _LOCK, torch.random.fork_rng(**kept):
         # torch.manual_seed is not used because it would also seed other devices, which fork_rng does not restore here.
         torch.default_generator.manual_seed(seed)
+        if away:
+            torch.get_device_module(device).manual_seed_all(seed)
         yield
 
 

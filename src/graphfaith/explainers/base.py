@@ -26,6 +26,7 @@ from ..explanation.masks import Explained, lay_out_scores, make_target
 from ..graph.graph import Graph, check_edge_index, check_features
 from ..graph.packed import Column
 from ..model.call import Edges, check_edges
+from ..model.home import check_home
 from ..model.layers import heterogeneous_part
 from ..model.record import evaluating
 from ..model.target import Target
@@ -140,6 +141,7 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         if not isinstance(x, Graph):  # which has been checked
             check_features(x)
             check_edge_index(edge_index)
+            check_home(model, {"x": x, "edge_index": edge_index})
 
     def explanation(
         self, explained: Explained, p: DifferenceModel, scores: tuple[Tensor | None, Tensor] | None = None

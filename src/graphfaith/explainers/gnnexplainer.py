@@ -9,6 +9,7 @@ from torch_geometric.explain import algorithm as pyg
 
 from .._base.errors import ModelError
 from ..model.call import Edges
+from ..model.home import fetch
 from ..model.target import Target
 from ..surrogate.difference import SubgraphModel
 from .subgraph import MaskLearner, Silent, leave_untouched, use_own_precision
@@ -60,7 +61,7 @@ class GNNExplainer(MaskLearner):
         use_own_precision(algorithm)
         with leave_untouched(target.model, self.seed):
             masks = algorithm(*args, **kwargs)
-        nodes, edges = masks.get("node_mask"), masks.get("edge_mask")
+        nodes, edges = fetch(masks.get("node_mask")), fetch(masks.get("edge_mask"))
         learnt = torch.ones(len(places)) if edges is None else edges
         p = SubgraphModel(target, nodes, self._edge_mask(target, learnt, places))
         return self.harden(p) if self.hard else p

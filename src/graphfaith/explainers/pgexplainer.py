@@ -16,6 +16,7 @@ from torch_geometric.utils import get_embeddings, k_hop_subgraph
 from .._base.checks import check_real
 from .._base.errors import InputError, UnsupportedError
 from ..model.call import Edges
+from ..model.home import PROCESSOR, fetch, send
 from ..model.target import Target
 from ..surrogate.difference import SubgraphModel
 from .subgraph import MaskLearner, Silent, leave_untouched, use_own_precision
@@ -102,7 +103,7 @@ class PGExplainer(MaskLearner):
             algorithm = self._train([target]) if self._jointly is None else self._jointly
             args, kwargs, places = self._call(target)
             _adapt_to_target(algorithm, target)
-            learnt = algorithm(*args, **kwargs).edge_mask
+            learnt = fetch(algorithm(*args, **kwargs).edge_mask)
         weighed = self.weighed(target)[places]
         count = math.ceil(int(weighed.sum()) * self.keep)
         ranked = torch.where(weighed, learnt, -1.0).argsort(descending=True, stable=True)
@@ -123,11 +124,21 @@ class PGExplainer(MaskLearner):
             if target.task.level == "node" and len(target.readout.rows) > 1:
                 raise UnsupportedError(f"{self.method} explains one node at a time: see explain_nodes")
         calls = [(target, *self._call(target)) for target in targets]
+        _move_network(algorithm, targets[0])
         for epoch in range(self.epochs):
             for target, args, kwargs, _ in calls:
                 _adapt_to_target(algorithm, target)
                 algorithm.train(epoch, *args, **kwargs)
         return algorithm
+
+
+def _move_network(algorithm: pyg.PGExplainer, target: Target) -> None:
+    """Move PyG's network to where the model lives; its width is found on the processor, because it must be known."""
+    if target.call.home != PROCESSOR:
+        _adapt_to_target(algorithm, target)
+        width = algorithm._get_embeddings().size(1) * (3 if target.task.level == "node" else 2)
+        algorithm.mlp(torch.zeros(1, width))
+        algorithm.to(target.call.home)
 
 
 def _adapt_to_target(algorithm: pyg.PGExplainer, target: Target) -> None:
@@ -137,10 +148,12 @@ def _adapt_to_target(algorithm: pyg.PGExplainer, target: Target) -> None:
     compute them again in every epoch. PyG also counts one hop per layer, but the messages of some layers go further.
     """
     args, kwargs = target.whole.arguments()
-    facts = target.whole.facts
+    facts, home = target.whole.facts, target.call.home
     if facts.embeddings is None:
-        facts.embeddings = get_embeddings(target.model, *args, **kwargs)[-1]
-    part = facts.embeddings[target.computation_graph.nodes].float()  # PyG's network is in single precision.
+        named = {name: send(value, home) for name, value in kwargs.items()}
+        facts.embeddings = fetch(get_embeddings(target.model, *(send(value, home) for value in args), **named)[-1])
+    # PyG's network is in single precision.
+    part = send(facts.embeddings[target.computation_graph.nodes].float(), home)
 
     def within_reach(_: torch.nn.Module, index: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[None, Tensor]:
         flow = target.graph.flow

@@ -16,6 +16,7 @@ from .._base.checks import check_count, check_real, check_seed
 from .._base.errors import InputError, UnsupportedError
 from .._base.randomness import seeded
 from ..model.call import Edges
+from ..model.home import home_of, send
 from ..model.layers import remove_masks_afterwards
 from ..model.record import evaluating
 from ..model.target import Target
@@ -107,8 +108,10 @@ class MaskLearner(SubgraphExplainer):
                 raise UnsupportedError(f"{self.method} explains outputs with one class per row, not several")
             labels = torch.zeros(len(target.call.output), dtype=torch.int64)
             labels[rows] = target.labels
-        edges = target.call.edges_at(places)
-        return (target.model, graph.x, edges), {"target": labels, "index": rows, **kwargs}, places
+        edges, home = target.call.edges_at(places), target.call.home
+        named = {"target": labels, "index": rows, **kwargs}
+        inputs = target.model, send(graph.x, home), send(edges, home)
+        return inputs, {name: send(value, home) for name, value in named.items()}, places
 
 
 def use_own_precision(algorithm: Any) -> None:
@@ -130,7 +133,7 @@ def leave_untouched(model: torch.nn.Module, seed: int) -> Iterator[None]:
     """
     with (
         evaluating(model),  # before the random numbers: threads must take the two locks in one order
-        seeded(seed),
+        seeded(seed, home_of(model)),
         torch.enable_grad(),
         remove_masks_afterwards(model),
         warnings.catch_warnings(),

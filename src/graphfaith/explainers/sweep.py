@@ -106,6 +106,7 @@ class NodeTarget(NamedTuple):
     computation_graph: ComputationGraph
     route: Route
     num_hops: int
+    device: torch.device
 
 
 @dataclass(frozen=True)
@@ -402,7 +403,8 @@ class Sweep:
             # needs, and then the parts are tried one by one.
             for x in _features(like.graph, parts.nodes):
                 with suppress(Exception):
-                    out = like.model(x, edges, edge_weight=weight, **kwargs)[torch.from_numpy(parts.node_start[:-1])]
+                    out = like.call.ask(x, edges, {"edge_weight": weight, **kwargs})
+                    out = out[torch.from_numpy(parts.node_start[:-1])]
                     proven[:] = joint.is_right_at(start, out).numpy()
                     return
         for i, node in enumerate(nodes):
@@ -421,7 +423,7 @@ class Sweep:
     def _explanation(
         self, part: ComputationGraph, p: DifferenceModel, scores: tuple[Tensor, Tensor] | None
     ) -> Explanation:
-        target = NodeTarget(part, self.first.route, self.first.num_hops)
+        target = NodeTarget(part, self.first.route, self.first.num_hops, self.first.device)
         return self.algorithm.explanation(target, p, scores)
 
 

@@ -9,14 +9,21 @@ from torch import Tensor
 from torch_geometric.explain import Explanation
 
 from ..graph.computation_graph import ComputationGraph
+from ..model.home import fetch
 from .scores import num_nodes_of
 
 _MASKS = ("node_mask", "edge_mask", "self_loop_score")
 
 
+def masks_of(explanation: Explanation) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Return the scores of features, of edges and of self-loops, as far as there are some, on the processor."""
+    nodes, edges, loops = (explanation.get(name) for name in _MASKS)
+    return fetch(nodes), fetch(edges), fetch(loops)
+
+
 def scores_digest(explanation: Explanation, part: ComputationGraph) -> str:
     """Return the digest of the scores on the computation graph ``part``, which may be far smaller than the graph."""
-    nodes, edges, loops = (explanation.get(name) for name in _MASKS)
+    nodes, edges, loops = masks_of(explanation)
     return digest_of(
         nodes if nodes is None or nodes.size(0) == 1 else nodes[part.nodes[: part.num_visible]],
         None if edges is None else edges[part.edge_id[part.edge_id >= 0]],
@@ -40,14 +47,14 @@ def are_fitted(explanation: Explanation) -> bool:
         return False
     if explanation.get("scores_digest") != scores_digest(explanation, part):
         return False
-    nodes, edges, loops = (explanation.get(name) for name in _MASKS)
+    nodes, edges, loops = masks_of(explanation)
     inside = (
         None if nodes is None or nodes.size(0) == 1 else nodes[part.nodes[: part.num_visible]],
         None if edges is None else edges[part.edge_id[part.edge_id >= 0]],
         None if loops is None else loops[part.nodes],
     )
     return all(
-        some is None or int(every.count_nonzero()) == int(some.count_nonzero())
+        some is None or every is None or int(every.count_nonzero()) == int(some.count_nonzero())
         for every, some in zip((nodes, edges, loops), inside, strict=True)
     )
 

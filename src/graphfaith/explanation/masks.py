@@ -53,6 +53,10 @@ class Explained(Protocol):
     def num_hops(self) -> int:
         """The number of hops M."""
 
+    @property
+    def device(self) -> torch.device:
+        """Where the user has the graph, and wants the masks."""
+
 
 def lay_out_scores(
     target: Explained,
@@ -108,6 +112,8 @@ def lay_out_scores(
         explanation[name] = value
     # This equals scores_digest() of the explanation, without reading the scores back from the masks.
     explanation["scores_digest"] = digest_of(node_rows, given_score, loop_score)
+    if target.device.type != "cpu":
+        explanation = explanation.to(target.device)
     return explanation
 
 

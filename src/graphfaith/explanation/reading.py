@@ -30,6 +30,7 @@ class _Explained(NamedTuple):
     computation_graph: ComputationGraph
     route: Route
     num_hops: int
+    device: torch.device
 
 
 def reading_of(explanation: Explanation, name: str) -> SignedExplanation:
@@ -61,7 +62,7 @@ def reading_of(explanation: Explanation, name: str) -> SignedExplanation:
 def _lay_out(explanation: Explanation, p: Any, read: ReadModel, kind: MaskType | None) -> SignedExplanation:
     """Return a reading in masks of the types that an explanation has."""
     return lay_out_scores(
-        _Explained(p.graph, explanation.edge_route, explanation.num_hops),
+        _Explained(p.graph, explanation.edge_route, explanation.num_hops, explanation.self_loop_score.device),
         p,
         *read.scores,
         errors=read.errors,

@@ -54,17 +54,23 @@ class Graph:
     [-1, -1, 2]
     """
 
+    _copies: tuple[Any, ...] | None = None  # on the processor, of tensors that are elsewhere
+
     def __init__(
         self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, flow: str = "source_to_target"
     ) -> None:
+        given = x, edge_index, edge_weight
+        # Tensors of another device are copied once; what is explained is computed on the processor.
+        x, edge_index, edge_weight = own = tuple(map(_fetch, given))
+        if any(a is not b for a, b in zip(own, given, strict=True)):
+            self._copies = own
         self.lowest, highest = _check(x, edge_index, edge_weight)
         self.feature_range = highest - self.lowest
-        self._x, self._edge_index = weakref.ref(x), weakref.ref(edge_index)
-        self._edge_weight = None if edge_weight is None else weakref.ref(edge_weight)
+        self._given = tuple(None if tensor is None else weakref.ref(tensor) for tensor in given)
         self.num_nodes, self.num_features = int(x.size(0)), int(x.size(1))
         self.num_edges = int(edge_index.size(1))
         self.flow = flow
-        ends: Int64 = edge_index.detach().cpu().numpy()
+        ends: Int64 = edge_index.detach().numpy()
         source, sink = (0, 1) if flow == "source_to_target" else (1, 0)
         self.source, self.sink = np.ascontiguousarray(ends[source]), np.ascontiguousarray(ends[sink])
         self._index_edges()
@@ -112,23 +118,41 @@ class Graph:
 
     @property
     def x(self) -> Tensor:
-        """The node features X, [N, d]."""
-        return _alive(self._x)
+        """The node features X, [N, d], on the processor."""
+        return self._tensor(0)
 
     @property
     def edge_index(self) -> Tensor:
         """The edges in the user's order, [2, E]."""
-        return _alive(self._edge_index)
+        return self._tensor(1)
 
     @property
     def edge_weight(self) -> Tensor | None:
         """The user's edge weights, [E]; None means that all weights are 1."""
-        return None if self._edge_weight is None else _alive(self._edge_weight)
+        return self._tensor(2) if self.is_weighted else None
+
+    def _tensor(self, place: int) -> Tensor:
+        if self._copies is not None:
+            copied: Tensor = self._copies[place]
+            return copied
+        reference = self._given[place]
+        assert reference is not None
+        return _alive(reference)
+
+    @property
+    def given(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """X, the edges and the edge weights as the user gave them, wherever they are."""
+        if self._copies is None:
+            return self.x, self.edge_index, self.edge_weight
+        x, edge_index, edge_weight = (None if one is None else _alive(one) for one in self._given)
+        assert x is not None
+        assert edge_index is not None
+        return x, edge_index, edge_weight
 
     @property
     def is_weighted(self) -> bool:
         """Whether the user gave edge weights."""
-        return self._edge_weight is not None
+        return self._given[2] is not None
 
     @property
     def has_every_loop(self) -> bool:
@@ -244,7 +268,7 @@ class Graph:
         return graph
 
     def _is_of(self, tensors: tuple[Tensor | None, ...]) -> bool:
-        held = (self._x(), self._edge_index(), None if self._edge_weight is None else self._edge_weight())
+        held = (None if reference is None else reference() for reference in self._given)
         return all(a is b for a, b in zip(held, tensors, strict=True))
 
 
@@ -273,6 +297,11 @@ def _edges_at(nodes: Int64, ids: Ids, start: Ids) -> Int64:
 
 def _is_tensor(value: Tensor | None) -> bool:
     return value is None or isinstance(value, Tensor)
+
+
+def _fetch(tensor: Any) -> Any:
+    """Return a tensor on the processor; the same one if it is there."""
+    return tensor.detach().cpu() if isinstance(tensor, Tensor) and tensor.device.type != "cpu" else tensor
 
 
 def _alive(reference: weakref.ref[Tensor]) -> Tensor:

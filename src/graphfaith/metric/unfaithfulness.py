@@ -20,7 +20,7 @@ from torch_geometric.explain.algorithm import (
 from .._base.checks import check_count
 from .._base.errors import InputError, SameSamplesWarning, UnsupportedError
 from .._base.threads import one_thread
-from ..explanation.digest import scores_digest
+from ..explanation.digest import masks_of, scores_digest
 from ..explanation.faithfulness import record_unfaithfulness
 from ..explanation.masks import of_mask, target_of
 from ..explanation.reading import node_kind_of
@@ -127,11 +127,10 @@ def _scores_of(explanation: Explanation, target: Target, near: Neighborhood, of:
 
     None if the node mask is of a kind that says nothing of single features, without saying which.
     """
-    graph, nodes = target.computation_graph, explanation.get("node_mask")
+    graph, (nodes, _, loops) = target.computation_graph, masks_of(explanation)
     edges = _edge_part(explanation, target, implied=0.0)
     if edges is None:  # Self-loops have their scores beside the mask.
         edges = torch.zeros(graph.num_edges, dtype=torch.float64)
-        loops = explanation.get("self_loop_score")
         if loops is not None:
             edges[graph.is_loop] = loops[graph.nodes].double()
     if nodes is None or not near.perturbs_features:
@@ -256,7 +255,7 @@ def difference_model_of(
             p = SubgraphModel(target, fitted.node_mask, fitted.edge_mask)
         return p
     learnt = getattr(explainer.algorithm, "learns_mask", isinstance(explainer.algorithm, _MASK_LEARNERS))
-    nodes = explanation.get("node_mask")
+    nodes, _, _ = masks_of(explanation)
     node_part = nodes if nodes is None or nodes.size(0) == 1 else nodes[graph.nodes]
     edge_part = _edge_part(explanation, target, implied=1.0 if learnt else 0.0)
     if learnt:
@@ -277,11 +276,7 @@ def difference_model_of(
 
 def _edge_part(explanation: Explanation, target: Target, implied: float) -> Tensor | None:
     """Return the scores of the entries of A, [e]; ``implied`` is the score of a self-loop that has none."""
-    graph, edges, loops = (
-        target.computation_graph,
-        explanation.get("edge_mask"),
-        explanation.get("self_loop_score"),
-    )
+    graph, (_, edges, loops) = target.computation_graph, masks_of(explanation)
     if edges is None:
         return None
     part = torch.full((graph.num_edges,), implied, dtype=edges.dtype)

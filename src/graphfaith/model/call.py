@@ -15,6 +15,7 @@ from torch_geometric.explain.algorithm.utils import set_masks
 from .._base.errors import InputError, ModelError, UnsupportedError
 from .._base.threads import SMALL, one_thread
 from ..graph.computation_graph import ComputationGraph
+from .home import PROCESSOR, home_of, run_at_home, send
 from .layers import Degrees, message_passing_layers, remove_masks_afterwards, takes_edge_weight
 from .products import Products, convolutions
 from .readout import Places, Readout
@@ -55,13 +56,14 @@ class Call:
         places: Places = slice(None) if self._read is None else self._read
         self._edge_index = self.edges_at(places)
         self._kwargs, self.rows = self.arguments_at(places)
+        self.home = home_of(model)
         self.products: Products | None = None
         self.degrees: Degrees | None = None  # the degrees that the part was cut out for; None if nothing was cut off
         self.route: Route = self._find_route(edges, record)
-        if self.route == "weight" and self._read is None:  # every self-loop is given
-            layers = convolutions(model)
-            if layers:
-                self.products = Products(layers, self._edge_index, part.num_nodes, _count_near(part))
+        # If every self-loop is given, convolutions are products with a matrix.
+        self._convolutions = convolutions(model) if self.route == "weight" and self._read is None else []
+        if self._convolutions and self.home == PROCESSOR:
+            self.products = Products(self._convolutions, self._edge_index, part.num_nodes, _count_near(part))
 
     @cached_property
     def output(self) -> Tensor:
@@ -98,8 +100,7 @@ class Call:
     @cached_property
     def is_convolutional(self) -> bool:
         """Whether every message is part of a graph convolution's product with N(A)."""
-        layers = message_passing_layers(self.model)
-        return self.products is not None and len(self.products.layers) == len(layers)
+        return bool(self._convolutions) and len(self._convolutions) == len(message_passing_layers(self.model))
 
     @property
     def may_batch(self) -> bool:
@@ -136,20 +137,24 @@ class Call:
             with self.products.alone(weight, self.products.matrix(weight) if matrix is None else matrix):
                 return as_rows(self.model(x, self._edge_index, edge_weight=weight, **self._kwargs), self.task)
         if self.route == "weight":
-            return as_rows(self.model(x, self._edge_index, edge_weight=weight, **self._kwargs), self.task)
+            return as_rows(self.ask(x, self._edge_index, {"edge_weight": weight, **self._kwargs}), self.task)
         # Where nothing is perturbed, no factors are needed, which some layers cannot be given.
         factors = None if self.route == "removal" and own else weight
         return as_rows(self.run(x, self._edge_index, self._kwargs, factors), self.task)
 
+    def ask(self, x: Tensor, edge_index: Tensor, kwargs: dict[str, Any]) -> Tensor:
+        """Return what the model says, on the processor, wherever it lives."""
+        out: Tensor = run_at_home(self.model, self.home, (x, edge_index), kwargs)
+        return out
+
     def run(self, x: Tensor, edge_index: Tensor, kwargs: dict[str, Any], factors: Tensor | None) -> Tensor:
         """Return the model's output, with its messages multiplied by ``factors``, one for each edge, if given."""
         if factors is None:
-            out: Tensor = self.model(x, edge_index, **kwargs)
-            return out
+            return self.ask(x, edge_index, kwargs)
         with remove_masks_afterwards(self.model):
-            set_masks(self.model, factors, edge_index, apply_sigmoid=False)
+            set_masks(self.model, send(factors, self.home), send(edge_index, self.home), apply_sigmoid=False)
             try:
-                masked: Tensor = self.model(x, edge_index, **kwargs)
+                masked = self.ask(x, edge_index, kwargs)
             except AssertionError as error:
                 if str(error):
                     raise

@@ -331,7 +331,7 @@ class Placement:
         edge_index, kwargs = plain.inputs(plain.part.weight)
         if not self.whole.weighted and plain.route == "weight":
             del kwargs["edge_weight"]
-        output = self.model(plain.part.x, edge_index, **kwargs)
+        output = plain.ask(plain.part.x, edge_index, kwargs)
         return is_close(output[plain.rows], call.output[call.rows], largest(call.output))
 
     def _loops_are_own(self, call: Call, each: int = 0) -> bool:

@@ -188,8 +188,7 @@ def _run_beside(call: Call, x: Tensor, weight: Tensor, beside_x: Tensor, beside_
     (edge_index, kwargs), (other, beside) = _inputs(call, weight), _inputs(call, beside_weight)
     sizes = (count, edge_index.size(1))
     arguments = {name: _join(value, beside[name], sizes) for name, value in kwargs.items()}
-    output: Tensor = call.model(torch.cat([x, beside_x]), torch.cat([edge_index, other + count], dim=1), **arguments)
-    return output
+    return call.ask(torch.cat([x, beside_x]), torch.cat([edge_index, other + count], dim=1), arguments)
 
 
 def _inputs(call: Call, weight: Tensor) -> tuple[Tensor, dict[str, Any]]:

@@ -21,6 +21,7 @@ from ..sampling.perturbations import Perturbations
 from .batching import distrust, find_batching, vmap
 from .call import Edges, check_edges
 from .copies import lacks_edges, run_without_edges, run_without_some
+from .home import check_home, fetch, fetch_all, send
 from .layers import check_layers, count_hops, widest_layer
 from .placement import Placement
 from .readout import Readout
@@ -99,8 +100,11 @@ class Target:
         if check_edges(edges) in ("removal", "mask") and weight is not None:
             # A multiplies the messages, so that the weights are an attribute like any other.
             arguments["edge_weight"], weight = weight, None
+        given = {} if isinstance(x, Graph) else {"x": x, "edge_index": edge_index, "edge_weight": weight}
+        check_home(model, {**given, **arguments})
         self.graph = _graph_of(x, edge_index, weight, layers[0].flow if layers else "source_to_target")
-        self._arguments, self._index, self._edges = arguments, index, edges
+        self._given, self._arguments, self._edges = arguments, fetch_all(arguments), edges
+        self._index = fetch(index)
         with evaluating(model) as record:
             self._place(record)
             self.labels = self._labels_of(self._own_rows, label)
@@ -111,7 +115,7 @@ class Target:
     def _place(self, record: Record) -> None:
         """Find the part of the graph that F is computed on, for the model in its present state."""
         graph = self.graph
-        whole = Whole(self.model, record, graph, self._arguments, self.task)
+        whole = Whole(self.model, record, graph, self._arguments, self.task, self._given)
         by_node = self.task.level == "node" and self._index is not None
         # A node that the graph does not have is refused before the model runs.
         rows = self.task.rows(self._index, graph.num_nodes) if by_node else None
@@ -148,6 +152,11 @@ class Target:
         return self._record
 
     @property
+    def device(self) -> torch.device:
+        """Where the user has the graph."""
+        return self.graph.given[0].device
+
+    @property
     def computation_graph(self) -> ComputationGraph:
         """The part of the graph that F depends on."""
         return self.call.part
@@ -171,7 +180,7 @@ class Target:
         """Return the labels of the explained rows, given a label for every row of the output, one for all, or none."""
         if label is None or self.task.mode == "regression":
             return self.task.labels(explained, None)
-        given = label if isinstance(label, Column) else torch.as_tensor(label)
+        given = label if isinstance(label, Column) else fetch(torch.as_tensor(label))
         if isinstance(given, Tensor) and given.dim() == 0:
             return self.task.labels(explained, given)
         if len(given) != self._num_rows:
@@ -439,7 +448,9 @@ class Target:
 
     def _rows_by_vmap(self, x: Tensor, weight: Tensor, dims: tuple[int | None, int | None]) -> Tensor:
         if self.call.products is None or not self.call.products.dense:
-            return vmap(lambda a, b: self.call(a, b)[self.call.rows], dims)(x, weight)
+            home = self.call.home  # All samples are sent there at once.
+            rows: Tensor = vmap(lambda a, b: self.call(a, b)[self.call.rows], dims)(send(x, home), send(weight, home))
+            return rows
         matrix = self.call.products.matrix(weight)
         return vmap(lambda a, b, c: self.call(a, b, c)[self.call.rows], (*dims, dims[1]))(x, weight, matrix)
 

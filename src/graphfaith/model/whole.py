@@ -12,6 +12,7 @@ from torch import Tensor
 from .._base.errors import ModelError, describe_error
 from ..graph.graph import Graph
 from .call import as_rows
+from .home import fetch, home_of, run_at_home
 from .layers import takes_edge_weight
 from .record import Facts, Record, forget_run, noted_output
 from .task import Task
@@ -23,9 +24,17 @@ class Whole:
     """A model, the arguments it is called with on ``graph``, and what is known of it there."""
 
     def __init__(
-        self, model: torch.nn.Module, record: Record, graph: Graph, kwargs: dict[str, Any], task: Task
+        self,
+        model: torch.nn.Module,
+        record: Record,
+        graph: Graph,
+        kwargs: dict[str, Any],
+        task: Task,
+        given: dict[str, Any] | None = None,
     ) -> None:
         self.model, self.record, self.graph, self.kwargs, self.task = model, record, graph, kwargs, task
+        self._given = kwargs if given is None else given  # the same arguments, where the user has them
+        self.home = home_of(model)
         self.weighted = graph.is_weighted or kwargs.get("edge_weight") is not None
 
     @property
@@ -46,9 +55,10 @@ class Whole:
         """Return the model's output on the whole graph, from memory if it is known."""
         facts = self.facts
         if facts.output is None:
-            (x, edge_index), kwargs = self.arguments()
+            x, edge_index, weight = self.graph.given
+            kwargs = self._given if weight is None else {**self._given, "edge_weight": weight}
             known = noted_output(self.model, x, edge_index, kwargs)
-            facts.output = self._run(x) if known is None else known
+            facts.output = self._run(self.graph.x) if known is None else fetch(known)
         return as_rows(facts.output, self.task)
 
     def output_with(self, x: Tensor) -> Tensor:
@@ -58,7 +68,7 @@ class Whole:
     def _run(self, x: Tensor) -> Tensor:
         (_, edge_index), kwargs = self.arguments()
         try:
-            out: Tensor = self.model(x, edge_index, **kwargs)
+            out: Tensor = run_at_home(self.model, self.home, (x, edge_index), kwargs)
         except (Exception, SystemExit) as error:  # the user's own forward may raise anything
             raise ModelError(f"the model cannot be run on this graph: {describe_error(error)}") from error
         return out
