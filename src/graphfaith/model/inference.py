@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 from .._base.errors import InputError, ModelError, describe_error
 from .arguments import arguments_for
 from .call import as_rows
-from .home import check_home, fetch
+from .home import check_home
 from .record import evaluating
 from .task import RETURN_TYPES, Task
 
@@ -44,7 +44,7 @@ def _run(model: torch.nn.Module, data: Data, task: Task) -> Tensor:
     check_home(model, {"x": data.x, "edge_index": data.edge_index, **arguments})
     with evaluating(model), torch.no_grad():
         try:
-            out = fetch(model(data.x, data.edge_index, **arguments))
+            out = model(data.x, data.edge_index, **arguments)
         except (Exception, SystemExit) as error:  # the user's own forward may raise anything
             raise ModelError(f"the model cannot be run on this graph: {describe_error(error)}") from error
     return as_rows(out, task)
@@ -52,7 +52,7 @@ def _run(model: torch.nn.Module, data: Data, task: Task) -> Tensor:
 
 def _labels_of(data: Data, level: str) -> Tensor | None:
     labels = data.get("edge_label") if level == "edge" else data.get("y")
-    return fetch(labels) if isinstance(labels, Tensor) and labels.dim() and labels.numel() else None
+    return labels if isinstance(labels, Tensor) and labels.dim() and labels.numel() else None
 
 
 def _find_mode(out: Tensor, labels: Tensor | None) -> str:

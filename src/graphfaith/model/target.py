@@ -21,7 +21,7 @@ from ..sampling.perturbations import Perturbations
 from .batching import distrust, find_batching, vmap
 from .call import Edges, check_edges
 from .copies import lacks_edges, run_without_edges, run_without_some
-from .home import check_home, fetch, fetch_all, send
+from .home import check_home, fetch, fetch_all
 from .layers import check_layers, count_hops, widest_layer
 from .placement import Placement
 from .readout import Readout
@@ -448,9 +448,7 @@ class Target:
 
     def _rows_by_vmap(self, x: Tensor, weight: Tensor, dims: tuple[int | None, int | None]) -> Tensor:
         if self.call.products is None or not self.call.products.dense:
-            home = self.call.home  # All samples are sent there at once.
-            rows: Tensor = vmap(lambda a, b: self.call(a, b)[self.call.rows], dims)(send(x, home), send(weight, home))
-            return rows
+            return vmap(lambda a, b: self.call(a, b)[self.call.rows], dims)(x, weight)
         matrix = self.call.products.matrix(weight)
         return vmap(lambda a, b, c: self.call(a, b, c)[self.call.rows], (*dims, dims[1]))(x, weight, matrix)
 
