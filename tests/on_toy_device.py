@@ -101,9 +101,7 @@ def test_explanations_and_their_numbers_are_those_of_the_processor(device, data,
         for name in ("node_mask", "edge_mask", "self_loop_score"):
             assert explanation[name].device == device, algorithm
             # PyG draws the masks that GNNExplainer learns in single precision.
-            torch.testing.assert_close(
-                explanation[name].cpu(), own[name], rtol=1e-5, atol=1e-7, msg=lambda text: f"{algorithm}: {text}"
-            )
+            torch.testing.assert_close(explanation[name].cpu(), own[name], rtol=1e-5, atol=1e-7, msg=str(algorithm))
         assert number.relative == pytest.approx(right.relative, rel=1e-5, abs=1e-9), algorithm
         assert home_of(there) == device
         assert "</html>" in gf.page([explanation])
