@@ -33,6 +33,7 @@ class Fold:
     position: tuple[float, float]
     text: str
     sums: tuple[float | None, ...]  # for each panel, the sum of the scores of the edges
+    count: int = 0  # how many nodes it stands for
 
 
 @dataclass(frozen=True)
