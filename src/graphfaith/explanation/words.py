@@ -82,6 +82,7 @@ def headline_of(explanation: Explanation, known: dict[Kind, Faithfulness | None]
     >>> print(headline_of(Explanation(edge_index=star, edge_mask=torch.tensor([2.0, 1.5, -1.0]), index=0)))
     Mostly because of its links from 1 and 2; its link from 3 speaks against it.
     """
+    known = faithfulness_by_kind(explanation) if known is None else known
     reasons = sorted(
         _find_reasons(explanation, known), key=lambda reason: (-abs(reason.amount), reason.kind, reason.at)
     )
