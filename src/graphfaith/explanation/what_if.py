@@ -92,7 +92,7 @@ def what_if(
     else:
         foretold = foretold_of(explanation, by)
         graph = foretold.graph
-    perturbation = _perturb(explanation, graph, list(remove), dict(set or {}), directed)
+    perturbation = perturb(explanation, graph, list(remove), dict(set or {}), directed)
     change = -float(p.change(perturbation)[0]) if by == "p" else foretold.change(perturbation)
     actual = None
     if check:
@@ -163,7 +163,7 @@ def _error(evidence: Evidence, size: float) -> float:
     return math.sqrt(max(float(left[nearest].square().mean()), evidence.noise))
 
 
-def _perturb(
+def perturb(
     explanation: Explanation,
     graph: ComputationGraph,
     remove: list[tuple[Any, Any]],

@@ -36,7 +36,7 @@ MOST_PANELS = 12
 TOP = 100  # rows of a table
 LONGEST_LABEL, LONGEST_NAME, LONGEST_FEATURE = 18, 200, 80
 _SCRIPTS = ("parts.js", "panels.js", "tables.js", "page.js")  # Each needs the ones before it.
-_DIGITS = 4
+_DIGITS = 6
 _HEIGHT = 680  # of a frame in a notebook, in pixels
 
 
