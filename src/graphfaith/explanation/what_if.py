@@ -82,7 +82,7 @@ def what_if(
     check_unchanged(explanation)
     p, near = fitted_of(explanation, "what_if")
     graph: ComputationGraph = p.graph
-    perturbation = _perturb(explanation, graph, list(remove), dict(set or {}), directed)
+    perturbation = perturb(explanation, graph, list(remove), dict(set or {}), directed)
     change = -float(p.change(perturbation)[0])
     actual = None
     if check:
@@ -153,7 +153,7 @@ def _error(evidence: Evidence, size: float) -> float:
     return math.sqrt(max(float(left[nearest].square().mean()), evidence.noise))
 
 
-def _perturb(
+def perturb(
     explanation: Explanation,
     graph: ComputationGraph,
     remove: list[tuple[Any, Any]],
