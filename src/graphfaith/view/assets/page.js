@@ -1,5 +1,6 @@
 // The page: its state, the selection of nodes and edges, and the reactions to pointer and keyboard.
 const FIRST_EDGES = 400; // number of edges to show until the reader moves the slider
+const FIRST_NAMES = 10; // nodes that get their names before the folds do
 const state = { scale: 1, x: 0, y: 0, chosen: null, hovered: null };
 let data = null;
 let points = []; // of nodes, in units of a panel
@@ -110,8 +111,7 @@ function marksInOrder() {
     ...marks[points.length + k], point, radius: FOLD, away: FOLD, solid: true, always: false,
     text: opened.has(k) ? "" : marks[points.length + k].text,
   }));
-  const first = nodes.filter((mark) => strong(mark.i));
-  return [...first, ...folds, ...nodes.filter((mark) => !strong(mark.i))];
+  return [...nodes.slice(0, FIRST_NAMES), ...folds, ...nodes.slice(FIRST_NAMES)];
 }
 
 // Pointer and keys -------------------------------------------------------------------------------------------------

@@ -221,7 +221,7 @@ function drawPanel(data, panel, number, height, radius) {
 function describe(one, panel, alone) {
   // Write what there is to say about an explanation around its picture.
   if (!alone && panel.headline?.text) one.head.append(make("p", { class: "line" }, panel.headline.text));
-  if (panel.carried_text) one.said.append(make("p", { class: "line" }, panel.carried_text));
+  if (panel.carried_text) one.said.append(make("p", { class: "line" }, sentence(panel.carried_text)));
   one.said.append(make("p", { class: "faint line" }, panel.scale), drawTrust(panel));
 }
 

@@ -28,6 +28,8 @@ function short(value) {
 // A number of things in words: "1 edge", "3 edges".
 const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;
+
 // Isolate a name within a sentence, so that a right-to-left name does not change the direction of the rest of the line.
 const isolate = (name) => `\u2068${name}\u2069`;
 
