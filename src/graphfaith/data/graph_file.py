@@ -31,7 +31,7 @@ from ..explanation.scores import check_ids, give_names
 from ..graph.graph import Graph
 from .declared import check_arrays, check_sizes, list_pickles
 
-NAMES = ("node_names", "feature_names")
+NAMES = ("node_names", "feature_names", "class_names")
 
 _ADVICE = "save a dictionary of plain tensors, torch.save({'x': x, 'edge_index': edge_index}, ...)"
 _CLASSES = (Data, GlobalStorage, DataEdgeAttr, DataTensorAttr)
@@ -52,8 +52,9 @@ def read_graph(path: str | os.PathLike[str]) -> Data:
     """Read a graph from a ``.pt``, ``.safetensors`` or ``.npz`` file, and check it.
 
     The graph has ``x`` [N, d], ``edge_index`` [2, E] and all other tensors of the file. Of these, ``edge_weight`` [E],
-    ``edge_attr`` [E, ...], ``batch`` [N] and ``edge_label_index`` [2, L] are checked. ``node_names`` and
-    ``feature_names`` are lists of texts; in a .safetensors file they are JSON in its metadata. Node ids become int64,
+    ``edge_attr`` [E, ...], ``batch`` [N] and ``edge_label_index`` [2, L] are checked. ``node_names``,
+    ``feature_names`` and ``class_names`` are lists of texts; in a .safetensors file they are JSON in its metadata. Node
+    ids become int64,
     and whole numbers in ``x``, ``edge_weight`` and ``edge_attr`` become float32.
 
     >>> import tempfile
@@ -194,10 +195,14 @@ def _make_data(fields: Mapping[Any, Any]) -> Data:
     data = Data(x=tensors.pop("x"), edge_index=tensors.pop("edge_index"))
     for name, tensor in tensors.items():
         data[name] = tensor
-    for name, count in zip(NAMES, (graph.num_nodes, graph.num_features), strict=True):
+    for name, what, count in zip(
+        NAMES, ("nodes", "features", "classes"), (graph.num_nodes, graph.num_features, None), strict=True
+    ):
         if fields.get(name) is not None:
-            names = fields[name]
-            data[name] = give_names(list(names) if isinstance(names, tuple) else names, None, count, name[:-6] + "s")
+            names = list(fields[name]) if isinstance(fields[name], tuple) else fields[name]
+            # How many classes there are, only the model says.
+            given = len(names) if count is None and hasattr(names, "__len__") else count
+            data[name] = give_names(names, None, given or 0, what)
     return data
 
 

@@ -130,11 +130,7 @@ class Faithfulness:
 
 def faithfulness_of(explanation: Explanation) -> Faithfulness | None:
     """Return what may be said of an explanation: what was measured, else its own estimate, else None."""
-    measured = measured_unfaithfulness(explanation)
-    if measured is not None:
-        return Faithfulness(measured, is_estimate=False)
-    estimate = own_estimate(explanation)
-    return None if estimate is None else _of_estimate(explanation, estimate)
+    return known_faithfulness(explanation)[0]
 
 
 def faithfulness_by_kind(explanation: Explanation) -> dict[Kind, Faithfulness | None]:
@@ -152,20 +148,28 @@ def faithfulness_by_kind(explanation: Explanation) -> dict[Kind, Faithfulness | 
     edges 7.6 % ± 0.9 % unexplained in B(A,0.5)
     features not measured
     """
+    return known_faithfulness(explanation)[1]
+
+
+def known_faithfulness(explanation: Explanation) -> tuple[Faithfulness | None, dict[Kind, Faithfulness | None]]:
+    """Return :func:`faithfulness_of` and :func:`faithfulness_by_kind`; the scores are compared once for both."""
     has_edges = explanation.get("edge_mask") is not None or explanation.get("self_loop_score") is not None
     found: dict[Kind, Faithfulness | None] = {}
     if has_edges:
         found["edges"] = None
     if node_mask_of(explanation) is not None:
         found["features"] = None
-    if measured_unfaithfulness(explanation) is not None:
+    measured = measured_unfaithfulness(explanation)
+    known = None if measured is None else Faithfulness(measured, is_estimate=False)
+    if known is not None:
         for record in _measurements(explanation):
             found |= {kind: Faithfulness(record, is_estimate=False) for kind in record.kinds if kind in found}
-    estimate = own_estimate(explanation) if None in found.values() else None
+    estimate = own_estimate(explanation) if known is None or None in found.values() else None
     if estimate is not None:
         own = _of_estimate(explanation, estimate)
+        known = known or own
         found |= {kind: own for kind in estimate.kinds if kind in found and found[kind] is None}
-    return found
+    return known, found
 
 
 def _of_estimate(explanation: Explanation, estimate: Unfaithfulness) -> Faithfulness:

@@ -30,7 +30,7 @@ OWN_FIELDS = (
     *("x", "edge_index", "target", "prediction", "index", "node_mask", "edge_mask"),
     *("self_loop_score", "difference_model", "edge_route", "num_hops", "scores_digest", "node_mask_type"),
     *("unfaithfulness", "measurements", "scored_digest", "settings", "made_by", "seconds", "features_scored"),
-    *("method", "neighborhood", "in_sample_error", "normalization", "node_names", "feature_names"),
+    *("method", "neighborhood", "in_sample_error", "normalization", "node_names", "feature_names", "class_names"),
     *("estimate", "fit_samples", "chosen", "reading", "node_stderr", "edge_stderr", "self_loop_stderr"),
     *("value_of_all", "value_of_none", "num_players", "control_variate"),
     *("evaluations", "rollouts", "budget_spent", "kept_scores", "stored_digest"),

@@ -15,6 +15,7 @@ from ..graph.computation_graph import ComputationGraph
 from ..model.record import Route
 from ..sampling.neighborhood import Neighborhood, parse_neighborhood
 from ..surrogate.difference import DifferenceModel, LinearModel, SubgraphModel
+from ..surrogate.pairs import Paired
 from ..surrogate.readings import Readings, ReadModel, check_reading, evidence_of, read_model, readings_of
 from .digest import are_fitted
 from .masks import lay_out_scores, of_mask
@@ -154,12 +155,16 @@ class Interaction(NamedTuple):
 
 def interactions_of(explanation: Explanation, k: int = 10) -> list[Interaction]:
     """Return the ``k`` strongest pairs beside the shares, as far as they pay; see :class:`Interaction`."""
+    return [pair for pair, _ in interactions_of_units(explanation, k)]
+
+
+def interactions_of_units(explanation: Explanation, k: int) -> list[tuple[Interaction, tuple[int, int]]]:
+    """Return :func:`interactions_of`, each with the two units of :func:`paired_of` that it is about."""
     k = check_count(k, "k")
     p, near = fitted_of(explanation, "interactions")
     if isinstance(p, LinearModel):
         return []
-    settings = explanation.get("settings") or {}
-    paired = _readings(explanation, p, near, max(k, settings.get("pairs", 10))).paired
+    paired = paired_of(explanation, k)
     labels, moves = Labels(explanation, paired.moves), paired.moves
     dropped = torch.full((len(moves),), near.drops_features)
     dropped[: moves.num_edge_units] = near.drops_edges
@@ -170,14 +175,22 @@ def interactions_of(explanation: Explanation, k: int = 10) -> list[Interaction]:
         effects = (-float(paired.alone[u] * sizes[u]), -float(paired.alone[w] * sizes[w]))
         both = -psi * float(sizes[u] * sizes[w])
         names, removed = (labels.name(u), labels.name(w)), bool(dropped[u] and dropped[w])
-        found.append(Interaction(labels.place(u), labels.place(w), both, effects, names, removed))
-    return sorted(found, key=lambda pair: -abs(pair.together))[:k]
+        pair = Interaction(labels.place(u), labels.place(w), both, effects, names, removed)
+        found.append((pair, (u, w)))
+    return sorted(found, key=lambda pair: -abs(pair[0].together))[:k]
 
 
 def _readings(explanation: Explanation, p: DifferenceModel, near: Neighborhood, k: int) -> Readings:
     settings = explanation.get("settings") or {}
     of = of_mask(node_kind_of(explanation))
     return readings_of(p, near, seed=_seed_of(p, settings), pairs=k, of=of)
+
+
+def paired_of(explanation: Explanation, k: int = 10) -> Paired:
+    """Return the function of scores and pairs beside which the number of the pairs stands."""
+    p, near = fitted_of(explanation, "scores and pairs")
+    settings = explanation.get("settings") or {}
+    return _readings(explanation, p, near, max(check_count(k, "k"), settings.get("pairs", 10))).paired
 
 
 def scores_and_pairs_of(explanation: Explanation, k: int = 10) -> dict[str, Any]:

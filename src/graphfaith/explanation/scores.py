@@ -65,7 +65,7 @@ def read_scores(explanation: Explanation) -> Scores:
         edge=None if edge is None else edge[~is_loop],
         node=None if node is None else node.double(),
         loop=loop,
-        feature=_scores_of_features(explanation),
+        feature=scores_of_features(explanation),
         explained=tuple(dict.fromkeys(explained_nodes(explanation).tolist())),
         route=explanation.get("edge_route"),
         method=str(explanation.get("method") or ""),
@@ -169,7 +169,7 @@ def scores_of_nodes(explanation: Explanation) -> Tensor | None:
     return _products(explanation, mask).sum(dim=1)
 
 
-def _scores_of_features(explanation: Explanation) -> Tensor | None:
+def scores_of_features(explanation: Explanation) -> Tensor | None:
     """Return one score a feature, [d]: the derivative with respect to a mask on the whole column, sum_v x_vc score_vc.
 
     A ``node_mask`` of type "common_attributes", which has one row, holds it. None if no feature has a score.
@@ -350,6 +350,50 @@ def names_of(explanation: Explanation, field: str) -> Sequence[Any] | None:
     return names
 
 
+def class_names_of(explanation: Explanation) -> tuple[str, ...] | None:
+    """Return the names of the classes; None if there are none."""
+    names = explanation.get("class_names")
+    if names is None:
+        return None
+    count = num_classes_of(explanation)
+    if isinstance(names, str) or not isinstance(names, Sequence) or (count is not None and len(names) != count):
+        wanted = "names" if count is None else f"{count} names"
+        raise InputError(f"class_names must be a list of {wanted} (got {shape_of(names)})")
+    return tuple(str(name) for name in names)
+
+
+def kinds_of(explanation: Explanation) -> Sequence[Any] | None:
+    """Return what each node is, as the element of an atom, in ``node_kinds``; None if that was not given."""
+    return _list_of(explanation, "node_kinds", num_nodes_of(explanation), "node")
+
+
+def orders_of(explanation: Explanation) -> Sequence[Any] | None:
+    """Return the order of each edge, as that of a bond, in ``edge_orders``; None if that was not given."""
+    orders = _list_of(explanation, "edge_orders", edge_index_of(explanation).size(1), "edge")
+    return None if orders is None else [check_real(order, "an order of edge_orders", above=0.0) for order in orders]
+
+
+def _list_of(explanation: Explanation, field: str, count: int, what: str) -> Sequence[Any] | None:
+    given = explanation.get(field)
+    if isinstance(given, Tensor):
+        given = given.detach().cpu().tolist()
+    if given is None:
+        return None
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != count:
+        raise InputError(f"{field} must be a list of {count}, one for each {what} (got {shape_of(given)})")
+    return given
+
+
+def num_classes_of(explanation: Explanation) -> int | None:
+    """Return how many classes the model tells apart; None if that is not known."""
+    config, output = getattr(explanation, "_model_config", None), explanation.get("prediction")
+    mode = str(getattr(getattr(config, "mode", None), "value", ""))
+    if mode == "binary_classification":
+        return 2
+    known = mode == "multiclass_classification" and isinstance(output, Tensor) and output.dim() == 2
+    return int(output.size(1)) if known else None
+
+
 def check_fields(explanation: Explanation) -> None:
     """Check that scores, names and ids fit the graph."""
     num_nodes, num_edges = num_nodes_of(explanation), edge_index_of(explanation).size(1)
@@ -372,6 +416,7 @@ def check_fields(explanation: Explanation) -> None:
         check_ids(explanation.batch, max([num_nodes, *counts]), "batch")
     for name in ("node_names", "feature_names"):
         names_of(explanation, name)
+    class_names_of(explanation)
     index = explanation.get("index")
     if index is not None and not isinstance(index, int | list | Tensor):
         raise InputError(f"index must be a whole number, or a list or tensor of them (got {shape_of(index)})")
@@ -386,7 +431,8 @@ def give_names(names: Names, before: Sequence[Any] | None, count: int, what: str
             try:
                 given[check_node(place, count)] = name
             except InputError:
-                raise InputError(f"there is no {what[:-1]} {place!r} to name: there are {count} {what}") from None
+                one = "class" if what == "classes" else what[:-1]
+                raise InputError(f"there is no {one} {place!r} to name: there are {count} {what}") from None
     elif isinstance(names, str) or not isinstance(names, Sequence):
         raise InputError(f"names of {what} must be a list or a dictionary (got {type(names).__name__})")
     else:

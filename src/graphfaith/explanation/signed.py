@@ -17,7 +17,8 @@ also carries
 - ``features_scored``, False if the method scores edges alone: the node mask, which PyG asks for, then says nothing;
 - ``edge_route``: whether A was the model's edge weight ("weight") or a factor of its messages, where an edge whose
   entry is 0 is removed from the graph ("removal") or still counted ("mask");
-- ``node_names`` and ``feature_names``, lists, if names were given.
+- ``node_names``, ``feature_names`` and ``class_names``, lists, if names were given;
+- ``node_kinds`` and ``edge_orders``, lists, of a molecule: the element of each node and the order of each bond.
 
 The functions in this module read any PyG ``Explanation``; they are also methods of :class:`SignedExplanation`.
 """
@@ -25,7 +26,7 @@ The functions in this module read any PyG ``Explanation``; they are also methods
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -37,6 +38,7 @@ from .scores import (
     Entries,
     Names,
     Sign,
+    class_names_of,
     edge_index_of,
     entries,
     explained_nodes,
@@ -44,6 +46,7 @@ from .scores import (
     names_of,
     node_mask_of,
     node_scores,
+    num_classes_of,
     num_columns_of,
     num_nodes_of,
     pairs_field,
@@ -59,11 +62,14 @@ if TYPE_CHECKING:
     from .reading import Interaction
     from .removals import Kind
     from .what_if import WhatIf
+    from .words import Headline
 
 _N = TypeVar("_N", bound="_Named")
 
 # These are of p, and of all its scores: no smaller graph has them.
 _OF_P = ("difference_model", "scores_digest", "unfaithfulness", "measurements", "scored_digest", "estimate")
+# Lists that have one item a node, and others.
+_NODE_LISTS, _OTHER_LISTS = ("node_names", "node_kinds"), ("feature_names", "class_names", "edge_orders")
 # An excerpt has no output of F either, so that it cannot be scored by mistake.
 _WHOLE_ONLY = (*_OF_P, "prediction", "target")
 
@@ -221,6 +227,8 @@ def signed_subgraph(
     for key, value in explanation.to_dict().items():
         if key in _WHOLE_ONLY:
             continue
+        if key in ("node_kinds", "edge_orders") and isinstance(value, list | tuple):
+            value = [value[i] for i in (nodes if key == "node_kinds" else edges).tolist()]
         if key == "node_mask":
             if len(value) != num_nodes and len(nodes) == 1:
                 continue  # The scores of columns over all nodes would pass for those of the only node of the part.
@@ -353,11 +361,18 @@ class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
         directed: bool | None = None,
         check: bool = False,
         explainer: Explainer | None = None,
+        by: Literal["p", "pairs", "scores"] = "p",
     ) -> WhatIf:
-        """Return what p foretells if edges are removed or features are set; see :func:`~.what_if.what_if`."""
+        """Return what is foretold if edges are removed or features are set; see :func:`~.what_if.what_if`."""
         from .what_if import what_if
 
-        return what_if(self, remove, set, directed=directed, check=check, explainer=explainer)
+        return what_if(self, remove, set, directed=directed, check=check, explainer=explainer, by=by)
+
+    def headline(self) -> Headline:
+        """Return what the model answered and the strongest reasons, in words; see :func:`~.words.headline_of`."""
+        from .words import headline_of
+
+        return headline_of(self)
 
     def counterfactual(
         self,
@@ -373,12 +388,19 @@ class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
 
         return counterfactual(self, max_edges, of=of, past=past, evaluations=evaluations, explainer=explainer)
 
-    def name(self, nodes: Names | None = None, features: Names | None = None) -> SignedExplanation:
-        """Give names to all nodes or features (a list), or to some by id (a dictionary); return the explanation."""
+    def name(
+        self, nodes: Names | None = None, features: Names | None = None, classes: Names | None = None
+    ) -> SignedExplanation:
+        """Give names to all nodes, features or classes (a list), or to some (a dictionary); return the explanation."""
         if nodes is not None:
             self.node_names = give_names(nodes, names_of(self, "node_names"), num_nodes_of(self), "nodes")
         if features is not None:
             self.feature_names = give_names(features, names_of(self, "feature_names"), num_columns_of(self), "features")
+        if classes is not None:
+            count = num_classes_of(self)
+            if count is None and isinstance(classes, Mapping):
+                raise InputError("how many classes there are is not known here: give a list of all their names")
+            self.class_names = give_names(classes, class_names_of(self), count or len(classes), "classes")
         return self
 
     def __repr__(self) -> str:
@@ -423,11 +445,15 @@ class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
 
     def is_node_attr(self, key: str) -> bool:
         """Do as PyG does, but know names by their field: a list may have as many features as there are nodes."""
-        return key == "node_names" or (key != "feature_names" and bool(super().is_node_attr(key)))
+        if key in _NODE_LISTS:
+            return True
+        return key not in _OTHER_LISTS and bool(super().is_node_attr(key))
 
     def is_edge_attr(self, key: str) -> bool:
-        """Do as PyG does, but know that names are never those of edges."""
-        return key not in ("node_names", "feature_names") and bool(super().is_edge_attr(key))
+        """Do as PyG does, but know by their field which lists are those of edges."""
+        if key == "edge_orders":
+            return True
+        return key not in (*_NODE_LISTS, *_OTHER_LISTS) and bool(super().is_edge_attr(key))
 
 
 def _with_names(scored: _N, names: Iterable[object]) -> _N:

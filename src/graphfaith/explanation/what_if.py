@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from ..sampling.neighborhood import Neighborhood
 from ..sampling.perturbations import Perturbations
 from ..surrogate.evidence import Evidence
 from ..surrogate.moves import Moves
+from .foretold import foretold_of
 from .masks import target_of
 from .origin import explainer_of
 from .reading import check_unchanged, fitted_of
@@ -67,8 +68,9 @@ def what_if(
     directed: bool | None = None,
     check: bool = False,
     explainer: Explainer | None = None,
+    by: Literal["p", "pairs", "scores"] = "p",
 ) -> WhatIf:
-    """Return what p foretells if edges are removed and features are set to other values.
+    """Return what is foretold if edges are removed and features are set to other values.
 
     Args:
         explanation: one whose method fits a p, such as AnchoredKEC.
@@ -78,17 +80,25 @@ def what_if(
             which is that every edge is there in both directions.
         check: ask the model too.
         explainer: the explainer to ask, if the explanation does not know the one that made it.
+        by: who foretells: "p"; the "scores" that are shown, added up; or scores and "pairs", as a page does
+            (:mod:`~graphfaith.explanation.foretold`). Only p knows its error.
     """
     check_unchanged(explanation)
-    p, near = fitted_of(explanation, "what_if")
-    graph: ComputationGraph = p.graph
+    if by not in ("p", "pairs", "scores"):
+        raise InputError(f'by must be "p", "pairs" or "scores" (got {show(by)})')
+    if by == "p":
+        p, near = fitted_of(explanation, "what_if")
+        graph: ComputationGraph = p.graph
+    else:
+        foretold = foretold_of(explanation, by)
+        graph = foretold.graph
     perturbation = perturb(explanation, graph, list(remove), dict(set or {}), directed)
-    change = -float(p.change(perturbation)[0])
+    change = -float(p.change(perturbation)[0]) if by == "p" else foretold.change(perturbation)
     actual = None
     if check:
         target = target_of(explainer or explainer_of(explanation, "check=True"), explanation)
         actual = -float(target.changes(perturbation)[0])
-    evidence, error = getattr(p, "evidence", None), None
+    evidence, error = getattr(p, "evidence", None) if by == "p" else None, None
     if isinstance(evidence, Evidence) and len(evidence.change):
         moved = any(part is not None and bool(part.any()) for part in (perturbation.edges, perturbation.features))
         if not moved:

@@ -210,7 +210,10 @@ class Subject:
             # The last measurement is the one that stands above the others.
             for near in (neighborhood,) if also is None else (also, neighborhood):
                 general_unfaithfulness(explainer, explanation, near, num_samples=test_samples, seed=seed + 1)
-        return explanation.name(data.get("node_names"), data.get("feature_names"))
+        for given in ("node_kinds", "edge_orders"):
+            if data.get(given) is not None:
+                explanation[given] = data[given]
+        return explanation.name(data.get("node_names"), data.get("feature_names"), data.get("class_names"))
 
     def fit(
         self,

@@ -13,7 +13,7 @@ from .._base.checks import check_count
 from .._base.errors import InputError
 from ..graph.computation_graph import ComputationGraph
 from .draw import UInt64, below, keys, moves, uniform
-from .neighborhood import Moments, Neighborhood, check_sigma, edge_keys, register_neighborhood
+from .neighborhood import Moments, Neighborhood, check_sigma, edge_keys, register_neighborhood, say_share
 from .perturbations import Perturbations
 
 
@@ -29,6 +29,11 @@ class UniformEdges(Neighborhood):
     def __post_init__(self) -> None:
         """Check sigma."""
         check_sigma(self.sigma, math.inf, "UniformEdges")
+
+    @property
+    def words(self) -> str:
+        """What happens to the edges, in words."""
+        return f"when every edge weight may move by up to {say_share(self.sigma)}"
 
     def check(self, graph: ComputationGraph) -> None:
         """A weight that has moved has to be a number."""
@@ -96,6 +101,11 @@ class BernoulliEdges(Neighborhood):
         check_sigma(self.sigma, 1.0, "BernoulliEdges")
         check_flag(self.paired, "paired")
 
+    @property
+    def words(self) -> str:
+        """What happens to the edges, in words."""
+        return f"when every edge is dropped with probability {say_share(self.sigma)}"
+
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
         """Return eps = A where u < sigma, 0 elsewhere."""
         columns = pair_keys(graph, seed) if self.paired else edge_keys(graph, seed)
@@ -140,6 +150,11 @@ class RemovedEdges(Neighborhood):
             most = int(most)
         object.__setattr__(self, "most", check_count(most, "RemovedEdges: the largest number of edges"))  # type: ignore[arg-type]
         check_flag(self.paired, "paired")
+
+    @property
+    def words(self) -> str:
+        """What happens to the edges, in words."""
+        return "when one edge is taken away" if self.most == 1 else f"when up to {self.most} edges are taken away"
 
     def units(self, graph: ComputationGraph) -> Tensor | None:
         """Return the undirected edge of each entry, if they are ``paired``."""

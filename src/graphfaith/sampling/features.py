@@ -12,7 +12,7 @@ from torch import Tensor
 from .._base.errors import InputError
 from ..graph.computation_graph import ComputationGraph
 from .draw import below_at, symmetric32
-from .neighborhood import Moments, Neighborhood, check_sigma, keys_of_features, register_neighborhood
+from .neighborhood import Moments, Neighborhood, check_sigma, keys_of_features, register_neighborhood, say_share
 
 
 @register_neighborhood
@@ -27,6 +27,11 @@ class UniformFeatures(Neighborhood):
     def __post_init__(self) -> None:
         """Check sigma."""
         check_sigma(self.sigma, math.inf, "UniformFeatures")
+
+    @property
+    def words(self) -> str:
+        """What happens to the features, in words."""
+        return f"when every feature may move by up to {100 * self.sigma:g} % of the features' range"
 
     def check(self, graph: ComputationGraph) -> None:
         """Constant features have no range to move in, and the range has to be a number."""
@@ -79,6 +84,11 @@ class BernoulliFeatures(Neighborhood):
     def __post_init__(self) -> None:
         """Check sigma."""
         check_sigma(self.sigma, 1.0, "BernoulliFeatures")
+
+    @property
+    def words(self) -> str:
+        """What happens to the features, in words."""
+        return f"when every feature that is there is set to 0 with probability {say_share(self.sigma)}"
 
     def features(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
         """Return eps = X where u < sigma, 0 elsewhere, for the nodes whose features F can see."""

@@ -126,6 +126,11 @@ class Neighborhood:
         for start in range(0, num_samples, size):
             yield self.sample(graph, min(size, num_samples - start), seed, start)
 
+    @property
+    def words(self) -> str:
+        """The neighbourhood in words that follow a sentence, as 'when up to 5 edges are taken away'."""
+        return f"in {self}"
+
     def __mul__(self, other: Neighborhood) -> Neighborhood:
         """Return the product of a neighbourhood of features and one of edges."""
         if not isinstance(other, Neighborhood):
@@ -152,6 +157,27 @@ class Moments:
     mean: Tensor  # [e]
     spread: Tensor  # v, [e]; 0 where an entry never moves
     common: Tensor  # m, [e]
+
+
+def say_share(share: float) -> str:
+    """Return a number as people say it: a simple fraction if it is one.
+
+    >>> say_share(0.5), say_share(0.2), say_share(1.0)
+    ('1/2', '0.2', '1')
+    """
+    return {0.5: "1/2", 0.25: "1/4", 0.75: "3/4"}.get(share, f"{share:g}")
+
+
+def describe_neighborhood(text: str) -> str:
+    """Return a neighbourhood that is given by its text in words; the text itself if it is not a known one.
+
+    >>> describe_neighborhood("U(X,0.2r)xB(A,0.5)")
+    "when every feature may move by up to 20 % of the features' range and every edge is dropped with probability 1/2"
+    """
+    try:
+        return parse_neighborhood(text).words if text else ""
+    except InputError:  # It is the text of a class that was not registered here.
+        return f"in {text}"
 
 
 def check_sigma(sigma: float, largest: float, name: str) -> None:
@@ -292,6 +318,11 @@ class Product(Neighborhood):
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor | None:
         """eps_A of the factor that moves edges."""
         return self.second.edges(graph, samples, seed)
+
+    @property
+    def words(self) -> str:
+        """What both factors do, in words."""
+        return f"{self.first.words} and {self.second.words.removeprefix('when ')}"
 
     def __str__(self) -> str:
         """The paper's notation."""

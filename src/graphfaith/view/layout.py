@@ -13,7 +13,7 @@ its own score and direction, and outputs must draw opposite edges so that both a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,21 @@ from torch import Tensor
 from torch_geometric.explain import Explanation
 
 from .._base.errors import InputError
-from ..explanation.faithfulness import NOT_MEASURED, Faithfulness, faithfulness_by_kind, faithfulness_of
-from ..explanation.scores import Scores, read_scores
+from ..explanation.agreement import agreement_of
+from ..explanation.faithfulness import NOT_MEASURED, Faithfulness, known_faithfulness
+from ..explanation.scores import Scores, edge_index_of, kinds_of, orders_of, read_scores, task_level
+from ..explanation.trust import Trust, make_trust
+from ..explanation.words import Headline, headline_of
 from ..surrogate.estimate import Kind
+from .folds import MOST_MARKS, Fold, Tree, choose_visible, describe_fold, fold_up, grow_tree
 from .labels import describe_route
 from .positions import Array, Index, place
+from .rings import open_flower, place_in_rings
 
 MOST_NODES = 2000  # The memory to place nodes grows with the square of their number, and nobody can read more.
+
+_MOLECULE = 60  # A graph of so many nodes is drawn whole if it is itself explained.
+_MOST_ROOTS = 4  # Of more explained nodes than these, none is the middle of the picture.
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,9 @@ class Panel:
     neighborhood: str  # of the fit, or else of the measurement
     faithfulness: Faithfulness | None  # None if nothing is known of the scores that are shown
     by_kind: dict[Kind, Faithfulness | None]  # the number about each kind of scores that the explanation has
+    headline: Headline
+    trust: Trust | None  # None if nothing was measured
+    carried: float | None  # the share of the scores' weight that the edges drawn at first sight have
     route: str = ""  # what A is, in words; "" if it is not known
 
     @property
@@ -84,7 +95,7 @@ class Layout:
 
     nodes: Index  # [n] ids in the whole graph, ascending
     names: tuple[str, ...]
-    positions: Array  # [n, 2] in [-1, 1], the explained node at the origin
+    positions: Array  # [n, 2] in [-1, 1], the explained node at the origin; only members of folds may be farther out
     relevance: Array  # [n] largest scaled |score| over panels, of the node or of an edge at it
     edges: Index  # [m, 2]; if not directed, each pair once with the smaller place first
     directed: bool
@@ -92,6 +103,27 @@ class Layout:
     panels: tuple[Panel, ...]
     fixed: bool  # whether the positions were given by the caller
     stars: tuple[int, ...]  # places of nodes with a star
+    level: str  # "node", "edge" or "graph": what is explained
+    hops: Index  # [n] from the explained nodes; -1 for what cannot be reached
+    rings: tuple[float, ...]  # radii of the hops; empty if the layout is one of the whole graph
+    folds: tuple[Fold, ...]  # what is not drawn at first sight
+    agreement: list[list[float | None]]  # of the panels, see `agreement_of`
+    kinds: tuple[str | None, ...] | None = None  # [n] elements of atoms, if given
+    orders: tuple[float | None, ...] | None = None  # [m] orders of bonds, if given
+
+    @property
+    def visible(self) -> NDArray[np.bool_]:
+        """Which nodes are drawn at first sight, [n]: those in no fold."""
+        shown = np.ones(len(self.nodes), dtype=bool)
+        for fold in self.folds:
+            shown[list(fold.members)] = False
+        return shown
+
+    @property
+    def visible_edges(self) -> NDArray[np.bool_]:
+        """Which edges are drawn at first sight, [m]."""
+        shown: NDArray[np.bool_] = self.visible[self.edges].all(1)
+        return shown
 
     @property
     def cut(self) -> str:
@@ -145,9 +177,9 @@ def lay_out(
     edges, weights, is_directed = _shared_edges(scores, place_of, len(nodes), directed)
     panels = tuple(
         _panel(
+            explanation,
             panel_scores,
-            faithfulness_of(explanation),
-            faithfulness_by_kind(explanation),
+            *known_faithfulness(explanation),
             nodes,
             place_of,
             weight,
@@ -156,21 +188,198 @@ def lay_out(
         )
         for i, (explanation, panel_scores, weight) in enumerate(zip(shown, scores, weights, strict=True))
     )
-    explained_places = [place for panel in panels for place in panel.explained]
-    centre = explained_places[0] if explained_places else _first_max(relevance[nodes])
-    strength = np.abs(np.stack([panel.edges for panel in panels])).mean(0)
-    return Layout(
+    roots = list(dict.fromkeys(place for panel in panels for place in panel.explained))
+    level = task_level(shown[0])
+    starred = tuple(int(place_of[node]) for node in stars if place_of[node] >= 0)
+    arranged = _arrange(panels, edges, roots, level, starred, num_nodes, given_places, nodes, relevance[nodes])
+    names = _node_names(scores, nodes.tolist())
+    folds = _make_folds(arranged, edges, panels, names)
+    kinds, orders = _read_kinds(shown[0], nodes, edges, place_of)
+    layout = Layout(
         nodes=nodes.numpy(),
-        names=_node_names(scores, nodes.tolist()),
-        positions=place(len(nodes), edges, strength, centre) if given_places is None else given_places[nodes.numpy()],
+        names=names,
+        positions=arranged.positions,
         relevance=relevance[nodes].numpy(),
         edges=edges,
         directed=is_directed,
         num_scored=num_scored,
         panels=panels,
         fixed=given_places is not None,
-        stars=tuple(int(place_of[node]) for node in stars if place_of[node] >= 0),
+        stars=starred,
+        level=level,
+        hops=arranged.tree.hops,
+        rings=arranged.rings,
+        folds=folds,
+        agreement=agreement_of(scores),
+        kinds=kinds,
+        orders=orders,
     )
+    seen = layout.visible_edges
+    carried = [_measure_carried(one, panel, seen, is_directed) for one, panel in zip(scores, panels, strict=True)]
+    return replace(
+        layout, panels=tuple(replace(panel, carried=share) for panel, share in zip(panels, carried, strict=True))
+    )
+
+
+@dataclass(frozen=True)
+class _Arranged:
+    """Where everything is, and what is folded away: members by the node that their mark is put at."""
+
+    positions: Array
+    rings: tuple[float, ...]
+    tree: Tree
+    folded: dict[int, list[int]]
+    marks: Array  # [f, 2]
+
+
+def _arrange(
+    panels: Sequence[Panel],
+    edges: Index,
+    roots: list[int],
+    level: str,
+    stars: Sequence[int],
+    num_nodes: int,
+    given: Array | None,
+    nodes: Tensor,
+    relevance: Tensor,
+) -> _Arranged:
+    """Place everything: as given, by a layout of the whole if the graph is small, or in rings about what is explained.
+
+    Of a large graph whose own answer is explained, the part that is drawn gets a layout of the whole, and marks of
+    folds are drawn as neighbours of the node that they belong to.
+    """
+    count = len(nodes)
+    strength = np.abs(np.stack([panel.edges for panel in panels])).mean(0)
+    own = np.stack([_weigh_nodes(panel) for panel in panels]).mean(0)
+    centre = roots[0] if roots else _first_max(relevance)
+    tree = grow_tree(count, edges, strength, roots)
+    if given is not None:
+        return _Arranged(given[nodes.numpy()], (), tree, {}, np.zeros((0, 2)))
+    about = bool(roots) and len(roots) <= _MOST_ROOTS and level != "graph"
+    if count <= (MOST_MARKS if about else _MOLECULE) and (num_nodes <= MOST_MARKS or not about):
+        return _Arranged(place(count, edges, strength, centre), (), tree, {}, np.zeros((0, 2)))
+    start = roots if about else [centre]
+    grown = grow_tree(count, edges, strength, start)
+    visible = choose_visible(grown, edges, strength, own, start, [*roots, *stars])
+    folded = fold_up(grown, visible, start)
+    drawn = np.flatnonzero(visible).tolist()
+    if about:
+        weight = own + _sum_at_nodes(count, edges, strength)
+        rings = place_in_rings(grown, drawn, folded, weight, start)
+        return _Arranged(rings.nodes, rings.radii, grown, folded, rings.folds)
+    # Marks are further nodes, each with one edge.
+    number = {node: i for i, node in enumerate(drawn)}
+    inner = visible[edges].all(1)
+    leaves = [[number[at], len(drawn) + i] for i, at in enumerate(folded)]
+    shown = np.array([[number[a], number[b]] for a, b in edges[inner].tolist()] + leaves).reshape(-1, 2)
+    points = place(len(drawn) + len(folded), shown, np.append(strength[inner], np.zeros(len(folded))), number[centre])
+    positions, marks = np.zeros((count, 2)), points[len(drawn) :]
+    positions[drawn] = points[: len(drawn)]
+    for mark, members in zip(marks, folded.values(), strict=True):
+        positions[members] = open_flower(mark, len(members))
+    return _Arranged(positions, (), replace(grown, hops=tree.hops), folded, marks)
+
+
+def _weigh_nodes(panel: Panel) -> Array:
+    """Return what nodes add by themselves, [n]: their self-loops, and their features if these were measured."""
+    weight: Array = np.abs(panel.loops)
+    if panel.by_kind.get("features") is not None or not panel.edge_scale:
+        weight = weight + np.abs(panel.nodes)
+    return weight
+
+
+def _sum_at_nodes(count: int, edges: Index, strength: Array) -> Array:
+    total: Array = np.bincount(edges.ravel(), weights=np.repeat(strength, 2), minlength=count)
+    return total
+
+
+def _make_folds(arranged: _Arranged, edges: Index, panels: Sequence[Panel], names: Sequence[str]) -> tuple[Fold, ...]:
+    owner = np.full(len(arranged.positions), -1)
+    for i, members in enumerate(arranged.folded.values()):
+        owner[members] = i
+    # A hidden edge between two folds counts in the first of them.
+    ends = owner[edges]
+    first, last = ends[:, 0], ends[:, 1]
+    of_fold = np.where((first >= 0) & (last >= 0), np.minimum(first, last), np.maximum(first, last))
+    folds = []
+    for i, ((parent, members), mark) in enumerate(zip(arranged.folded.items(), arranged.marks.tolist(), strict=True)):
+        hidden = np.flatnonzero(of_fold == i)
+        sums = tuple(
+            float(panel.edges[hidden].sum() * panel.edge_scale) if panel.edge_scale else None for panel in panels
+        )
+        text = describe_fold(members, parent, names[parent], arranged.tree)
+        folds.append(Fold(parent, tuple(members), tuple(hidden.tolist()), (mark[0], mark[1]), text, sums))
+    return tuple(folds)
+
+
+def _measure_carried(scores: Scores, panel: Panel, seen: NDArray[np.bool_], directed: bool) -> float | None:
+    """Return which share of the sum of |score| over all edges of the explanation the seen edges have."""
+    if scores.edge is None or not bool(scores.edge.any()):
+        return None
+    scored = scores.edge != 0
+    ends, values = scores.edge_index[:, scored], scores.edge[scored]
+    if not directed:
+        ends = ends.sort(dim=0).values
+    keys, group = torch.unique(ends[0] * scores.num_nodes + ends[1], return_inverse=True)
+    total = float(torch.zeros(len(keys), dtype=torch.float64).index_add_(0, group, values).abs().sum())
+    carried = float(np.abs(panel.edges[seen]).sum() * panel.edge_scale)
+    return min(carried / total, 1.0) if total else None
+
+
+def _read_kinds(
+    explanation: Any, nodes: Tensor, edges: Index, place_of: Tensor
+) -> tuple[tuple[str | None, ...] | None, tuple[float | None, ...] | None]:
+    """Return the elements of the shown atoms and the orders of the shown bonds, if they were given."""
+    kinds, orders = kinds_of(explanation), orders_of(explanation)
+    chosen = None if kinds is None else tuple(None if kinds[i] is None else str(kinds[i]) for i in nodes.tolist())
+    if orders is None:
+        return chosen, None
+    ends = place_of[edge_index_of(explanation)].T.tolist()
+    known = {(min(ends_of), max(ends_of)): float(order) for ends_of, order in zip(ends, orders, strict=True)}
+    return chosen, tuple(known.get((min(pair), max(pair))) for pair in edges.tolist())
+
+
+def compute_priority(layout: Layout) -> Array:
+    """Return the priorities [n] of the labels: the largest |score| at each node, averaged over the panels.
+
+    The average prevents that one method with high scores everywhere determines the labels alone.
+    """
+    total = np.zeros(len(layout.nodes))
+    for panel in layout.panels:
+        strength = np.maximum(np.abs(panel.nodes), np.abs(panel.loops))
+        for end in layout.edges.T:
+            np.maximum.at(strength, end, np.abs(panel.edges))
+        total += strength
+    return total / len(layout.panels)
+
+
+def order_labels(layout: Layout) -> list[int]:
+    """Return the nodes in the order in which labels are tried: explained ones, drawn ones by weight, then others."""
+    explained = {place for panel in layout.panels for place in panel.explained}
+    priority, visible = compute_priority(layout), layout.visible
+    nodes = range(len(layout.nodes))
+    return sorted(nodes, key=lambda i: (i not in explained, not visible[i], -priority[i], i))
+
+
+def describe_carried(panel: Panel, layout: Layout) -> str:
+    """Return how much of the scores is drawn at first sight, as 'these 12 links carry 91 % of the scores' weight'."""
+    if panel.carried is None:
+        return ""
+    count = int((layout.visible_edges & (panel.edges != 0)).sum())
+    named = f"these {count} links carry" if count != 1 else "this link carries"
+    return f"{named} {_floor_percent(panel.carried)} % of the scores' weight"
+
+
+def _floor_percent(share: float) -> str:
+    """Return a share in per cent, never rounded up to 100.
+
+    >>> _floor_percent(0.9126), _floor_percent(0.9996), _floor_percent(1.0)
+    ('91', '99.9', '100')
+    """
+    percent = 100 * share
+    if percent > 100 - 1e-9:
+        return "100"
+    return f"{percent:.0f}" if percent < 99 else f"{int(percent * 10) / 10:.1f}"
 
 
 def _read(explanation: Any) -> Scores:
@@ -277,6 +486,7 @@ def _shared_edges(
 
 
 def _panel(
+    explanation: Any,
     scores: Scores,
     faithfulness: Faithfulness | None,
     by_kind: dict[Kind, Faithfulness | None],
@@ -303,6 +513,9 @@ def _panel(
         feature_columns=columns,
         feature_scores=None if scores.feature is None else scores.feature.numpy(),
         feature_scale=feature_scale,
+        headline=headline_of(explanation, by_kind),
+        trust=None if faithfulness is None else make_trust(faithfulness),
+        carried=None,
         neighborhood=scores.neighborhood or (faithfulness.neighborhood if faithfulness else ""),
         faithfulness=faithfulness,
         by_kind=by_kind,

@@ -19,12 +19,17 @@ from string import Template
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from .._base.errors import InputError
 from .._base.files import check_output, write_file
+from ..explanation.scores import explained_nodes
+from ..explanation.trust import Trust
 from ..surrogate.estimate import KINDS
+from .elements import element_colour
+from .foretelling import foretelling_of
 from .labels import shorten
-from .layout import Layout, Panel, lay_out
+from .layout import Layout, Panel, describe_carried, lay_out, order_labels
 
 MOST_EDGES = 2000  # in a panel; a browser does not move more of them smoothly, and nobody can tell more apart
 MOST_PANELS = 12
@@ -171,6 +176,7 @@ def page_data(
     if isinstance(explanations, list | tuple) and len(explanations) > MOST_PANELS:
         raise InputError(f"a page has at most {MOST_PANELS} panels (got {len(explanations)})")
     layout = lay_out(explanations, max_features=max_features, **options)
+    shown = list(explanations) if isinstance(explanations, list | tuple) else [explanations]
     names = [shorten(name, LONGEST_NAME) or "(no name)" for name in layout.names]
     explained = sorted({at for panel in layout.panels for at in panel.explained})
     places = _strongest_edges(layout)
@@ -192,8 +198,72 @@ def page_data(
         "stars": list(layout.stars),
         "star_means": shorten(star_means, LONGEST_NAME),
         "top": TOP,
-        "features": _features(layout),
-        "panels": [_panel(panel, places) for panel in layout.panels],
+        "features": _features(layout, shown),
+        "headline": _headline(layout.panels[0]),
+        "level": layout.level,
+        "hops": layout.hops.tolist(),
+        "rings": [_short(radius) for radius in layout.rings],
+        "folds": _folds(layout, places),
+        "carried": [None if panel.carried is None else _short(panel.carried) for panel in layout.panels],
+        "label_order": order_labels(layout),
+        "kinds": _kinds(layout, places),
+        "agreement": [[None if number is None else round(number, 3) for number in row] for row in layout.agreement],
+        "panels": [
+            {**_panel(panel, places, layout), **foretelling_of(explanation, panel.faithfulness, layout, places)}
+            for panel, explanation in zip(layout.panels, shown, strict=True)
+        ],
+    }
+
+
+def _headline(panel: Panel) -> dict[str, str]:
+    return {"text": panel.headline.text, "near": panel.headline.near}
+
+
+def _folds(layout: Layout, places: Any) -> list[dict[str, Any]]:
+    """Return the folds, with the numbers of their edges among those that the page has."""
+    number = {place: i for i, place in enumerate(places.tolist())}
+    return [
+        {
+            "parent": fold.parent,
+            "members": list(fold.members),
+            "edges": [number[edge] for edge in fold.edges if edge in number],
+            "position": [_short(fold.position[0]), _short(fold.position[1])],
+            "text": shorten(fold.text, LONGEST_NAME),
+            "sums": [None if total is None else _short(total) for total in fold.sums],
+        }
+        for fold in layout.folds
+    ]
+
+
+def _kinds(layout: Layout, places: Any) -> dict[str, Any] | None:
+    if layout.kinds is None and layout.orders is None:
+        return None
+    nodes = [None] * len(layout.nodes) if layout.kinds is None else list(layout.kinds)
+    return {
+        "nodes": [None if kind is None else shorten(kind, 3) for kind in nodes],
+        "node_colours": [element_colour(kind) for kind in nodes],
+        "orders": None if layout.orders is None else [layout.orders[place] for place in places.tolist()],
+    }
+
+
+def _trust(trust: Trust | None) -> dict[str, Any] | None:
+    if trust is None:
+        return None
+    return {
+        "rows": [
+            {
+                "key": row.key,
+                "name": row.name,
+                "relative": None if row.relative is None else _short(row.relative),
+                "stderr": None if row.stderr is None else _short(row.stderr),
+                "text": row.text,
+            }
+            for row in trust.rows
+        ],
+        "estimate": trust.is_estimate,
+        "text": shorten(trust.text, 2 * LONGEST_NAME),
+        "near": shorten(trust.neighborhood, LONGEST_NAME),
+        "near_words": shorten(trust.near, LONGEST_NAME),
     }
 
 
@@ -219,7 +289,7 @@ def _title(names: Sequence[str]) -> str:
     return f"What the model looked at for {' and '.join(named)}" + (" and others" if len(names) > 2 else "")
 
 
-def _panel(panel: Panel, edges: Any) -> dict[str, Any]:
+def _panel(panel: Panel, edges: Any, layout: Layout) -> dict[str, Any]:
     faithfulness = panel.faithfulness
     relative, error = (None, None) if faithfulness is None else (faithfulness.relative, faithfulness.relative_stderr)
     notes = {kind: shorten(panel.note(kind), LONGEST_NAME) for kind in KINDS}
@@ -242,6 +312,9 @@ def _panel(panel: Panel, edges: Any) -> dict[str, Any]:
         "relative": None if relative is None else _short(relative),
         "relative_stderr": None if error is None else _short(error),
         "notes": notes,
+        "headline": _headline(panel),
+        "carried_text": describe_carried(panel, layout),
+        "trust": _trust(panel.trust),
     }
 
 
@@ -249,7 +322,7 @@ def _sentence(text: str) -> str:
     return f" {text}." if text else ""
 
 
-def _features(layout: Layout) -> list[dict[str, Any]]:
+def _features(layout: Layout, explanations: Sequence[Any]) -> list[dict[str, Any]]:
     """Return the features that any panel lists, strongest first, with their scores in every panel that has some."""
     names: dict[int, str] = {}
     strength: dict[int, float] = {}
@@ -259,15 +332,27 @@ def _features(layout: Layout) -> list[dict[str, Any]]:
             strength[column] = max(strength.get(column, 0.0), abs(value))
     order = sorted(names, key=lambda column: (-strength[column], column))[:TOP]
     scores = [panel.feature_scores for panel in layout.panels]
+    row = _explained_row(explanations)
     return [
         {
             "name": names[column],
+            "column": column,
+            "value": None if row is None or column >= len(row) else _short(float(row[column])),
             "values": [
                 None if panel is None or column >= len(panel) else _short(float(panel[column])) for panel in scores
             ],
         }
         for column in order
     ]
+
+
+def _explained_row(explanations: Sequence[Any]) -> Tensor | None:
+    """Return the features of the explained node, if all panels explain the same one and its features are known."""
+    nodes = {node for explanation in explanations for node in explained_nodes(explanation).tolist()}
+    x = next((one.get("x") for one in explanations if isinstance(one.get("x"), Tensor)), None)
+    if len(nodes) != 1 or x is None or x.dim() != 2:
+        return None
+    return x[nodes.pop()].detach().cpu()
 
 
 def _list(values: Any) -> list[float]:

@@ -20,7 +20,7 @@ from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
 from .labels import Label, Scene, place_labels, shorten
-from .layout import Layout, Panel
+from .layout import Layout, Panel, compute_priority
 from .positions import Array
 
 POSITIVE, NEGATIVE = "#2166ac", "#b2182b"
@@ -64,25 +64,11 @@ def fit(layout: Layout, box: tuple[float, float]) -> Geometry:
     radius[explained] = max(1.1 * base, 6.5)
     strength = np.abs(np.stack([panel.edges for panel in layout.panels])).mean(0)
     loops = _place_loops(layout, points, radius)
-    priority = _compute_priority(layout)
+    priority = compute_priority(layout)
     scene = Scene(points, radius, priority, points[layout.edges], strength, loops[loops[:, 2] > 0], box)
     labels = place_labels(layout.names, scene, explained, LABEL_SIZE)
     widest, outline = float(np.clip(0.55 * base, 1.8, 4.5)), float(np.clip(0.14 * base, 0.45, 0.9))
     return Geometry(box, points, radius, loops, widest, outline, labels)
-
-
-def _compute_priority(layout: Layout) -> Array:
-    """Return the priorities [n] of the labels: the largest |score| at each node, averaged over the panels.
-
-    The average prevents that one method with high scores everywhere determines the labels alone.
-    """
-    total = np.zeros(len(layout.nodes))
-    for panel in layout.panels:
-        strength = np.maximum(np.abs(panel.nodes), np.abs(panel.loops))
-        for end in layout.edges.T:
-            np.maximum.at(strength, end, np.abs(panel.edges))
-        total += strength
-    return total / len(layout.panels)
 
 
 def _measure_gap(points: Array) -> float:

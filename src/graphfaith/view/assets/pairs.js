@@ -2,16 +2,19 @@
 let arcsShown = false;
 
 const hasPairs = () => data.panels.some((panel) => panel.pairs.length > 0);
+// A pair of columns is of no place; it has its sentence and no arc.
+const isOnPicture = (pair) => [pair.first, pair.second].every((end) => end.column === undefined);
 
 function arcEnd(end) {
   // Return where an arc ends: the middle of an edge, a node, or the fold that hides it.
   const spot = (node) => (isShown(node) ? points[node] : foldPoints[foldOf[node]]);
-  if (end.edge === undefined) return spot(end.node ?? end.feature[0]);
+  if (end.edge === undefined) return spot(end.node ?? end.loop ?? end.feature[0]);
   const [a, b] = data.edges[end.edge].map(spot);
   return [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2];
 }
 
 function drawArc(pair, most) {
+  if (!isOnPicture(pair)) return draw("g");
   const [a, b] = [arcEnd(pair.first), arcEnd(pair.second)];
   const { length, u } = towards(a, b);
   const bow = 0.3 * length + 25; // Arcs between neighbouring marks are bowed enough to be seen.

@@ -19,15 +19,15 @@ function nameOf(what) {
 
 const nounOf = (what) => ({ node: "all links of", edge: "the link", feature: "the feature" })[kindOf(what)];
 
-function hasNumbers(what, { what_if: table }) {
-  if (!table) return false;
-  if (what.feature !== undefined) return table.features.some(([, column]) => column === data.features[what.feature].column);
-  return Boolean(table.edges || (what.node !== undefined && table.nodes?.[what.node] != null));
+function hasNumber(what, panel) {
+  if (!panel.what_if) return false;
+  if (what.feature !== undefined) return panel.what_if.features.some(([, column]) => column === data.features[what.feature].column);
+  return panel.edge_scale > 0; // Without it, the method scores no edges.
 }
 
 function canTake(what) {
   if (!what || what.fold !== undefined) return false;
-  return Boolean(onGone && what.feature === undefined) || data.panels.some((panel) => hasNumbers(what, panel));
+  return Boolean(onGone && what.feature === undefined) || data.panels.some((panel) => hasNumber(what, panel));
 }
 
 function goneUnits() {
@@ -43,34 +43,32 @@ function goneUnits() {
   return units;
 }
 
-function foretell(panel, units, withPairs) {
-  // Return by how much F would change, or null if this explanation has no number for something that is gone.
-  if (!panel.what_if) return null;
-  const table = withPairs ? panel.what_if.alone ?? panel.what_if : panel.what_if;
-  const parts = table.edges ? [...units.edges].map((i) => table.edges[i]) : [...units.nodes].map((i) => table.nodes?.[i] ?? null);
-  if (!table.edges && units.edges.size && !units.nodes.size) return null;
-  for (const wanted of units.columns) {
-    const own = table.features.filter(([, column]) => column === wanted).map(([, , change]) => change);
-    parts.push(...(own.length ? own : [null]));
-  }
-  if (withPairs) {
-    const isGone = (end) => (end.edge !== undefined ? units.edges.has(end.edge)
-      : end.node !== undefined ? units.nodes.has(end.node) : units.columns.has(end.feature[1]));
-    for (const pair of panel.pairs) if (isGone(pair.first) && isGone(pair.second)) parts.push(pair.together);
-  }
-  return parts.includes(null) ? null : parts.reduce((sum, part) => sum + part, 0);
+function foretell(panel, units) {
+  // Return by how much F would change, or null if this explanation has no number for something that is gone. It is what
+  // explanation.what_if(..., by="pairs") returns, or by="scores" if there are no pairs.
+  const table = panel.what_if;
+  if (!table || (units.edges.size && !panel.edge_scale)) return null;
+  const features = table.features.filter(([, column]) => units.columns.has(column));
+  if ([...units.columns].some((wanted) => !features.some(([, column]) => column === wanted))) return null;
+  const isGone = (thing) => (thing.edge !== undefined ? units.edges.has(thing.edge)
+    : thing.feature !== undefined && features.some(([place, column]) => place === thing.feature[0] && column === thing.feature[1]));
+  const parts = [
+    ...[...units.edges].map((i) => table.edges[i]), ...features.map(([, , change]) => change),
+    ...table.together.filter(([first, second]) => isGone(first) && isGone(second)).map(([, , more]) => more),
+  ];
+  return parts.reduce((sum, part) => sum + part, 0);
 }
 
 function foretold() {
-  // Return a row for each way to foretell: scores and pairs of every panel and, live, its p.
+  // Return a row for each way to foretell: the scores of every panel, with pairs where there are some, and, live, its p.
   const units = goneUnits();
   return data.panels.flatMap((panel, i) => {
     const name = (way) => (data.panels.length > 1 ? `${panel.title}, ${way}` : way);
     const p = truth?.panels[i];
+    const way = panel.what_if?.pairs ? "scores and pairs" : "scores";
     return [
-      { name: name("scores"), key: "scores", change: foretell(panel, units, false) },
-      ...(panel.what_if?.pairs ? [{ name: name("scores and pairs"), key: "pairs", change: foretell(panel, units, true) }] : []),
-      ...(p?.change != null ? [{ name: name("its function p"), key: "whole", change: p.change, stderr: p.stderr }] : []),
+      { name: name(way), key: "scores", change: foretell(panel, units) },
+      { name: name("its function p"), key: "p", change: p?.change ?? null, stderr: p?.stderr },
     ].filter((row) => row.change !== null);
   });
 }
@@ -119,7 +117,7 @@ function answerWords(rows) {
   const unit = UNITS[table?.unit] ?? "output";
   const names = [...gone.values()].map((what) => `${nounOf(what)} ${nameOf(what)}`);
   const without = `Without ${names.join(", ")}`;
-  const first = rows.find((row) => row.key === "pairs") ?? rows[0];
+  const [first] = rows;
   if (!first) return `${without}: these methods have no number for that.`;
   const from = table?.base == null ? "" : ` from ${short(table.base).replace(/^\+/, "")} to ${short(table.base + first.change).replace(/^\+/, "")}`;
   const said = first.key === "model" ? "" : `the ${unit} is foretold to change by ${short(first.change)}${from}`;

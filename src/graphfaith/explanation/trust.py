@@ -1,0 +1,98 @@
+"""The numbers of trust of an explanation, one beside the other, as a bar shows them.
+
+Each is a share of the model's change that is left unexplained: by the scores that are shown, by the best scores there
+could be, by scores and pairs, and by the whole p.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from torch_geometric.explain import Explanation
+
+from ..sampling.neighborhood import describe_neighborhood
+from ..surrogate.estimate import Unfaithfulness, format_share, format_share_alone
+from .faithfulness import Faithfulness, faithfulness_of
+
+Key = Literal["scores", "best", "pairs", "whole"]
+
+
+@dataclass(frozen=True)
+class Share:
+    """One number: what is left unexplained by something; None where the model does not change."""
+
+    key: Key
+    name: str
+    relative: float | None
+    stderr: float | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What is known of an explanation's faithfulness, in the order scores, best, pairs, whole, as far as it is known.
+
+    >>> from dataclasses import replace
+    >>> record = Unfaithfulness(0.012, 0.001, 0.0071, 0.0009, 0.157, 500, "B(A,0.5)", 1)
+    >>> scores = replace(record, relative=0.463, relative_stderr=0.02)
+    >>> trust = make_trust(Faithfulness(replace(record, scores=scores, floor=0.448), is_estimate=False))
+    >>> [(row.key, row.text) for row in trust.rows]
+    [('scores', '46 % ± 2 %'), ('best', '45 %'), ('whole', '0.71 % ± 0.09 %')]
+    >>> trust.text
+    'These scores explain about 54 % of how the model reacts when every edge is dropped with probability 1/2.'
+    """
+
+    rows: tuple[Share, ...]
+    is_estimate: bool
+    neighborhood: str
+    text: str
+
+    @property
+    def near(self) -> str:
+        """The neighbourhood in words."""
+        return describe_neighborhood(self.neighborhood)
+
+
+def trust_of(explanation: Explanation) -> Trust | None:
+    """Return the numbers of trust of an explanation; None if nothing was measured."""
+    known = faithfulness_of(explanation)
+    return None if known is None else make_trust(known)
+
+
+def make_trust(known: Faithfulness) -> Trust:
+    """Return the numbers that a record has."""
+    record, shown = known.record, known.shown
+    rows = [_share("scores", "these scores", shown)]
+    if record.scores is not None and known.relative is not None:
+        if record.floor is not None:
+            text = format_share_alone(record.floor, record.scores.relative_stderr)
+            rows.append(Share("best", "the best scores possible", record.floor, None, text))
+        if record.pairs is not None and record.num_pairs:
+            name = f"with {record.num_pairs} pairs" if record.num_pairs > 1 else "with the pair"
+            rows.append(_share("pairs", name, record.pairs))
+        if record.delta_zero and math.isfinite(record.relative):
+            rows.append(_share("whole", "the whole explanation", record))
+    return Trust(tuple(rows), known.is_estimate, known.neighborhood, _say(known))
+
+
+def _share(key: Key, name: str, record: Unfaithfulness) -> Share:
+    if not record.delta_zero or not math.isfinite(record.relative):
+        return Share(key, name, None, None, "the model does not change")
+    error = record.relative_stderr if math.isfinite(record.relative_stderr) else None
+    return Share(key, name, record.relative, error, format_share(record.relative, error))
+
+
+def _say(known: Faithfulness) -> str:
+    """Return one sentence for a person who has never heard of Delta."""
+    near = describe_neighborhood(known.neighborhood)
+    by = ", by the method's own estimate" if known.is_estimate else ""
+    if known.is_flattering:
+        by += " from few samples, which is likely too good"
+    if known.relative is None:
+        return f"The model's answer does not change {near}{by}, so there is nothing to explain."
+    if known.relative >= 1:
+        return f"These scores do not explain how the model reacts {near}: they are no better than no scores{by}."
+    explained = format_share_alone(1 - known.relative, known.relative_stderr)
+    return f"These scores explain about {explained} of how the model reacts {near}{by}."

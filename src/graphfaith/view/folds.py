@@ -1,0 +1,181 @@
+"""What is drawn at first sight of a large graph, and what is folded away into one mark for each parent.
+
+The shown part is a tree from the explained nodes outwards, with all edges between its nodes. A node's parent is a
+neighbour one hop nearer, the one with the strongest edge. Nodes are taken in the order of what they add to the weight
+of the scores for each mark they need, until there are as many marks as a person can look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import dijkstra
+
+from .positions import Array, Index
+
+MOST_MARKS = 30  # nodes and folds at first sight
+_FEW = 12  # So many nodes are shown even if some of them say nothing.
+_MOST_FOLDS = 8  # More of them are joined with the fold of the parent's parent.
+_NOTHING = 0.004  # of the scores' weight: a node that adds less is not worth a mark
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Nodes that one mark stands for; all numbers are places in the layout's nodes and edges."""
+
+    parent: int
+    members: tuple[int, ...]
+    edges: tuple[int, ...]  # the hidden edges that it stands for; each hidden edge belongs to one fold
+    position: tuple[float, float]
+    text: str
+    sums: tuple[float | None, ...]  # for each panel, the sum of the scores of the edges
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Hops from the explained nodes and the parent of each node; -1 is for what cannot be reached, and for roots."""
+
+    hops: Index  # [n]
+    parent: Index  # [n]
+    strength: Array  # [n] of the edge to the parent
+    order: tuple[int, ...]  # the nodes that can be reached, parents before children
+
+
+def grow_tree(num_nodes: int, edges: Index, strength: Array, roots: Sequence[int]) -> Tree:
+    """Return the tree from the roots outwards. Of equally strong edges, the one to the smaller place counts."""
+    hops = np.full(num_nodes, -1, dtype=np.int64)
+    parent, towards = np.full(num_nodes, -1, dtype=np.int64), np.zeros(num_nodes)
+    if num_nodes and len(roots):
+        ones = np.ones(len(edges))
+        graph = coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(num_nodes, num_nodes)).tocsr()
+        distance = dijkstra(graph, directed=False, unweighted=True, indices=list(roots)).min(0)
+        reached = np.isfinite(distance)
+        hops[reached] = distance[reached].astype(np.int64)
+    both = np.concatenate([edges, edges[:, ::-1]])
+    weight = np.concatenate([strength, strength])
+    inwards = (hops[both[:, 0]] >= 0) & (hops[both[:, 1]] == hops[both[:, 0]] + 1)
+    both, weight = both[inwards], weight[inwards]
+    for row in np.lexsort((both[:, 0], -weight))[::-1].tolist():  # The best one is written last.
+        parent[both[row, 1]], towards[both[row, 1]] = both[row, 0], weight[row]
+    reachable = np.flatnonzero(hops >= 0)
+    order = reachable[np.argsort(hops[reachable], kind="stable")]
+    return Tree(hops, parent, towards, tuple(order.tolist()))
+
+
+def choose_visible(
+    tree: Tree, edges: Index, strength: Array, own: Array, roots: Sequence[int], wanted: Sequence[int]
+) -> NDArray[np.bool_]:
+    """Return which nodes are drawn at first sight, [n].
+
+    `strength` [m] and `own` [n] are the weights of edges and of nodes by themselves. The roots and what is `wanted` are
+    always drawn, with the nodes between them.
+    """
+    count = len(tree.hops)
+    visible = np.zeros(count, dtype=bool)
+    visible[list(roots)] = True
+    for node in wanted:
+        _show(tree, node, visible)
+    total = float(strength.sum() + own.sum()) or 1.0
+    while not visible.all():
+        best, gain = _find_best(tree, edges, strength, own, visible)
+        trial = visible.copy()
+        _show(tree, best, trial)
+        weak = gain < _NOTHING * total and int(visible.sum()) >= _FEW
+        if weak or _count_marks(tree, trial) > MOST_MARKS:
+            break
+        visible = trial
+    return _unfold_single(tree, visible)
+
+
+def _find_best(tree: Tree, edges: Index, strength: Array, own: Array, visible: NDArray[np.bool_]) -> tuple[int, float]:
+    """Return the hidden node that adds most for each mark that it and its hidden ancestors need, and what it adds.
+
+    A node adds its own weight and that of its edges to drawn nodes, and so does each hidden ancestor, whose edge to its
+    child counts too.
+    """
+    count = len(visible)
+    seen = visible[edges]
+    gain = own.astype(np.float64).copy()
+    for end, other in ((0, 1), (1, 0)):
+        joins = seen[:, end] & ~seen[:, other]
+        gain += np.bincount(edges[joins, other], weights=strength[joins], minlength=count)
+    marks = np.ones(count)
+    for node in tree.order:
+        above = int(tree.parent[node])
+        if above >= 0 and not visible[node] and not visible[above]:
+            gain[node] += gain[above] + tree.strength[node]
+            marks[node] += marks[above]
+    share = np.where(visible, -1.0, gain / marks)
+    # What is equal but for rounding is taken in the order of the nodes, on every machine.
+    best = int(np.argmax(share >= share.max() - 1e-9 * abs(share.max())))
+    return best, float(share[best])
+
+
+def fold_up(tree: Tree, visible: NDArray[np.bool_], roots: Sequence[int]) -> dict[int, list[int]]:
+    """Return the hidden nodes by the drawn node that their mark is put at."""
+    anchor = _find_anchors(tree, visible)
+    groups: dict[int, list[int]] = {}
+    for node in np.flatnonzero(~visible).tolist():
+        at = int(anchor[node])
+        groups.setdefault(at if at >= 0 else roots[0] if len(roots) else 0, []).append(node)
+    while len(groups) > _MOST_FOLDS:
+        # The smallest group among those farthest out joins the one of the parent.
+        inner = [at for at in groups if tree.parent[at] >= 0]
+        if not inner:
+            break
+        at = min(inner, key=lambda at: (-tree.hops[at], len(groups[at]), at))
+        groups.setdefault(int(tree.parent[at]), []).extend(groups.pop(at))
+    return {at: sorted(groups[at]) for at in sorted(groups)}
+
+
+def describe_fold(members: Sequence[int], parent: int, name: str, tree: Tree) -> str:
+    """Return what a mark stands for, as '57 more neighbours of 1701'."""
+    count = len(members)
+    if all(tree.parent[node] == parent for node in members):
+        return f"{count} more neighbour{'s' * (count > 1)} of {name}"
+    if any(tree.hops[node] < 0 for node in members):
+        return f"{count} more nodes, some without a path to {name}"
+    return f"{count} more nodes around {name}"
+
+
+def _path(tree: Tree, node: int, visible: NDArray[np.bool_]) -> list[int]:
+    """Return a hidden node and its hidden ancestors."""
+    path = []
+    while node >= 0 and not visible[node]:
+        path.append(node)
+        node = int(tree.parent[node])
+    return path
+
+
+def _show(tree: Tree, node: int, visible: NDArray[np.bool_]) -> None:
+    visible[_path(tree, node, visible)] = True
+
+
+def _find_anchors(tree: Tree, visible: NDArray[np.bool_]) -> Index:
+    """Return the nearest drawn ancestor of each node, [n]; -1 if there is none."""
+    anchor = np.where(visible, np.arange(len(visible)), -1)
+    for node in tree.order:
+        if anchor[node] < 0 <= tree.parent[node]:
+            anchor[node] = anchor[tree.parent[node]]
+    return anchor
+
+
+def _count_marks(tree: Tree, visible: NDArray[np.bool_]) -> int:
+    hidden = _find_anchors(tree, visible)[~visible]
+    return int(visible.sum()) + min(len(np.unique(hidden)), _MOST_FOLDS)
+
+
+def _unfold_single(tree: Tree, visible: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Draw a node that would be folded alone: its mark would take as much room as the node itself."""
+    while not visible.all():
+        groups = fold_up(tree, visible, np.flatnonzero(visible).tolist())
+        single = [members[0] for members in groups.values() if len(members) == 1]
+        if not single:
+            break
+        for node in single:
+            _show(tree, node, visible)
+    return visible

@@ -1,0 +1,163 @@
+"""Positions about the explained thing: it is in the middle, hops are rings, and each branch has a sector.
+
+A branch is wide if it has many leaves. Branches follow one another clockwise from the top, the strongest first. Several
+explained nodes, as the two ends of a link, stand close together in the middle, and each has a sector for its branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .folds import Tree
+from .positions import Array
+
+_WIDEST = 0.61 * np.pi  # half of the angle that the children of one node may take, so that no edge crosses the middle
+_SPACE = 0.62  # wanted between the centres of two marks on a ring, where rings are 1 apart
+_MIDDLE = 0.42  # radius of the circle of several explained nodes
+_PETAL = 0.055  # distance between members of an open fold, in the units of the picture
+
+
+@dataclass(frozen=True)
+class Rings:
+    """Positions of nodes and of the marks of folds, in [-1, 1], and the radii of the rings."""
+
+    nodes: Array  # [n, 2]
+    folds: Array  # [f, 2]
+    radii: tuple[float, ...]
+
+
+def place_in_rings(
+    tree: Tree, visible: Sequence[int], folds: dict[int, list[int]], weight: Array, roots: Sequence[int]
+) -> Rings:
+    """Return where the `visible` nodes, the marks of folds and, if a fold is opened, its members are drawn.
+
+    `folds` are the members by the node that the mark belongs to, and `weight` [n] says how strong a node and its edges
+    are.
+    """
+    marks = {at: len(tree.hops) + i for i, at in enumerate(folds)}  # A mark is one more leaf of its node.
+    depth = {node: max(int(tree.hops[node]), 0) for node in visible}
+    children: dict[int, list[int]] = {node: [] for node in visible}
+    for node in visible:
+        if tree.parent[node] >= 0:
+            children[int(tree.parent[node])].append(node)
+    loose = [node for node in visible if tree.parent[node] < 0 and node not in set(roots)]
+    for at, mark in marks.items():
+        depth[mark] = depth[at] + 1
+    strength = _sum_branches(children, weight, visible)
+    for node, below in children.items():
+        below.sort(key=lambda child: (-strength[child], child))
+        if node in marks:
+            below.append(marks[node])
+    for node in loose:  # What no path leads to stands on the first ring, after everything else.
+        children[roots[0]].append(node)
+        depth[node] = 1
+    radii = _choose_radii(children, depth, roots)
+    width = _measure_sectors(children, depth, radii, roots)
+    angle, point = dict[int, float](), dict[int, tuple[float, float]]()
+    needed = [max(width[root], 1e-3) for root in roots]
+    start = np.pi / 2 if len(roots) == 1 else np.pi  # Of two ends the first is on the left.
+    turn = start + (np.pi * needed[0] / sum(needed) if len(roots) > 1 else 0.0)
+    for root, share in zip(roots, needed, strict=True):
+        span = 2 * np.pi * share / sum(needed)
+        angle[root] = turn - span / 2
+        middle = _MIDDLE if len(roots) > 1 else 0.0
+        point[root] = (middle * np.cos(angle[root]), middle * np.sin(angle[root]))
+        _spread(root, turn, span, children, width, angle, alone=len(roots) == 1)
+        turn -= span
+    for node, direction in angle.items():
+        if node not in point:
+            radius = radii[depth[node] - 1]
+            point[node] = (radius * np.cos(direction), radius * np.sin(direction))
+    largest = max([float(np.hypot(*spot)) for spot in point.values()], default=1.0) or 1.0
+    nodes = np.zeros((len(tree.hops), 2))
+    for node in visible:
+        nodes[node] = np.array(point[node]) / largest
+    at_marks = np.array([point[mark] for mark in marks.values()]).reshape(-1, 2) / largest
+    for mark, members in zip(at_marks, folds.values(), strict=True):
+        nodes[members] = open_flower(mark, len(members))
+    return Rings(_round(nodes), _round(at_marks), tuple(round(radius / largest, 6) for radius in radii))
+
+
+def _sum_branches(children: dict[int, list[int]], weight: Array, visible: Sequence[int]) -> dict[int, float]:
+    """Return the weight of each node and of all that is behind it."""
+    total: dict[int, float] = {}
+
+    def add(node: int) -> float:
+        if node not in total:
+            total[node] = float(weight[node]) + sum(add(child) for child in children[node])
+        return total[node]
+
+    for node in visible:
+        add(node)
+    return total
+
+
+def _choose_radii(children: dict[int, list[int]], depth: dict[int, int], roots: Sequence[int]) -> list[float]:
+    """Return radii such that the marks of each ring have room on it, one after the other."""
+    counts = np.bincount([depth[node] for node in _walk(children, roots)])
+    radii: list[float] = []
+    for count in counts[1:].tolist():
+        radii.append(max((radii[-1] if radii else 0.0) + 1.0, count * _SPACE / (2 * np.pi)))
+    return radii
+
+
+def _walk(children: dict[int, list[int]], roots: Sequence[int]) -> list[int]:
+    found = list(roots)
+    for node in found:
+        found.extend(children.get(node, ()))
+    return found
+
+
+def _measure_sectors(
+    children: dict[int, list[int]], depth: dict[int, int], radii: list[float], roots: Sequence[int]
+) -> dict[int, float]:
+    """Return the angle that each node needs for itself and for what is behind it."""
+    width: dict[int, float] = {}
+    for node in reversed(_walk(children, roots)):
+        own = _SPACE / radii[depth[node] - 1] if depth[node] else 0.0
+        width[node] = max(own, sum(width[child] for child in children.get(node, ())))
+    return width
+
+
+def _spread(
+    node: int,
+    turn: float,
+    span: float,
+    children: dict[int, list[int]],
+    width: dict[int, float],
+    angle: dict[int, float],
+    *,
+    alone: bool,
+) -> None:
+    """Give the children of a node their sectors, clockwise from the angle `turn` and within `span`."""
+    below = children.get(node, [])
+    if not below:
+        return
+    if not alone and span > 2 * _WIDEST:
+        turn, span = turn - (span - 2 * _WIDEST) / 2, 2 * _WIDEST
+    needed = sum(width[child] for child in below)
+    if alone:
+        turn += np.pi * width[below[0]] / needed  # The strongest branch is at the top, and not beside it.
+    for child in below:
+        share = span * width[child] / needed
+        angle[child] = turn - share / 2
+        _spread(child, turn, share, children, width, angle, alone=False)
+        turn -= share
+
+
+def open_flower(mark: Array, count: int) -> Array:
+    """Return places for the members of a fold, around a point outwards of its mark, at equal distances."""
+    step = np.arange(count)
+    radius, angle = _PETAL * np.sqrt(step + 0.5), step * np.pi * (3 - np.sqrt(5))
+    outwards = mark / max(float(np.hypot(*mark)), 1e-9)
+    middle = mark + outwards * _PETAL * np.sqrt(count)
+    result: Array = middle + radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return result
+
+
+def _round(points: Array) -> Array:
+    result: Array = np.round(points, 6) + 0.0
+    return result
