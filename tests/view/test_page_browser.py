@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,9 @@ from torch_geometric.nn import GCN
 import graphfaith as gf
 from browsing import Watched, serious, watched
 from graphfaith.explanation.faithfulness import record_unfaithfulness
+from graphfaith.surrogate.estimate import format_share, format_share_alone
+from hubs import hub_subject
+from showing import as_shown
 
 BLUE, RED = "rgb(33, 102, 172)", "rgb(178, 24, 43)"
 HOSTILE = [
@@ -82,7 +84,7 @@ def nodes(page: Page, panel: int) -> Locator:
 
 
 def drag(page: Page, panel: int, x: float, y: float) -> None:
-    box = page.locator(".panel svg").nth(panel).bounding_box()
+    box = page.locator(".stage svg").nth(panel).bounding_box()
     start = box["x"] + 8, box["y"] + 8
     page.mouse.move(*start)
     page.mouse.down()
@@ -92,7 +94,7 @@ def drag(page: Page, panel: int, x: float, y: float) -> None:
 
 
 def transforms(page: Page) -> list[str]:
-    return page.eval_on_selector_all(".panel svg > g", "all => all.map((one) => one.getAttribute('transform'))")
+    return page.eval_on_selector_all(".stage svg > g", "all => all.map((one) => one.getAttribute('transform'))")
 
 
 def style(item: Locator, name: str) -> str:
@@ -148,7 +150,7 @@ class TestPanels:
         expect(page.locator(".node")).to_have_count(1)
         expect(page.locator("#share-said")).to_have_text("0 of 0")
         page.locator("#share").press("ArrowLeft")
-        page.locator(".panel svg").press("ArrowRight")
+        page.locator(".stage svg").press("ArrowRight")
 
 
 class TestMoving:
@@ -162,7 +164,7 @@ class TestMoving:
 
     def test_only_the_first_button_drags(self, two: Page) -> None:
         still = transforms(two)
-        box = two.locator(".panel svg").first.bounding_box()
+        box = two.locator(".stage svg").first.bounding_box()
         two.mouse.move(box["x"] + 8, box["y"] + 8)
         two.mouse.down(button="right")
         two.mouse.move(box["x"] + 60, box["y"] + 60, steps=3)
@@ -194,7 +196,7 @@ class TestMoving:
         two.wait_for_timeout(300)
         assert "scale(1.0000)" in transforms(two)[0]
         two.evaluate("scrollTo(0, 0)")
-        two.locator(".panel svg").nth(1).focus()
+        two.locator(".stage svg").nth(1).focus()
         two.mouse.wheel(0, -400)
         two.wait_for_timeout(30)
         assert centre(nodes(two, 1).nth(2)) == pytest.approx(spot, abs=2)  # at once
@@ -206,12 +208,12 @@ class TestMoving:
     def test_buttons_and_keys(self, two: Page) -> None:
         still = transforms(two)[0]
         for closer, back in (("button", "button"), ("key", "key")):
-            two.get_by_role("button", name="Zoom in").click() if closer == "button" else two.locator(".panel svg").nth(
+            two.get_by_role("button", name="Zoom in").click() if closer == "button" else two.locator(".stage svg").nth(
                 1
             ).press("+")
             two.wait_for_timeout(50)
             assert "scale(1.2500)" in transforms(two)[0]
-            two.get_by_role("button", name="Show all").click() if back == "button" else two.locator(".panel svg").nth(
+            two.get_by_role("button", name="Show all").click() if back == "button" else two.locator(".stage svg").nth(
                 0
             ).press("0")
             two.wait_for_timeout(50)
@@ -241,10 +243,9 @@ class TestChoosing:
             "\u2068b9\u2069: \u2068One\u2069 \u22120.500 (not measured), \u2068Two\u2069 \u22120.500 (not measured)"
         )
 
-    def test_scores_that_were_not_measured_are_marked_in_tables_and_bars(self, two: Page) -> None:
+    def test_scores_that_were_not_measured_are_marked_in_tables_and_panels(self, two: Page) -> None:
         expect(two.locator("#edges thead th")).to_have_text(["Edge", "One", "Two"])
         expect(two.locator("#nodes thead th")).to_have_text(["Node", "One (not measured)", "Two (not measured)"])
-        expect(two.locator("#bars")).to_contain_text("unexplained in U(A,0.5); nodes and features: not measured")
         expect(two.locator(".panel").first).to_contain_text("Scale: edges ±10, nodes ±1 (not measured)")
 
     def test_an_edge_is_chosen_by_a_click_near_it(self, two: Page) -> None:
@@ -258,7 +259,7 @@ class TestChoosing:
         expect(two.locator(".edge.chosen")).to_have_count(2)
 
     def test_keys_go_from_node_to_node(self, two: Page) -> None:
-        panel = two.locator(".panel svg").first
+        panel = two.locator(".stage svg").first
         panel.press("ArrowRight")
         assert "chosen" in nodes(two, 1).nth(0).get_attribute("class")  # the explained one first
         seen = {0}
@@ -282,7 +283,7 @@ class TestChoosing:
                 )
             )
         wanted = ["search", "find-it", "share", "closer", "further", "all", "theme"]
-        assert reached[: len(wanted)] == wanted
+        assert reached[2 : 2 + len(wanted)] == wanted  # after the two panels
         assert sum("Arrow keys" in one for one in set(reached)) == 2
         assert "Copy the table of edges" in reached
 
@@ -293,7 +294,7 @@ class TestSearch:
         two.get_by_label("Find a node").fill(text)
         two.get_by_label("Find a node").press("Enter")
         assert two.locator(".node.chosen").first.get_attribute("data-node") == str(node)
-        box = two.locator(".panel svg").first.bounding_box()
+        box = two.locator(".stage svg").first.bounding_box()
         two.wait_for_timeout(50)
         assert centre(nodes(two, 0).nth(node))[0] == pytest.approx(box["x"] + box["width"] / 2, abs=2)
 
@@ -406,34 +407,24 @@ class TestTables:
         assert set(self.column(page, "nodes", 2)) == {""}
 
 
-class TestBars:
-    def test_as_long_as_what_is_left_unexplained(self, two: Page) -> None:
-        bars = two.locator("#bars rect")
-        widths = [float(bars.nth(i).get_attribute("width")) for i in range(2)]
-        assert widths[1] / widths[0] == pytest.approx(4, rel=1e-3)
+class TestTrust:
+    def test_a_bar_is_as_long_as_what_is_explained(self, two: Page) -> None:
+        bars = two.locator(".trust rect.scores")
+        assert [float(bars.nth(i).get_attribute("width")) for i in range(2)] == [80.0, 20.0]
         low, high = (
-            float(part) for part in two.locator(".whisker").nth(1).get_attribute("d").split("M")[1].split(" 10H")
+            float(part) for part in two.locator(".trust .whisker").nth(1).get_attribute("d").strip("M").split(" 5H")
         )
-        assert (high - low) / widths[1] == pytest.approx(0.2 / 0.8, rel=1e-3)
-        expect(two.locator("#bars").get_by_role("img")).to_have_count(2)
-        expect(two.locator("#bars")).to_contain_text("20 % \u00b1 5 % unexplained in U(A,0.5)")
+        assert (low, high) == (10.0, 30.0)
+        numbers = two.locator(".trust .number")
+        expect(numbers).to_have_text(["80 % (20 % \u00b1 5 % left)", "20 % (80 % \u00b1 10 % left)"])
 
-    def test_every_method_has_a_line(self, quiet: Watched, tmp_path: Path) -> None:
+    def test_not_measured_is_said_in_the_panel(self, quiet: Watched, tmp_path: Path) -> None:
         endless = gf.Unfaithfulness(0.3, 0.0, float("inf"), 0.0, 0.0, 500, "B(A,0.5)", 1)
         gf.page([wheel(), wheel(endless, method="Two"), wheel(None, method="Three")], tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
-        assert page.locator("#bars dt").all_inner_texts()[:3] == ["One", "Two", "Three"]
-        expect(page.locator("#bars")).to_contain_text("\u0394(p) = 0.3 in B(A,0.5), where F does not change")
-        expect(page.locator("#bars")).to_contain_text("not measured")
-        expect(page.locator("#bars rect")).to_have_count(1)
-
-    def test_small_ones_can_be_compared(self, quiet: Watched, tmp_path: Path) -> None:
-        shares = [share(relative, 0.0005) for relative in (0.001, 0.02)]
-        gf.page([wheel(score, method=str(i)) for i, score in enumerate(shares)], tmp_path / "x.html")
-        page = quiet.open(tmp_path / "x.html")
-        widths = [float(page.locator("#bars rect").nth(i).get_attribute("width")) for i in range(2)]
-        assert widths[1] > 500
-        assert page.locator(".axis").inner_text().split() == ["0", "%", "2.36", "%"]
+        expect(page.locator(".panel").nth(2).locator(".trust")).to_contain_text("not measured")
+        expect(page.locator(".panel").nth(2).locator(".trust svg")).to_have_count(0)
+        expect(page.locator(".panel").nth(1).locator(".trust")).to_contain_text("does not change")
 
     def test_an_estimate_is_marked_in_words_and_in_its_bar(self, quiet: Watched, tmp_path: Path) -> None:
         torch.manual_seed(0)
@@ -444,24 +435,36 @@ class TestBars:
         gf.general_unfaithfulness(explainer, scored, "B(A,0.5)", num_samples=50)
         gf.page([estimated, scored], tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
-        expect(page.locator("#bars rect")).to_have_count(2)
-        expect(page.locator("#bars rect.estimate")).to_have_count(1)
-        lines = [text for text in page.locator("#bars dd").all_inner_texts() if "unexplained" in text]
-        assert "unexplained in U(A,0.5), by its own estimate from few samples" in lines[0]
-        assert re.search(
-            r"unexplained in B\(A,0.5\); the whole explanation .* %; nodes and features: not meas", lines[1]
-        )
-        assert page.locator(".panel").first.get_by_text("by its own estimate").is_visible()
+        expect(page.locator(".trust rect.scores")).to_have_count(2)
+        expect(page.locator(".trust rect.estimate")).to_have_count(1)
+        expect(page.locator(".panel").first.locator(".trust")).to_contain_text("by its own estimate")
+        expect(page.locator(".panel").nth(1).locator(".trust rect.whole")).to_have_count(1)
 
-    def test_none_where_nothing_is_known(self, quiet: Watched, tmp_path: Path) -> None:
-        gf.page(wheel(None), tmp_path / "x.html")
-        assert quiet.open(tmp_path / "x.html").get_by_text("How far to believe it").is_hidden()
+    def test_numbers_are_those_of_the_explanation(self, quiet: Watched, tmp_path: Path) -> None:
+        explanation = hub_subject().explain(0, "anchored-kec", "B(A,0.5)", samples=100, test_samples=100)
+        gf.page(explanation, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        record = explanation.unfaithfulness
+        left = [
+            format_share(record.scores.relative, record.scores.relative_stderr),
+            format_share_alone(record.floor, record.scores.relative_stderr),
+            format_share(record.pairs.relative, record.pairs.relative_stderr),
+            format_share(record.relative, record.relative_stderr),
+        ]
+        assert page.locator(".trust .number .faint").all_inner_texts() == [f"({text} left)" for text in left]
+        assert page.locator("#headline").inner_text() == explanation.headline().text
+        scores = {(edge.source, edge.sink): edge.score for edge in explanation.top_edges(None)}
+        row = page.locator("#edges tbody tr", has_not_text="self-loop").first
+        source, sink = (int(name) for name in row.locator("bdi").all_inner_texts())
+        assert row.locator("td").inner_text() == as_shown(scores[source, sink] + scores[sink, source])
 
-    def test_no_bar_leaves_the_picture(self, quiet: Watched, tmp_path: Path) -> None:
+    def test_what_is_worse_than_nothing_stays_in_its_bar(self, quiet: Watched, tmp_path: Path) -> None:
         gf.page(wheel(share(40.0, 3.0, "B(A,0.5)")), tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
-        assert float(page.locator("#bars rect").get_attribute("width")) <= 600
-        expect(page.locator("#bars")).to_contain_text("beyond this bar")
+        assert page.locator(".trust rect.scores").get_attribute("width") == "0.0"
+        expect(page.locator(".trust")).to_contain_text("no better than no scores")
+        bar, number = (page.locator(f".trust {part}").bounding_box() for part in ("svg", ".number"))
+        assert bar["x"] + bar["width"] <= number["x"] or bar["y"] >= number["y"] + number["height"]
 
 
 class TestHostileLabels:
@@ -546,7 +549,7 @@ class TestForEveryone:
             one.page.set_viewport_size({"width": 360, "height": 740})
             page = one.open(tmp_path / "x.html")
             assert page.evaluate("document.documentElement.scrollWidth") <= 360
-            assert page.locator("#bars svg").first.bounding_box()["width"] > 200
+            assert page.locator(".trust svg").first.bounding_box()["width"] > 200
             assert serious(page) == []
 
     def test_it_prints(self, two: Page) -> None:

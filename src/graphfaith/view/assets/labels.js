@@ -1,5 +1,6 @@
 // Names beside the nodes: as many as fit without covering one another, first where the weight is.
 const LETTER = 11.5; // size of a name in pixels, at any zoom
+const HALO = 2.6; // pixels of the outline of a name, which belongs to its box
 const GAP = 4; // pixels between a mark and its name
 // Names cover no node if there are at most FEW nodes; otherwise they cover no node of relevance STRONG or more.
 const FEW = 60;
@@ -23,7 +24,7 @@ function boxAround([x, y], away, size, side, room) {
   const rise = (high + low) / 2;
   const left = { start: x + away, end: x - away - wide, above: x - wide / 2, below: x - wide / 2 }[side];
   const top = { start: y - rise, end: y - rise, above: y - away - high - low, below: y + away }[side];
-  const pad = room.pixel;
+  const pad = HALO * room.pixel;
   return { box: [left - pad, top - pad, left + wide + pad, top + high + low + pad], x: left, y: top + high };
 }
 
@@ -61,6 +62,6 @@ function nameSome(data, panels, marks, scale, height) {
   for (const one of panels) one.names.forEach((name, i) => {
     const spot = found.get(i);
     name.toggleAttribute("hidden", !spot);
-    if (spot) fill(name, { x: fixed(spot.x), y: fixed(spot.y), "font-size": fixed(room.letter), "stroke-width": fixed(2.5 * pixel) });
+    if (spot) fill(name, { x: fixed(spot.x), y: fixed(spot.y), "font-size": fixed(room.letter), "stroke-width": fixed(HALO * pixel) });
   });
 }

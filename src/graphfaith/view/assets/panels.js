@@ -154,7 +154,12 @@ function drawStar(radius) {
 }
 
 function drawFold(data, k, score, from, point) {
-  const line = draw("path", { class: `edge spoke ${sign(score)}`, d: `M${at(from)}L${at(point)}`, "stroke-width": fixed(1.2 + 10 * Math.abs(score)) });
+  // The line to a fold is dotted: it stands for many, and is as wide as the sum of their scores.
+  const width = 1.6 + 7 * Math.abs(score);
+  const line = draw("path", {
+    class: `edge spoke ${sign(score)}`, d: `M${at(from)}L${at(point)}`, "stroke-width": fixed(width),
+    "stroke-dasharray": `0.1 ${fixed(1.5 * width + 4)}`,
+  });
   const mark = draw("g", { class: "fold", transform: `translate(${at(point)})`, "data-fold": k });
   mark.append(
     draw("circle", { class: "disc", r: FOLD }), draw("circle", { class: "rim", r: FOLD, "stroke-width": 2, "stroke-dasharray": "3 3" }),

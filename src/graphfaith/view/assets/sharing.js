@@ -60,9 +60,9 @@ function keepState() {
 const source = framed ? "" : `<!DOCTYPE html>\n${root.outerHTML}\n`;
 
 function withState(text) {
-  // Return the text of a page with the present state in it, which has none of the letters that HTML would read.
-  const bare = text.replace(/(<html[^>]*?) data-state="[^"]*"/, "$1");
-  return bare.replace("<html", `<html data-state="${stateFields().toString().replaceAll("&", "&amp;")}"`);
+  // Return the text of a page with the present state in its first tag. A state has no letter that HTML would read but &.
+  const kept = stateFields().toString().replaceAll("&", "&amp;");
+  return text.replace(/<html[^>]*>/, (tag) => tag.replace(/ data-state="[^"]*"/, "").replace(">", ` data-state="${kept}">`));
 }
 
 function download(content, type, name) {

@@ -26,7 +26,7 @@ function drawTrust(panel) {
   for (const row of trust.rows) {
     const [bar, number] = [make("dd", { class: "holds" }), make("dd", { class: "number" })];
     bar.append(drawTrustBar(row, trust.estimate && row.key === "scores"));
-    number.append(row.relative === null ? "not measured" : row.explained);
+    number.append(row.relative === null ? row.text || "not measured" : row.explained);
     if (row.relative !== null) number.append(make("span", { class: "faint" }, ` (${row.text} left)`));
     rows.append(make("dt", {}, row.name), bar, number);
   }
