@@ -235,7 +235,7 @@ def big_star(leaves: int) -> Explanation:
 
 
 def test_at_most_300_nodes_are_shown_the_strongest_and_the_figure_says_so():
-    drawn = figure(big_star(400))
+    drawn = figure(big_star(400), fold=False)
     assert len(artist(drawn, "panel0-nodes").get_offsets()) == 300
     assert any("300 of 401 shown" in t for t in texts(drawn))
     layout = lay_out(big_star(400))
@@ -575,7 +575,10 @@ def test_stars():
 def test_scores_that_were_not_measured_are_marked():
     one = star()
     record_unfaithfulness(one, Unfaithfulness(1e-3, 1e-4, 0.0763, 0.0091, 0.0131, 500, "U(A,0.5)", 1))
-    assert "scale ±2 edges · ±0.8 nodes (not measured)" in texts(figure(one))
+    drawn = figure(one)
+    assert "scale ±2 edges · ±0.8 nodes (not measured), not drawn" in texts(drawn)
+    white = artist(drawn, "panel0-nodes").get_facecolor()[1:]
+    assert (white[:, :3] == 1).all()  # Scores that nobody measured would look as good as those beside them.
     record_unfaithfulness(one, Unfaithfulness(1e-3, 1e-4, 0.5, 0.01, 0.002, 500, "U(X,0.2r)", 1))
     caption = "scale ±2 edges (7.6 % ± 0.9 % unexplained in U(A,0.5)) · ±0.8 nodes"
     assert caption in texts(figure(one))

@@ -30,17 +30,18 @@ class Answer:
         """Return the answer in words.
 
         >>> print(Answer(3, 0.931, 2.1, "logit", names=("Theory", "Rules", "Genes", "Neural Networks")))
-        Class 3 (Neural Networks), 0.93
+        Class 3 (Neural Networks), probability 0.93
         >>> print(Answer(0, 0.02, -1.1, "logit", predicted=(1, 0.98)))
-        Class 0, 0.02 (the model chooses class 1, 0.98)
+        Class 0, probability 0.02 (the model chooses class 1, probability 0.98)
         >>> print(Answer(None, None, 3.14159, "output"))
         The output is 3.14
         """
         if self.label is None:
             return "" if self.value is None else f"The output is {self.value:.3g}"
-        said = self._say(self.label) + ("" if self.probability is None else f", {self.probability:.2f}")
+        said = self._say(self.label) + ("" if self.probability is None else f", probability {self.probability:.2f}")
         if self.predicted is not None:
-            said += f" (the model chooses {self._say(self.predicted[0]).lower()}, {self.predicted[1]:.2f})"
+            other = self._say(self.predicted[0])
+            said += f" (the model chooses {other[0].lower()}{other[1:]}, probability {self.predicted[1]:.2f})"
         return said
 
     def _say(self, label: int) -> str:

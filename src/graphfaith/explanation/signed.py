@@ -25,6 +25,7 @@ The functions in this module read any PyG ``Explanation``; they are also methods
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -68,6 +69,7 @@ _N = TypeVar("_N", bound="_Named")
 
 # These are of p, and of all its scores: no smaller graph has them.
 _OF_P = ("difference_model", "scores_digest", "unfaithfulness", "measurements", "scored_digest", "estimate")
+_MOST_DRAWN = 30  # edges in PyG's own drawing
 # Lists that have one item a node, and others.
 _NODE_LISTS, _OTHER_LISTS = ("node_names", "node_kinds"), ("feature_names", "class_names", "edge_orders")
 # An excerpt has no output of F either, so that it cannot be scored by mistake.
@@ -426,6 +428,21 @@ class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
             return page(self)._repr_html_()
         except GraphfaithError:  # For example without an edge_index; the notebook then shows the text.
             return None
+
+    def visualize_graph(self, path: str | None = None, backend: str | None = None, node_labels: Any = None) -> Any:
+        r"""Draw the figure of :func:`~graphfaith.figure`, and save it to ``path``, or show it.
+
+        PyG's own drawing subtracts the lowest score from all, so that edges without a score come out grey and a whole
+        graph black. With a ``backend`` ("graphviz" or "networkx") it draws the 30 strongest edges, by \|score\|.
+        """
+        from ..view.figure import figure, show
+
+        named = copy.copy(self) if node_labels is None else copy.copy(self).name(nodes=list(node_labels))
+        if backend is None:
+            return show(named) if path is None else figure(named, path)
+        part = named.signed_subgraph(_MOST_DRAWN)
+        part.edge_mask = part.edge_mask.abs()
+        return Explanation.visualize_graph(part, path, backend, part.node_names)
 
     def get_explanation_subgraph(self) -> SignedExplanation:
         """Do as PyG does, but count negative scores as scores; :meth:`signed_subgraph` offers more."""

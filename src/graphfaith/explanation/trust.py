@@ -29,6 +29,18 @@ class Share:
     stderr: float | None
     text: str
 
+    @property
+    def explained(self) -> str:
+        """What is explained, in per cent: '67 %'; '0 %' if what is left is as much as everything, or more."""
+        if self.relative is None:
+            return ""
+        done = max(1 - self.relative, 0.0)
+        # As many digits as the error has, but so many that almost everything does not become everything.
+        if 0 < self.relative < 5e-7:
+            return "more than 99.9999 %"
+        digits = 0 if self.relative >= 0.01 else 1 - math.floor(math.log10(max(100 * self.relative, 1e-12))) - 1
+        return f"{100 * done:.{max(digits, 0)}f} %"
+
 
 @dataclass(frozen=True)
 class Trust:
@@ -68,7 +80,7 @@ def make_trust(known: Faithfulness) -> Trust:
     if record.scores is not None and known.relative is not None:
         if record.floor is not None:
             text = format_share_alone(record.floor, record.scores.relative_stderr)
-            rows.append(Share("best", "the best scores possible", record.floor, None, text))
+            rows.append(Share("best", "the best scores possible", record.floor, record.scores.relative_stderr, text))
         if record.pairs is not None and record.num_pairs:
             name = f"with {record.num_pairs} pairs" if record.num_pairs > 1 else "with the pair"
             rows.append(_share("pairs", name, record.pairs))
@@ -94,5 +106,5 @@ def _say(known: Faithfulness) -> str:
         return f"The model's answer does not change {near}{by}, so there is nothing to explain."
     if known.relative >= 1:
         return f"These scores do not explain how the model reacts {near}: they are no better than no scores{by}."
-    explained = format_share_alone(1 - known.relative, known.relative_stderr)
+    explained = _share("scores", "", known.shown).explained
     return f"These scores explain about {explained} of how the model reacts {near}{by}."

@@ -35,6 +35,7 @@ from .scores import (
 
 _MOST, _MOST_AGAINST = 3, 2
 _LEAST = 0.05  # of the strongest reason: what is weaker is not named
+_DOUBTFUL = 0.5  # From this share unexplained on, reasons are named with a warning.
 _LONGEST = 40  # characters of a name
 
 
@@ -63,6 +64,7 @@ class Headline:
     """An explanation in a sentence or two, and the neighbourhood that it is about in words."""
 
     text: str
+    reasons: str  # the text without the answer
     near: str
     answer: Answer | None
     pros: tuple[Reason, ...]
@@ -80,6 +82,7 @@ def headline_of(explanation: Explanation, known: dict[Kind, Faithfulness | None]
     >>> print(headline_of(Explanation(edge_index=star, edge_mask=torch.tensor([2.0, 1.5, -1.0]), index=0)))
     Mostly because of its links from 1 and 2; its link from 3 speaks against it.
     """
+    known = faithfulness_by_kind(explanation) if known is None else known
     reasons = sorted(
         _find_reasons(explanation, known), key=lambda reason: (-abs(reason.amount), reason.kind, reason.at)
     )
@@ -90,8 +93,10 @@ def headline_of(explanation: Explanation, known: dict[Kind, Faithfulness | None]
     answer, phrases = answer_of(explanation), _Phrases(explanation)
     number = answer is not None and answer.label is None
     parts = []
+    doubt = _doubt(known)
     if pros:
-        parts.append(f"{'Raised mostly by' if number else 'Mostly because of'} {phrases.join(pros)}")
+        opening = doubt + ("raised mostly by" if number else "mostly because of")
+        parts.append(f"{opening} {phrases.join(pros)}")
     if cons:
         many = len(cons) > 1 or cons[0].kind in ("own", "node", "loop")
         verb = ("lower it" if many else "lowers it") if number else f"speak{'' if many else 's'} against it"
@@ -101,11 +106,18 @@ def headline_of(explanation: Explanation, known: dict[Kind, Faithfulness | None]
     near = str(explanation.get("neighborhood") or "")
     opening = "" if answer is None else str(answer)
     text = f"{opening}. {said}" if opening else said
-    return Headline(text, describe_neighborhood(near), answer, pros, cons)
+    return Headline(text, said, describe_neighborhood(near), answer, pros, cons)
 
 
-def _find_reasons(explanation: Explanation, known: dict[Kind, Faithfulness | None] | None) -> list[Reason]:
-    known = faithfulness_by_kind(explanation) if known is None else known
+def _doubt(known: dict[Kind, Faithfulness | None]) -> str:
+    """Return a warning to begin with if the scores that are named explain less than half."""
+    relative = next((number.relative for number in known.values() if number is not None), None)
+    if relative is None or relative < _DOUBTFUL:
+        return ""
+    return f"by these scores, which explain {'nothing' if relative >= 1 else f'only {100 * (1 - relative):.0f} %'}, "
+
+
+def _find_reasons(explanation: Explanation, known: dict[Kind, Faithfulness | None]) -> list[Reason]:
     measured = {kind for kind, number in known.items() if number is not None} or set(known)
     found: list[Reason] = []
     if "edges" in measured:

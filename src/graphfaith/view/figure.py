@@ -15,10 +15,11 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .._base.errors import InputError
 from .._base.files import check_output, write_file
+from .first_sight import at_first_sight
 from .layout import Layout, lay_out
 
 if TYPE_CHECKING:
@@ -60,11 +61,15 @@ def figure(
     positions: Any = None,
     stars: Sequence[int] = (),
     star_means: str = "marked",
+    width: float | Literal["column"] | None = None,
+    fold: bool = True,
 ) -> Figure:
     """Draw one explanation, or several of the same graph side by side, and save the picture if `path` is given.
 
     The explained node is grey. A positive influence is blue and solid, a negative one is red and dashed. The opacity of
     a node and the width of an edge show its score as a share of the largest score, which is printed under the panel.
+    Above stands what the model answered and why, and below how much of the model's reaction the scores explain. Scores
+    of a kind that nothing was measured of are drawn only if nothing was measured at all.
 
     Args:
         explanations: a PyG `Explanation` or a list of them; each becomes a panel, all with the same layout.
@@ -81,6 +86,9 @@ def figure(
         positions: x and y of every node, [N, 2], to use instead of a computed layout; all nodes are then shown.
         stars: the nodes to mark with a star.
         star_means: the meaning of a star, for the legend.
+        width: of the whole figure, in inches, or "column" for one of two columns of a paper (3.4 inches). Panels are
+            then below one another if there is no room for two, and `panel_width` is not used.
+        fold: fold away what says little of a large graph, into one mark for each node that it is around.
 
     >>> import torch
     >>> from torch_geometric.explain import Explanation
@@ -98,8 +106,9 @@ def figure(
         directed=directed,
         positions=positions,
         stars=stars,
+        fold=fold,
     )
-    return _draw(_make_figure, layout, target, columns, panel_width, dpi, star_means)
+    return _draw(_make_figure, layout, target, columns, panel_width, dpi, star_means, width)
 
 
 def show(
@@ -111,6 +120,7 @@ def show(
     directed: bool | None = None,
     columns: int | None = None,
     panel_width: float | None = None,
+    width: float | Literal["column"] | None = None,
 ) -> Figure:
     """Show the figure and return it; the arguments are those of `figure`.
 
@@ -119,19 +129,19 @@ def show(
     """
     layout = lay_out(explanations, titles=titles, max_nodes=max_nodes, max_features=max_features, directed=directed)
     if _find_notebook() is not None:
-        drawn = _draw(_make_notebook_figure, layout, None, columns, panel_width)
+        drawn = _draw(_make_notebook_figure, layout, None, columns, panel_width, width=width)
         sys.modules["IPython"].display.display(drawn)
         return drawn
     if not _has_windows():
-        return _draw(_make_figure, layout, None, columns, panel_width)
+        return _draw(_make_figure, layout, None, columns, panel_width, width=width)
     import matplotlib.pyplot as plt
 
     try:
-        drawn = _draw(plt.figure, layout, None, columns, panel_width)
+        drawn = _draw(plt.figure, layout, None, columns, panel_width, width=width)
     except (
         Exception
     ):  # Without a screen, each toolkit raises an exception of its own type (TclError, ImportError, ...).
-        return _draw(_make_figure, layout, None, columns, panel_width)
+        return _draw(_make_figure, layout, None, columns, panel_width, width=width)
     plt.show()
     return drawn
 
@@ -179,19 +189,22 @@ def _draw(
     panel_width: float | None,
     dpi: float = 200,
     star_means: str = "",
+    width: float | Literal["column"] | None = None,
 ) -> Figure:
     import matplotlib as mpl
 
-    _check_sizes(columns, panel_width, dpi)
+    _check_sizes(columns, panel_width, dpi, width)
     with mpl.rc_context(_RC):
         drawn = make()
-        _compose(drawn, layout, columns, panel_width, star_means)
+        _compose(drawn, at_first_sight(layout), columns, panel_width, star_means, width)
         if target is not None:
             write_file(target, render(drawn, target.suffix.lower(), dpi))
     return drawn
 
 
-def _check_sizes(columns: int | None, panel_width: float | None, dpi: float) -> None:
+def _check_sizes(columns: int | None, panel_width: float | None, dpi: float, width: Any = None) -> None:
+    if width is not None and width != "column" and not (isinstance(width, int | float) and 2.5 <= width <= 60):
+        raise InputError(f'width must be "column" or between 2.5 and 60 inches, not {width!r}')
     if columns is not None and columns < 1:
         raise InputError(f"columns must be at least 1, not {columns}")
     if panel_width is not None and not 1 <= panel_width <= 30:
@@ -200,20 +213,29 @@ def _check_sizes(columns: int | None, panel_width: float | None, dpi: float) -> 
         raise InputError(f"dpi must be between 20 and 2400, not {dpi}")
 
 
-def _compose(drawn: Figure, layout: Layout, columns: int | None, panel_width: float | None, star_means: str) -> None:
-    from .frame import draw_legend, draw_titles, make_frame
+def _compose(
+    drawn: Figure,
+    layout: Layout,
+    columns: int | None,
+    panel_width: float | None,
+    star_means: str,
+    width: float | Literal["column"] | None,
+) -> None:
+    from .frame import COLUMN, draw_answer, draw_legend, draw_titles, make_frame
     from .panel import draw_features, draw_panel, fit
 
-    frame = make_frame(layout, panel_width, columns, star_means)
+    total = COLUMN if width == "column" else width
+    frame = make_frame(layout, panel_width, columns, star_means, total)
     drawn.set_size_inches(frame.size[0] / 72, frame.size[1] / 72)
     drawn.set_facecolor("white")
     geometry = fit(layout, frame.box)
     for i, panel in enumerate(layout.panels):
         axes = frame.add_panel(drawn, i)
         draw_panel(axes, layout, panel, geometry, f"panel{i}")
-        draw_titles(axes, panel, frame)
+        draw_titles(axes, panel, frame, i)
         if panel.features:
             draw_features(frame.add_features(drawn, i), panel.features, frame.feature_rows, f"panel{i}")
+    draw_answer(drawn, frame)
     draw_legend(drawn, frame)
 
 

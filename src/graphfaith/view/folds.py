@@ -20,6 +20,7 @@ from .positions import Array, Index
 MOST_MARKS = 30  # nodes and folds at first sight
 _FEW = 12  # So many nodes are shown even if some of them say nothing.
 _MOST_FOLDS = 8  # More of them are joined with the fold of the parent's parent.
+_SLACK = 2  # marks more than these are not made by unfolding single nodes
 _NOTHING = 0.004  # of the scores' weight: a node that adds less is not worth a mark
 
 
@@ -33,6 +34,7 @@ class Fold:
     position: tuple[float, float]
     text: str
     sums: tuple[float | None, ...]  # for each panel, the sum of the scores of the edges
+    count: int = 0  # how many nodes it stands for
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,11 @@ def _unfold_single(tree: Tree, visible: NDArray[np.bool_]) -> NDArray[np.bool_]:
         single = [members[0] for members in groups.values() if len(members) == 1]
         if not single:
             break
+        trial = visible.copy()
         for node in single:
-            _show(tree, node, visible)
+            _show(tree, node, trial)
+        # With one fold less there is room for one that was joined with another, so the marks may become more.
+        if int(trial.sum()) + len(fold_up(tree, trial, np.flatnonzero(trial).tolist())) > MOST_MARKS + _SLACK:
+            break
+        visible = trial
     return visible

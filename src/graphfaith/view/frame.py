@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,16 +13,20 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from .labels import measure_text, shorten
-from .layout import Layout, Panel
-from .panel import FAINT_INK, INK, LOOP_FROM, MARGIN, scatter_nodes, style_lines, style_node
+from .layout import Layout, Panel, say_percent
+from .panel import FAINT_INK, INK, LOOP_FROM, MARGIN, find_bounds, scatter_nodes, style_lines, style_node
+from .trust_bar import BAR, describe_trust, draw_trust, wrap, write_trust_line
 
 _SIDE, _GAP = 10.0, 14.0
-_TITLE, _SUBTITLE, _CAPTION, _FEATURE_ROW = 15.0, 12.0, 13.0, 9.5
+_TITLE, _CAPTION, _FEATURE_ROW = 15.0, 17.0, 9.5
+_ANSWER, _ANSWER_SIZE, _LINE, _TEXT_SIZE = 14.0, 10.0, 9.5, 7.6  # the answer above all panels, and lines of text
+_TRUST_LINE = 8.6
 _SCALE = (-1.0, -0.5, 0.0, 0.5, 1.0)
 _SCALE_TEXT = ("−1", "−½", "0", "½", "1")
 # Sizes of the legend in points: the width of a step of the scale, of the words beside it and of the explained node, the
 # heights of the two rows, and the width of the narrowest figure with room for the scale.
-_STEP, _WORD, _EXPLAINED, _STRIP, _ROW, _NARROWEST = 30.0, 70.0, 84.0, 36.0, 19.0, 310.0
+_STEP, _WORD, _EXPLAINED, _STRIP, _ROW, _NARROWEST = 26.0, 50.0, 84.0, 36.0, 19.0, 240.0
+COLUMN = 3.4  # inches: one of two columns of a paper
 _NOTE, _NOTE_SIZE = 9.0, 6.8
 
 
@@ -36,6 +41,10 @@ class Frame:
     feature_rows: int
     notes: tuple[str, ...]
     explained: bool
+    answer: tuple[str, ...]  # lines above all panels
+    reasons: tuple[tuple[str, ...], ...]  # of each panel, lines above its picture
+    trust: tuple[tuple[str, ...], ...]  # of each panel, lines under the bar below its picture
+    explained_means: str = "explained node"
 
     @property
     def features(self) -> float:
@@ -53,11 +62,28 @@ class Frame:
         """Width and height of the whole figure."""
         width = figure_width(self.columns, self.box[0])
         cells = self.rows * (self._cell + _GAP) - (0.0 if self.feature_rows else _GAP / 2)
+        cells += self.head
         return width, cells + _STRIP + _ROW * self.stacked + _NOTE * len(self.notes) + 4.0
 
     @property
     def _cell(self) -> float:
-        return self.title + self.box[1] + _CAPTION + self.features
+        return self.above + self.box[1] + self.below + self.features
+
+    @property
+    def head(self) -> float:
+        """The height of the answer above all panels."""
+        return _ANSWER * len(self.answer) + (2.0 if self.answer else 0.0)
+
+    @property
+    def above(self) -> float:
+        """The height of what is above a panel's picture: the title and the reasons."""
+        lines = max(len(lines) for lines in self.reasons)
+        return self.title + _LINE * lines + (3.0 if lines else 0.0)
+
+    @property
+    def below(self) -> float:
+        """The height of what is below a panel's picture: the bar of trust, its numbers, and the scale."""
+        return BAR + 5.0 + _TRUST_LINE * max(len(lines) for lines in self.trust) + _CAPTION
 
     def add_panel(self, figure: Figure, position: int) -> Axes:
         """Add the axes of a panel's picture."""
@@ -66,7 +92,7 @@ class Frame:
     def add_features(self, figure: Figure, position: int) -> Axes:
         """Add the axes of a panel's feature bars."""
         left, bottom = self._corner(position)
-        return self.add(figure, left, bottom - _CAPTION - self.features, self.box[0], self.features)
+        return self.add(figure, left, bottom - self.below - self.features, self.box[0], self.features)
 
     def add(self, figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
         """Add axes at this place, given in points."""
@@ -79,7 +105,7 @@ class Frame:
         width, height = self.size
         used = self.columns * self.box[0] + (self.columns - 1) * _GAP
         left = (width - used) / 2 + column * (self.box[0] + _GAP)
-        return left, height - _GAP / 2 - row * (self._cell + _GAP) - self.title - self.box[1]
+        return left, height - _GAP / 2 - self.head - row * (self._cell + _GAP) - self.above - self.box[1]
 
 
 def figure_width(columns: int, panel: float) -> float:
@@ -87,17 +113,35 @@ def figure_width(columns: int, panel: float) -> float:
     return max(columns * panel + (columns - 1) * _GAP + 2 * _SIDE, _NARROWEST)
 
 
-def make_frame(layout: Layout, panel_width: float | None, columns: int | None, star_means: str = "") -> Frame:
-    """Choose the sizes: the width of a panel by the number of nodes, its height by the layout, at most four a row."""
+def make_frame(
+    layout: Layout,
+    panel_width: float | None,
+    columns: int | None,
+    star_means: str = "",
+    total_width: float | None = None,
+) -> Frame:
+    """Choose the sizes: the width of a panel by the number of nodes, its height by the layout, at most four a row.
+
+    With a `total_width` of the figure in inches, panels share it, one in a row unless `columns` says otherwise.
+    """
     panels, shown = layout.panels, len(layout.nodes)
     width = 72 * (panel_width or max(2.8, 2.2 + 0.12 * math.sqrt(min(shown, 400))))
-    columns = min(columns or math.ceil(len(panels) / math.ceil(len(panels) / 4)), len(panels))
+    if total_width is None:
+        columns = min(columns or math.ceil(len(panels) / math.ceil(len(panels) / 4)), len(panels))
+    else:
+        columns = min(columns or max(1, int(total_width / COLUMN)), len(panels))
+        width = (72 * total_width - 2 * _SIDE - (columns - 1) * _GAP) / columns
     ratio = 0.0
     if shown > 1:
-        across, up = np.ptp(layout.positions, axis=0).tolist()
+        spots = np.array([fold.position for fold in layout.folds]).reshape(-1, 2)
+        low, high = find_bounds(np.concatenate([layout.positions, spots]), bool(layout.rings))
+        across, up = (high - low).tolist()
         # Positions of the user may be as flat as they are. A computed layout gets a panel of usual proportions.
         ratio = float(np.clip(up / max(across, 1e-9), 0.25 if layout.fixed else 0.55, 1.0))
-    title = _TITLE * any(panel.title for panel in panels) + _SUBTITLE * any(panel.subtitle for panel in panels)
+    title = _TITLE * any(panel.title for panel in panels)
+    answer, reasons = _say_why(panels)
+    whole = figure_width(columns, width) - 2 * _SIDE
+    named = "" if layout.level == "graph" else "explained node" if layout.level == "node" else "explained link"
     return Frame(
         columns=columns,
         rows=math.ceil(len(panels) / columns),
@@ -106,12 +150,43 @@ def make_frame(layout: Layout, panel_width: float | None, columns: int | None, s
         feature_rows=max(len(panel.features) for panel in panels),
         notes=_wrap(_collect_notes(layout, star_means), figure_width(columns, width) - 2 * _SIDE),
         explained=any(panel.explained for panel in panels),
+        answer=tuple(wrap(": ".join(filter(None, (_say_why_of(layout), answer))), whole, _ANSWER_SIZE * 1.12, most=2)),
+        reasons=tuple(tuple(wrap(text, width, _TEXT_SIZE)) for text in reasons),
+        trust=tuple(tuple(describe_trust(panel.trust, width)) for panel in panels),
+        explained_means=named or "explained node",
     )
 
 
+def _say_why(panels: Sequence[Panel]) -> tuple[str, list[str]]:
+    """Return the answer if all panels explain the same one, and what is said above each panel."""
+    answers = {str(panel.headline.answer or "") for panel in panels}
+    if len(answers) == 1:
+        return answers.pop(), [panel.headline.reasons for panel in panels]
+    return "", [panel.headline.text for panel in panels]
+
+
+def _say_why_of(layout: Layout) -> str:
+    """Return what is explained, as it stands before the answer: 'Node 1195', 'Link 12–40', or ''."""
+    places = list(dict.fromkeys(place for panel in layout.panels for place in panel.explained))
+    names = [shorten(layout.names[place], 40) for place in places]
+    if layout.level == "edge" and len(names) == 2:
+        return f"Link {'–'.join(names)}"
+    if layout.level != "node" or len(names) != 1:
+        return ""
+    return f"Node {names[0]}" if names[0] == str(layout.nodes[places[0]]) else names[0]
+
+
 def _collect_notes(layout: Layout, star_means: str) -> list[str]:
-    notes = [f"{layout.cut}, strongest first"] if layout.cut else []
-    notes.append("node opacity and edge width: share of the panel's scale")
+    notes = [f"{layout.cut}, strongest first"] if layout.cut and not layout.folds else []
+    if layout.folds:
+        shown = max(layout.num_scored, len(layout.nodes) + sum(fold.count for fold in layout.folds))
+        notes.append(f"{len(layout.nodes)} of {shown} nodes drawn, dotted circles stand for the others")
+    carried = [panel.carried for panel in layout.panels if panel.carried is not None]
+    if carried and min(carried) < 1:
+        notes.append(f"the links drawn carry {say_percent(min(carried))} % of the scores' weight")
+    if layout.rings:
+        notes.append("a ring a hop")
+    notes.append("width of a link, strength of a colour: share of the largest score")
     if any(panel.nodes[list(panel.explained)].any() for panel in layout.panels):
         notes.append("ring: own score of the explained node")
     if layout.stars:
@@ -132,20 +207,47 @@ def _wrap(notes: list[str], width: float) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def draw_titles(axes: Axes, panel: Panel, frame: Frame) -> None:
-    """Write the method and, below it, neighbourhood and unfaithfulness above the picture, and the scale under it."""
+def draw_titles(axes: Axes, panel: Panel, frame: Frame, position: int) -> None:
+    """Write method, number and reasons above the picture, and the scale and the bar of trust under it."""
     width, height = frame.box
-    lower = frame.title - _TITLE if panel.title else 0.0
+    lines = frame.above - frame.title
+    lower = lines
+    for i, line in enumerate(frame.reasons[position]):
+        axes.text(
+            0, height + lines - 1.0 - _LINE * i, line, fontsize=_TEXT_SIZE, color=INK, va="top",
+            parse_math=False, clip_on=False,
+        )  # fmt: skip
+    draw_trust(axes, panel.trust, 0.0, -BAR, width, f"panel{position}")
+    at = -BAR - 3.0
+    for line in frame.trust[position]:
+        write_trust_line(axes, line, at, panel.trust)
+        at -= _TRUST_LINE
     for text, y, size, weight, ink in (
         (panel.title, height + lower + 3, 10.0, "bold", INK),
-        (panel.subtitle, height + 2, 7.5, "normal", FAINT_INK),
-        (format_caption(panel), -9.0, 6.5, "normal", FAINT_INK),
+        (panel.subtitle, at - 8.0, 6.2, "normal", FAINT_INK),
+        (format_caption(panel), at - 8.0 - 7.5 * bool(panel.subtitle), 6.2, "normal", FAINT_INK),
     ):
         line = shorten(text, 90)
         size = min(size, size * (width + _GAP / 2) / max(measure_text(line, size, bold=weight == "bold")[0], 1.0))
         axes.text(
             width / 2, y, line, fontsize=size, fontweight=weight, color=ink, ha="center", va="bottom",
             parse_math=False, clip_on=False,
+        )  # fmt: skip
+
+
+def draw_answer(figure: Figure, frame: Frame) -> None:
+    """Write what the model answered above all panels."""
+    if not frame.answer:
+        return
+    width, height = frame.size
+    axes = frame.add(figure, 0, height - _GAP / 2 - frame.head, width, frame.head)
+    axes.set_xlim(0, width)
+    axes.set_ylim(0, frame.head)
+    axes.set_axis_off()
+    for i, line in enumerate(frame.answer):
+        axes.text(
+            _SIDE, frame.head - _ANSWER * i, line, fontsize=_ANSWER_SIZE, fontweight="bold", color=INK, va="top",
+            parse_math=False,
         )  # fmt: skip
 
 
@@ -156,7 +258,12 @@ def format_caption(panel: Panel) -> str:
         ("nodes", panel.node_scale, panel.note("features")),
         ("features", panel.feature_scale if panel.features else 0.0, panel.note("features")),
     )
-    parts = [f"±{scale:.3g} {kind}{f' ({note})' if note else ''}" for kind, scale, note in shown if scale > 0]
+    drawn = {"edges": panel.is_drawn("edges"), "nodes": panel.is_drawn("features"), "features": True}
+    parts = [
+        f"±{scale:.3g} {kind}{f' ({note})' if note else ''}{'' if drawn[kind] else ', not drawn'}"
+        for kind, scale, note in shown
+        if scale > 0
+    ]
     return "scale " + " · ".join(parts) if parts else "every score is zero"
 
 
@@ -174,15 +281,15 @@ def draw_legend(figure: Figure, frame: Frame) -> None:
     y = notes + 26.0
     if frame.explained:
         start = (width - _EXPLAINED) / 2 if frame.stacked else left
-        _draw_explained(axes, start + 8, y + 19 if frame.stacked else y)
+        _draw_explained(axes, start + 8, y + 19 if frame.stacked else y, frame.explained_means)
     _draw_scale(axes, left + beside + _WORD, y)
     for i, note in enumerate(frame.notes):
         _write(axes, width / 2, notes - 6.0 - i * _NOTE, note, "center")
 
 
-def _draw_explained(axes: Axes, x: float, y: float) -> None:
+def _draw_explained(axes: Axes, x: float, y: float, means: str) -> None:
     scatter_nodes(axes, np.array([[x, y]]), np.array([6.0]), [style_node(0.0, True)], 0.9, "legend-explained")
-    _write(axes, x + 10, y, "explained node", "left")
+    _write(axes, x + 10, y, means, "left")
 
 
 def _draw_scale(axes: Axes, left: float, y: float) -> None:
@@ -190,15 +297,15 @@ def _draw_scale(axes: Axes, left: float, y: float) -> None:
     x = left + _STEP * (np.arange(len(_SCALE)) + 0.5)
     styles = [style_node(score, False) for score in _SCALE]
     scatter_nodes(axes, np.stack([x, np.full(len(x), y)], 1), np.full(len(x), 5.5), styles, 0.9, "legend")
-    lines = [np.array([[a - 10.5, y - 11], [a + 10.5, y - 11]]) for a in x]
+    lines = [np.array([[a - 9.5, y - 11], [a + 9.5, y - 11]]) for a in x]
     widths, colours, dashes = style_lines(np.array(_SCALE), 4.0)
     samples = LineCollection(lines, colors=colours, linewidths=widths.tolist(), linestyles=dashes)
     samples.set_gid("legend-edges")
     axes.add_collection(samples, autolim=False)
     for a, text in zip(x.tolist(), _SCALE_TEXT, strict=True):
         _write(axes, a, y - 19, text, "center")
-    _write(axes, left - 2, y - 5, "negative influence", "right")
-    _write(axes, left + _STEP * len(_SCALE) + 2, y - 5, "positive influence", "left")
+    _write(axes, left - 2, y - 5, "speaks against", "right")
+    _write(axes, left + _STEP * len(_SCALE) + 2, y - 5, "speaks for it", "left")
 
 
 def _write(axes: Axes, x: float, y: float, text: str, align: Literal["left", "center", "right"]) -> None:

@@ -29,15 +29,12 @@ from ..explanation.scores import Scores, edge_index_of, kinds_of, orders_of, rea
 from ..explanation.trust import Trust, make_trust
 from ..explanation.words import Headline, headline_of
 from ..surrogate.estimate import Kind
-from .folds import MOST_MARKS, Fold, Tree, choose_visible, describe_fold, fold_up, grow_tree
+from .arrangement import arrange, make_folds
+from .folds import MOST_MARKS, Fold
 from .labels import describe_route
-from .positions import Array, Index, place
-from .rings import open_flower, place_in_rings
+from .positions import Array, Index
 
 MOST_NODES = 2000  # The memory to place nodes grows with the square of their number, and nobody can read more.
-
-_MOLECULE = 60  # A graph of so many nodes is drawn whole if it is itself explained.
-_MOST_ROOTS = 4  # Of more explained nodes than these, none is the middle of the picture.
 
 
 @dataclass(frozen=True)
@@ -83,6 +80,10 @@ class Panel:
             return NOT_MEASURED
         return "" if known == self.faithfulness else str(known)
 
+    def is_drawn(self, kind: Kind) -> bool:
+        """Whether a figure draws the scores of a kind: those that were measured, or all if none was."""
+        return self.by_kind.get(kind) is not None or not any(self.by_kind.values())
+
     @property
     def subtitle(self) -> str:
         """The neighbourhood and the faithfulness, as one line under the title."""
@@ -122,13 +123,14 @@ class Layout:
     @property
     def visible_edges(self) -> NDArray[np.bool_]:
         """Which edges are drawn at first sight, [m]."""
-        shown: NDArray[np.bool_] = self.visible[self.edges].all(1)
-        return shown
+        ends = self.visible[self.edges]
+        return np.logical_and(ends[:, 0], ends[:, 1])
 
     @property
     def cut(self) -> str:
         """A note for the reader where not everything is shown, for example '300 of 512 shown'; '' otherwise."""
-        return f"{len(self.nodes)} of {self.num_scored} shown" if len(self.nodes) < self.num_scored else ""
+        shown = len(self.nodes) + sum(fold.count for fold in self.folds if not fold.members)
+        return f"{shown} of {self.num_scored} shown" if shown < self.num_scored else ""
 
 
 def lay_out(
@@ -140,6 +142,7 @@ def lay_out(
     directed: bool | None = None,
     positions: Any = None,
     stars: Sequence[int] = (),
+    fold: bool = True,
 ) -> Layout:
     """Choose and place what to show of one explanation or several of the same graph.
 
@@ -148,7 +151,7 @@ def lay_out(
     each panel: by default five if the explanation names its features or scores nothing else, otherwise none.
 
     With `positions` [N, 2], x to the right and y up, nodes stand there, and nodes without a score are shown too. Nodes
-    in `stars` get a star.
+    in `stars` get a star. Unless `fold` is false, what says little of a large graph is folded away (:class:`Fold`).
 
     >>> from torch_geometric.explain import Explanation
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -191,9 +194,22 @@ def lay_out(
     roots = list(dict.fromkeys(place for panel in panels for place in panel.explained))
     level = task_level(shown[0])
     starred = tuple(int(place_of[node]) for node in stars if place_of[node] >= 0)
-    arranged = _arrange(panels, edges, roots, level, starred, num_nodes, given_places, nodes, relevance[nodes])
+    strength = np.abs(np.stack([panel.edges for panel in panels])).mean(0)
+    arranged = arrange(
+        edges,
+        strength,
+        np.stack([_weigh_nodes(panel) for panel in panels]).mean(0),
+        roots=roots,
+        centre=roots[0] if roots else _first_max(relevance[nodes]),
+        wanted=starred,
+        about=level != "graph",
+        small=num_nodes <= MOST_MARKS,
+        fold=fold,
+        given=None if given_places is None else given_places[nodes.numpy()],
+    )
     names = _node_names(scores, nodes.tolist())
-    folds = _make_folds(arranged, edges, panels, names)
+    edge_scores = [panel.edges * panel.edge_scale if panel.edge_scale else None for panel in panels]
+    folds = make_folds(arranged, edges, edge_scores, names)
     kinds, orders = _read_kinds(shown[0], nodes, edges, place_of)
     layout = Layout(
         nodes=nodes.numpy(),
@@ -221,95 +237,12 @@ def lay_out(
     )
 
 
-@dataclass(frozen=True)
-class _Arranged:
-    """Where everything is, and what is folded away: members by the node that their mark is put at."""
-
-    positions: Array
-    rings: tuple[float, ...]
-    tree: Tree
-    folded: dict[int, list[int]]
-    marks: Array  # [f, 2]
-
-
-def _arrange(
-    panels: Sequence[Panel],
-    edges: Index,
-    roots: list[int],
-    level: str,
-    stars: Sequence[int],
-    num_nodes: int,
-    given: Array | None,
-    nodes: Tensor,
-    relevance: Tensor,
-) -> _Arranged:
-    """Place everything: as given, by a layout of the whole if the graph is small, or in rings about what is explained.
-
-    Of a large graph whose own answer is explained, the part that is drawn gets a layout of the whole, and marks of
-    folds are drawn as neighbours of the node that they belong to.
-    """
-    count = len(nodes)
-    strength = np.abs(np.stack([panel.edges for panel in panels])).mean(0)
-    own = np.stack([_weigh_nodes(panel) for panel in panels]).mean(0)
-    centre = roots[0] if roots else _first_max(relevance)
-    tree = grow_tree(count, edges, strength, roots)
-    if given is not None:
-        return _Arranged(given[nodes.numpy()], (), tree, {}, np.zeros((0, 2)))
-    about = bool(roots) and len(roots) <= _MOST_ROOTS and level != "graph"
-    if count <= (MOST_MARKS if about else _MOLECULE) and (num_nodes <= MOST_MARKS or not about):
-        return _Arranged(place(count, edges, strength, centre), (), tree, {}, np.zeros((0, 2)))
-    start = roots if about else [centre]
-    grown = grow_tree(count, edges, strength, start)
-    visible = choose_visible(grown, edges, strength, own, start, [*roots, *stars])
-    folded = fold_up(grown, visible, start)
-    drawn = np.flatnonzero(visible).tolist()
-    if about:
-        weight = own + _sum_at_nodes(count, edges, strength)
-        rings = place_in_rings(grown, drawn, folded, weight, start)
-        return _Arranged(rings.nodes, rings.radii, grown, folded, rings.folds)
-    # Marks are further nodes, each with one edge.
-    number = {node: i for i, node in enumerate(drawn)}
-    inner = visible[edges].all(1)
-    leaves = [[number[at], len(drawn) + i] for i, at in enumerate(folded)]
-    shown = np.array([[number[a], number[b]] for a, b in edges[inner].tolist()] + leaves).reshape(-1, 2)
-    points = place(len(drawn) + len(folded), shown, np.append(strength[inner], np.zeros(len(folded))), number[centre])
-    positions, marks = np.zeros((count, 2)), points[len(drawn) :]
-    positions[drawn] = points[: len(drawn)]
-    for mark, members in zip(marks, folded.values(), strict=True):
-        positions[members] = open_flower(mark, len(members))
-    return _Arranged(positions, (), replace(grown, hops=tree.hops), folded, marks)
-
-
 def _weigh_nodes(panel: Panel) -> Array:
     """Return what nodes add by themselves, [n]: their self-loops, and their features if these were measured."""
     weight: Array = np.abs(panel.loops)
     if panel.by_kind.get("features") is not None or not panel.edge_scale:
         weight = weight + np.abs(panel.nodes)
     return weight
-
-
-def _sum_at_nodes(count: int, edges: Index, strength: Array) -> Array:
-    total: Array = np.bincount(edges.ravel(), weights=np.repeat(strength, 2), minlength=count)
-    return total
-
-
-def _make_folds(arranged: _Arranged, edges: Index, panels: Sequence[Panel], names: Sequence[str]) -> tuple[Fold, ...]:
-    owner = np.full(len(arranged.positions), -1)
-    for i, members in enumerate(arranged.folded.values()):
-        owner[members] = i
-    # A hidden edge between two folds counts in the first of them.
-    ends = owner[edges]
-    first, last = ends[:, 0], ends[:, 1]
-    of_fold = np.where((first >= 0) & (last >= 0), np.minimum(first, last), np.maximum(first, last))
-    folds = []
-    for i, ((parent, members), mark) in enumerate(zip(arranged.folded.items(), arranged.marks.tolist(), strict=True)):
-        hidden = np.flatnonzero(of_fold == i)
-        sums = tuple(
-            float(panel.edges[hidden].sum() * panel.edge_scale) if panel.edge_scale else None for panel in panels
-        )
-        text = describe_fold(members, parent, names[parent], arranged.tree)
-        folds.append(Fold(parent, tuple(members), tuple(hidden.tolist()), (mark[0], mark[1]), text, sums))
-    return tuple(folds)
 
 
 def _measure_carried(scores: Scores, panel: Panel, seen: NDArray[np.bool_], directed: bool) -> float | None:
@@ -367,13 +300,13 @@ def describe_carried(panel: Panel, layout: Layout) -> str:
         return ""
     count = int((layout.visible_edges & (panel.edges != 0)).sum())
     named = f"these {count} links carry" if count != 1 else "this link carries"
-    return f"{named} {_floor_percent(panel.carried)} % of the scores' weight"
+    return f"{named} {say_percent(panel.carried)} % of the scores' weight"
 
 
-def _floor_percent(share: float) -> str:
+def say_percent(share: float) -> str:
     """Return a share in per cent, never rounded up to 100.
 
-    >>> _floor_percent(0.9126), _floor_percent(0.9996), _floor_percent(1.0)
+    >>> say_percent(0.9126), say_percent(0.9996), say_percent(1.0)
     ('91', '99.9', '100')
     """
     percent = 100 * share

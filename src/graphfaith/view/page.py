@@ -39,7 +39,7 @@ _SCRIPTS = (  # Each needs the ones before it.
     "parts.js", "sharing.js", "folds.js", "panels.js", "labels.js", "trust.js", "pairs.js", "whatif.js", "compare.js",
     "tables.js", "page.js",
 )  # fmt: skip
-_DIGITS = 4
+_DIGITS = 6
 _HEIGHT = 680  # of a frame in a notebook, in pixels
 
 
@@ -67,6 +67,7 @@ def page(
     positions: Any = None,
     stars: Sequence[int] = (),
     star_means: str = "marked",
+    fold: bool = True,
 ) -> Page:
     """Make a page of one explanation, or of several of the same graph; write it to ``path`` (.html) if one is given.
 
@@ -84,6 +85,7 @@ def page(
         directed: draw arrows; by default only if some edge has no opposite (:func:`figure`).
         positions: x and y of every node, [N, 2], instead of a computed layout; then all nodes are shown.
         stars: nodes that get a star, whose meaning the legend gives as ``star_means``.
+        fold: fold away what says little of a large graph, into marks that open on a click.
 
     >>> import torch
     >>> from torch_geometric.explain import Explanation
@@ -103,6 +105,7 @@ def page(
         directed=directed,
         positions=positions,
         stars=stars,
+        fold=fold,
     )
     text = render_page(data)
     if target is not None:
@@ -257,6 +260,7 @@ def _trust(trust: Trust | None) -> dict[str, Any] | None:
                 "relative": None if row.relative is None else _short(row.relative),
                 "stderr": None if row.stderr is None else _short(row.stderr),
                 "text": row.text,
+                "explained": row.explained,
             }
             for row in trust.rows
         ],
@@ -349,7 +353,7 @@ def _features(layout: Layout, explanations: Sequence[Any]) -> list[dict[str, Any
 def _explained_row(explanations: Sequence[Any]) -> Tensor | None:
     """Return the features of the explained node, if all panels explain the same one and its features are known."""
     nodes = {node for explanation in explanations for node in explained_nodes(explanation).tolist()}
-    x = next((one.get("x") for one in explanations if isinstance(one.get("x"), Tensor)), None)
+    x: Tensor | None = next((one.get("x") for one in explanations if isinstance(one.get("x"), Tensor)), None)
     if len(nodes) != 1 or x is None or x.dim() != 2:
         return None
     return x[nodes.pop()].detach().cpu()

@@ -8,6 +8,7 @@ readers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -16,9 +17,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_rgb
+from matplotlib.patches import Circle
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
+from .elements import element_colour
+from .folds import Fold
 from .labels import Label, Scene, place_labels, shorten
 from .layout import Layout, Panel, compute_priority
 from .positions import Array
@@ -26,6 +30,7 @@ from .positions import Array
 POSITIVE, NEGATIVE = "#2166ac", "#b2182b"
 EXPLAINED, CONTEXT, INK, FAINT_INK = "#707070", "#d4d4d4", "#1a1a1a", "#5f5f5f"
 STAR = "#f5c518"
+RING_INK, FOLD_INK = "#ececec", "#8a8a8a"
 LABEL_SIZE = 6.5
 MARGIN = 21.0  # points around the layout in its box, as room for discs, self-loops and labels
 LOOP_FROM = 0.03  # weaker self-loops are not drawn, because they would be too small to read
@@ -47,28 +52,63 @@ class Geometry:
     widest: float  # line width of an edge with score 1
     outline: float  # line width around a node
     labels: list[Label]
+    marks: Array  # [f, 2] of folds
+    mark_radius: float
+    middle: Array  # the origin of the layout
+    rings: tuple[float, ...]  # radii of the hops
 
 
 def fit(layout: Layout, box: tuple[float, float]) -> Geometry:
     """Scale the layout to the box, and make the nodes as large as the distances between them allow."""
     if not len(layout.nodes):
-        return Geometry(box, np.zeros((0, 2)), np.zeros(0), np.zeros((0, 3)), 1.0, 1.0, [])
-    low, high = layout.positions.min(0), layout.positions.max(0)
+        none = np.zeros((0, 2))
+        return Geometry(box, none, np.zeros(0), np.zeros((0, 3)), 1.0, 1.0, [], none, 1.0, np.array(box) / 2, ())
+    spots = np.array([fold.position for fold in layout.folds]).reshape(-1, 2)
+    everything = np.concatenate([layout.positions, spots])
+    low, high = find_bounds(everything, bool(layout.rings))
     room = np.array(box) - 2 * MARGIN
-    scale = float((room / np.maximum(high - low, 1e-9)).min()) if len(layout.nodes) > 1 else 1.0
-    points = (layout.positions - (low + high) / 2) * scale + np.array(box) / 2
+    scale = float((room / np.maximum(high - low, 1e-9)).min()) if len(everything) > 1 else 1.0
+    middle = np.array(box) / 2 - (low + high) / 2 * scale
+    everything = everything * scale + middle
+    points, marks = everything[: len(layout.positions)], everything[len(layout.positions) :]
     share = 0.26 if layout.directed else 0.34  # Smaller discs leave room for the head of an arrow.
-    base = float(np.clip(share * _measure_gap(points), 2.0, 9.5))
+    base = float(np.clip(share * _measure_gap(everything), 2.0, 9.5))
     radius = base * (0.45 + 0.55 * np.sqrt(np.clip(layout.relevance, 0, 1)))
     explained = sorted({i for panel in layout.panels for i in panel.explained})
     radius[explained] = max(1.1 * base, 6.5)
     strength = np.abs(np.stack([panel.edges for panel in layout.panels])).mean(0)
     loops = _place_loops(layout, points, radius)
-    priority = compute_priority(layout)
-    scene = Scene(points, radius, priority, points[layout.edges], strength, loops[loops[:, 2] > 0], box)
-    labels = place_labels(layout.names, scene, explained, LABEL_SIZE)
+    mark_radius = max(0.5 * base, 2.6)
+    # Marks have labels too, after those of everything that matters.
+    priority = np.append(compute_priority(layout), np.full(len(marks), 0.05))
+    sizes = np.append(radius, np.full(len(marks), mark_radius))
+    scene = Scene(everything, sizes, priority, points[layout.edges], strength, loops[loops[:, 2] > 0], box)
+    texts = [*_name_nodes(layout), *(_name_fold(fold) for fold in layout.folds)]
+    labels = place_labels(texts, scene, explained, LABEL_SIZE, most=len(texts) if layout.folds else 30)
     widest, outline = float(np.clip(0.55 * base, 1.8, 4.5)), float(np.clip(0.14 * base, 0.45, 0.9))
-    return Geometry(box, points, radius, loops, widest, outline, labels)
+    rings = tuple(radius * scale for radius in layout.rings)
+    return Geometry(box, points, radius, loops, widest, outline, labels, marks, mark_radius, middle, rings)
+
+
+def find_bounds(points: Array, centred: bool) -> tuple[Array, Array]:
+    """Return the lower left and upper right corner of what is drawn; if `centred`, the origin is in their middle."""
+    low, high = points.min(0), points.max(0)
+    if centred:
+        half = np.maximum(np.abs(low), np.abs(high))
+        return -half, half
+    return low, high
+
+
+def _name_fold(fold: Fold) -> str:
+    """Return what is written at a mark; of a single panel, with the sum of the scores."""
+    total = fold.sums[0] if len(fold.sums) == 1 else None
+    return f"{fold.count} more" if total is None else f"{fold.count} more, {total:+.2g}".replace("-", "−")
+
+
+def _name_nodes(layout: Layout) -> list[str]:
+    """Return the texts at the nodes: names, or elements if there are atoms without names of their own."""
+    named = zip(layout.names, layout.nodes.tolist(), layout.kinds or layout.names, strict=True)
+    return [str(kind) if name == str(node) and kind is not None else name for name, node, kind in named]
 
 
 def _measure_gap(points: Array) -> float:
@@ -89,11 +129,40 @@ def draw_panel(axes: Axes, layout: Layout, panel: Panel, geometry: Geometry, nam
     axes.set_xlim(0, geometry.box[0])
     axes.set_ylim(0, geometry.box[1])
     axes.set_axis_off()
+    _draw_rings(axes, geometry, name)
+    _draw_folds(axes, layout, geometry, name)
     _draw_edges(axes, layout, panel, geometry, name)
     _draw_loops(axes, panel, geometry, name)
     _draw_nodes(axes, panel, geometry, name)
     _draw_stars(axes, layout, geometry, name)
-    _draw_labels(axes, panel, geometry)
+    _draw_labels(axes, layout, panel, geometry)
+
+
+def _draw_rings(axes: Axes, geometry: Geometry, name: str) -> None:
+    """Draw a faint circle for each hop from what is explained."""
+    for i, radius in enumerate(geometry.rings):
+        ring = Circle(tuple(geometry.middle), radius, fill=False, edgecolor=RING_INK, linewidth=0.6, zorder=0)
+        ring.set_gid(f"{name}-hop{i + 1}")
+        axes.add_patch(ring)
+
+
+def _draw_folds(axes: Axes, layout: Layout, geometry: Geometry, name: str) -> None:
+    """Draw the marks of folds: a few small dots on a dotted line from the node that they belong to."""
+    if not layout.folds:
+        return
+    parents = geometry.points[[fold.parent for fold in layout.folds]]
+    stalks = LineCollection(
+        list(np.stack([parents, geometry.marks], axis=1)), colors=FOLD_INK, linewidths=0.7, linestyles=":", zorder=1
+    )
+    stalks.set_gid(f"{name}-stalks")
+    axes.add_collection(stalks, autolim=False)
+    x, y = geometry.marks.T
+    marks = axes.scatter(x, y, s=(2 * geometry.mark_radius) ** 2, zorder=3, clip_on=False)
+    marks.set_facecolor("white")
+    marks.set_edgecolor(FOLD_INK)
+    marks.set_linestyle(":")
+    marks.set_linewidth(1.0)
+    marks.set_gid(f"{name}-folds")
 
 
 def colour(score: float, alpha: float) -> Colour:
@@ -104,7 +173,7 @@ def colour(score: float, alpha: float) -> Colour:
 def style_lines(scores: Array, widest: float) -> tuple[Array, list[Colour], list[Dash]]:
     """Return width, colour and dash of edges with these scores."""
     width = np.where(scores == 0, 0.35, 0.4 + (widest - 0.4) * np.abs(scores))
-    colours = [colour(s, 0.25 + 0.75 * abs(s) if s else 1.0) for s in scores.tolist()]
+    colours = [colour(s, 0.2 + 0.8 * abs(s) if s else 1.0) for s in scores.tolist()]
     dashes = [_choose_dash(s, w) for s, w in zip(scores.tolist(), width.tolist(), strict=True)]
     return width, list(colours), dashes
 
@@ -119,6 +188,8 @@ def _draw_edges(axes: Axes, layout: Layout, panel: Panel, geometry: Geometry, na
     scores, ends = panel.edges[order], layout.edges[order]
     width, colours, dashes = style_lines(scores, geometry.widest)
     lines = geometry.points[ends]
+    if layout.orders is not None:
+        _draw_bonds(axes, lines, [layout.orders[i] or 1.0 for i in order.tolist()], width, name)
     if layout.directed and len(ends):
         head = 2.6 + 1.6 * width
         lines, tips = _make_arrows(lines, geometry.radius[ends[:, 1]], head, _has_opposite(ends))
@@ -130,6 +201,22 @@ def _draw_edges(axes: Axes, layout: Layout, panel: Panel, geometry: Geometry, na
     )
     collection.set_gid(f"{name}-edges")
     axes.add_collection(collection, autolim=False)
+
+
+def _draw_bonds(axes: Axes, lines: Array, orders: Sequence[float], width: Array, name: str) -> None:
+    """Draw the bonds of a molecule beside the scores: one line more for each order above 1, dashed for one half."""
+    drawn, styles = [], list[Dash]()
+    for line, order, wide in zip(lines, orders, width.tolist(), strict=True):
+        along = line[1] - line[0]
+        across = np.array([-along[1], along[0]]) / max(float(np.hypot(*along)), 1e-9)
+        inner = np.stack([line[0] + 0.22 * along, line[1] - 0.22 * along])
+        for i in range(1, math.ceil(order)):
+            side = 1.0 if i % 2 else -1.0
+            drawn.append(inner + side * (wide / 2 + 2.0) * across)
+            styles.append((0.0, (2.0, 1.5)) if order < i + 1 else SOLID)
+    bonds = LineCollection(drawn, colors=FAINT_INK, linewidths=0.8, linestyles=styles, zorder=1)
+    bonds.set_gid(f"{name}-bonds")
+    axes.add_collection(bonds, autolim=False)
 
 
 def _has_opposite(ends: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -272,16 +359,19 @@ def _draw_stars(axes: Axes, layout: Layout, geometry: Geometry, name: str) -> No
     stars.set_gid(f"{name}-stars")
 
 
-def _draw_labels(axes: Axes, panel: Panel, geometry: Geometry) -> None:
+def _draw_labels(axes: Axes, layout: Layout, panel: Panel, geometry: Geometry) -> None:
     for label in geometry.labels:
-        dark = label.node in panel.explained or abs(panel.nodes[label.node]) > 0.85
+        is_mark = label.node >= len(layout.nodes)
+        dark = not is_mark and (label.node in panel.explained or abs(panel.nodes[label.node]) > 0.6)
+        kind = None if is_mark or layout.kinds is None else layout.kinds[label.node]
+        ink = FAINT_INK if is_mark else element_colour(kind) or INK
         text = axes.text(
             label.x,
             label.y,
             label.text,
             fontsize=LABEL_SIZE,
-            fontweight="bold" if label.bold else "normal",
-            color="white" if label.inside and dark else INK,
+            fontweight="bold" if label.bold or kind is not None else "normal",
+            color="white" if label.inside and dark else ink,
             ha="center",
             va="center_baseline",
             parse_math=False,

@@ -1,0 +1,55 @@
+"""What a figure draws of a layout: the nodes and edges that are in no fold, and one mark for each fold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from .layout import Layout, Panel
+
+
+def at_first_sight(layout: Layout) -> Layout:
+    """Return the layout without the members of folds; the folds stay, as marks at the nodes they belong to.
+
+    Scores of a kind that nothing was measured of are left out beside others that were: in a picture, they would look
+    as good.
+    """
+    layout = replace(layout, panels=tuple(_leave_out(panel) for panel in layout.panels))
+    if not layout.folds:
+        return layout
+    nodes, edges = np.flatnonzero(layout.visible), np.flatnonzero(layout.visible_edges)
+    number = np.full(len(layout.nodes), -1)
+    number[nodes] = np.arange(len(nodes))
+    panels = tuple(
+        replace(
+            panel,
+            explained=tuple(int(number[place]) for place in panel.explained),
+            nodes=panel.nodes[nodes],
+            edges=panel.edges[edges],
+            loops=panel.loops[nodes],
+        )
+        for panel in layout.panels
+    )
+    return replace(
+        layout,
+        nodes=layout.nodes[nodes],
+        names=tuple(layout.names[node] for node in nodes),
+        positions=layout.positions[nodes],
+        relevance=layout.relevance[nodes],
+        edges=number[layout.edges[edges]],
+        panels=panels,
+        stars=tuple(int(number[place]) for place in layout.stars),
+        hops=layout.hops[nodes],
+        folds=tuple(replace(fold, parent=int(number[fold.parent]), members=(), edges=()) for fold in layout.folds),
+        kinds=None if layout.kinds is None else tuple(layout.kinds[node] for node in nodes),
+        orders=None if layout.orders is None else tuple(layout.orders[edge] for edge in edges),
+    )
+
+
+def _leave_out(panel: Panel) -> Panel:
+    if not panel.is_drawn("features"):
+        panel = replace(panel, nodes=np.zeros_like(panel.nodes))
+    if not panel.is_drawn("edges"):
+        panel = replace(panel, edges=np.zeros_like(panel.edges), loops=np.zeros_like(panel.loops))
+    return panel
