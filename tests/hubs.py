@@ -9,6 +9,7 @@ from torch_geometric.nn import GCN
 from graphfaith.facade import Subject
 
 FEATURES = ["gene", "network", "<b>word</b>", "learning"]
+HOSTILE = '"><img src=x onerror="window.hit = 1">'
 
 
 def hub_subject() -> Subject:
@@ -21,6 +22,7 @@ def hub_subject() -> Subject:
     data = Data(x=torch.rand(71, 4).round(decimals=2), edge_index=torch.cat([ends, ends.flip(0)], dim=1))
     data.x[0, 3] = 0.0
     data.feature_names = FEATURES
+    data.node_names = [HOSTILE if node == 5 else str(node) for node in range(71)]
     data.class_names = ["Genes", "Rules", "Nets"]
     model = GCN(4, 16, num_layers=2, out_channels=3).eval()
     with torch.no_grad():

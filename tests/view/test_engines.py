@@ -15,7 +15,7 @@ from engines import ChromiumReader, Firefox, FirefoxReader, Reader, started_fire
 from graphfaith.explanation.signed import SignedExplanation
 from graphfaith.view.live.desk import Desk, Question
 from graphfaith.view.live.server import Server
-from hubs import FEATURES, hub_subject
+from hubs import FEATURES, HOSTILE, hub_subject
 from serving import serving
 from showing import as_shown
 
@@ -146,6 +146,7 @@ class TestThePage:
         click(reader, "#taking")
         click_edge(reader, 0, 5)
         wait(reader, "document.querySelectorAll('.panel:first-child .edge.gone').length === 1")
+        assert HOSTILE in text(reader, "#answer")
         numbers = "[...document.querySelectorAll('#foretold [data-row=scores]')].map((one) => one.textContent)"
         expected = [
             as_shown(explanations[0].what_if([(0, 5)], by="pairs").change),
@@ -183,6 +184,7 @@ class TestThePage:
             reader.press("u")
             wait(reader, f"document.querySelectorAll('#gone li').length === {left}")
         assert reader.look("document.querySelectorAll('.gone').length") == 0
+        assert reader.look("[typeof window.hit, document.images.length]") == ["undefined", 0]
         assert text(reader, "#answer") == ""
 
     def test_state_is_in_the_address(self, reader: Reader, file: Path) -> None:

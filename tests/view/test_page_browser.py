@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 import torch
 from playwright.sync_api import Browser, Locator, Page, expect
+from scipy.stats import spearmanr
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
+from torch_geometric.explain.config import ModelConfig
 from torch_geometric.nn import GCN
 
 import graphfaith as gf
 from browsing import Watched, serious, watched
 from graphfaith.explanation.faithfulness import record_unfaithfulness
 from graphfaith.surrogate.estimate import format_share, format_share_alone
+from hubs import HOSTILE as HUB_HOSTILE
 from hubs import hub_subject
 from showing import as_shown
 
@@ -66,6 +69,14 @@ def quiet(browser: Browser) -> Iterator[Watched]:
         assert [url for url in one.requests if not url.startswith("file:")] == []
         assert len(one.requests) == 1
         assert one.complaints == []
+
+
+@pytest.fixture(scope="module")
+def hub() -> list[Explanation]:
+    subject = hub_subject()
+    return [
+        subject.explain(0, method, "B(A,0.5)", samples=100, test_samples=100) for method in ("anchored-kec", "saliency")
+    ]
 
 
 @pytest.fixture
@@ -437,11 +448,11 @@ class TestTrust:
         page = quiet.open(tmp_path / "x.html")
         expect(page.locator(".trust rect.scores")).to_have_count(2)
         expect(page.locator(".trust rect.estimate")).to_have_count(1)
-        expect(page.locator(".panel").first.locator(".trust")).to_contain_text("by its own estimate")
+        expect(page.locator(".panel").first.locator(".trust")).to_contain_text("by the method's own estimate")
         expect(page.locator(".panel").nth(1).locator(".trust rect.whole")).to_have_count(1)
 
-    def test_numbers_are_those_of_the_explanation(self, quiet: Watched, tmp_path: Path) -> None:
-        explanation = hub_subject().explain(0, "anchored-kec", "B(A,0.5)", samples=100, test_samples=100)
+    def test_numbers_are_those_of_the_explanation(self, hub: list[Explanation], quiet: Watched, tmp_path: Path) -> None:
+        explanation = hub[0]
         gf.page(explanation, tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
         record = explanation.unfaithfulness
@@ -451,11 +462,11 @@ class TestTrust:
             format_share(record.pairs.relative, record.pairs.relative_stderr),
             format_share(record.relative, record.relative_stderr),
         ]
-        assert page.locator(".trust .number .faint").all_inner_texts() == [f"({text} left)" for text in left]
+        assert page.locator(".trust .number .faint").all_inner_texts() == [f" ({text} left)" for text in left]
         assert page.locator("#headline").inner_text() == explanation.headline().text
         scores = {(edge.source, edge.sink): edge.score for edge in explanation.top_edges(None)}
         row = page.locator("#edges tbody tr", has_not_text="self-loop").first
-        source, sink = (int(name) for name in row.locator("bdi").all_inner_texts())
+        source, sink = (5 if name == HUB_HOSTILE else int(name) for name in row.locator("bdi").all_inner_texts())
         assert row.locator("td").inner_text() == as_shown(scores[source, sink] + scores[sink, source])
 
     def test_what_is_worse_than_nothing_stays_in_its_bar(self, quiet: Watched, tmp_path: Path) -> None:
@@ -519,13 +530,134 @@ class TestHostileLabels:
             assert len(one.complaints) == 2
 
 
+class TestKinds:
+    def test_a_molecule_has_symbols_and_orders(self, quiet: Watched, tmp_path: Path) -> None:
+        """Acetic acid: CH3, C, a double bond to O and a single one to OH; a triple bond is put at the end."""
+        bonds = torch.tensor([[0, 1, 1, 3], [1, 2, 3, 4]])
+        orders = [1.0, 2.0, 1.5, 3.0]
+        acid = Explanation(
+            edge_index=torch.cat([bonds, bonds.flip(0)], dim=1), index=1,
+            edge_mask=torch.tensor([1.0, -2.0, 3.0, 4.0]).repeat(2), node_kinds=["C", "C", "O", "O", "N"],
+            edge_orders=orders * 2, node_mask=torch.ones(5, 1),
+        )  # fmt: skip
+        gf.page(acid, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        assert page.locator(".symbol").all_text_contents() == ["C", "C", "O", "O", "N"]
+        lines = page.evaluate(
+            "[...document.querySelector('.stage svg > g').children]"
+            ".filter((one) => one.matches('.edge, g:has(> .edge)'))"
+            ".map((one) => one.querySelectorAll('.edge').length || 1)"
+        )
+        assert lines == [1, 2, 2, 3]  # from the weakest to the strongest
+        expect(page.locator(".name:not([hidden])")).to_have_count(0)
+
+    def test_a_link_has_both_ends_in_the_middle(self, quiet: Watched, tmp_path: Path) -> None:
+        torch.manual_seed(0)
+        ends = torch.tensor([[0] * 20 + [1] * 20, list(range(2, 22)) + list(range(20, 40))])
+        link = Explanation(
+            edge_index=torch.cat([ends, ends.flip(0)], dim=1), edge_mask=torch.rand(40).repeat(2), index=0,
+            edge_label_index=torch.tensor([[0], [1]]), node_mask=torch.rand(40, 1),
+        )  # fmt: skip
+        link._model_config = ModelConfig("binary_classification", "edge", "raw")
+        gf.page(link, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        expect(page.locator(".node.explained")).to_have_count(2)
+        expect(page.locator(".asked")).to_have_count(1)
+        stage = page.locator(".stage").bounding_box()
+        spots = [centre(page.locator(".node.explained").nth(i)) for i in range(2)]
+        for axis, side in ((0, "width"), (1, "height")):
+            middle = stage["xy"[axis]] + stage[side] / 2
+            assert abs(sum(spot[axis] for spot in spots) / 2 - middle) < 0.02 * stage[side]
+            assert all(abs(spot[axis] - middle) < 0.25 * stage[side] for spot in spots)
+
+
+class TestComparing:
+    def test_a_click_on_the_matrix_draws_the_difference(
+        self, hub: list[Explanation], quiet: Watched, tmp_path: Path
+    ) -> None:
+        gf.page(hub, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        scores = torch.stack([torch.cat([one.edge_mask, one.self_loop_score]).double() for one in hub])
+        correlation = spearmanr(*scores[:, scores.any(dim=0)]).statistic
+        shown = f"{correlation:.2f}".replace("-", "\u2212")
+        expect(page.locator("#agreement td button")).to_have_text([shown, shown])
+        page.locator("#agreement button").first.click()
+        expect(page.locator(".panel h2")).to_have_text(["AnchoredKEC", "Saliency", "AnchoredKEC less Saliency"])
+        expect(page.locator("#difference-said")).to_contain_text(f"rank correlation is {shown}")
+        # The mark under the pointer is marked in the difference too, and the panels move together.
+        page.mouse.move(*centre(nodes(page, 2).nth(0)))
+        expect(page.locator(".node.hot")).to_have_count(3)
+        page.get_by_role("button", name="Close").click()
+        expect(page.locator(".panel")).to_have_count(2)
+        expect(page.locator("#agreement button[aria-pressed=true]")).to_have_count(0)
+
+    def test_one_explanation_has_no_matrix(self, hub: list[Explanation], quiet: Watched, tmp_path: Path) -> None:
+        gf.page(hub[0], tmp_path / "x.html")
+        assert quiet.open(tmp_path / "x.html").locator("#compare").is_hidden()
+
+    def test_arcs_have_a_sentence_each(self, hub: list[Explanation], quiet: Watched, tmp_path: Path) -> None:
+        gf.page(hub[0], tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        expect(page.locator(".arc")).to_have_count(0)
+        page.get_by_role("button", name="Interactions").click()
+        sentences = page.locator("ol.pairs li").all_inner_texts()
+        pairs = [str(pair) for pair in hub[0].interactions(hub[0].unfaithfulness.num_pairs)]
+        assert len(sentences) > 2
+        assert set(sentences) <= set(pairs)
+        expect(page.locator(".arc")).to_have_count(len(sentences))
+        page.locator("ol.pairs button").nth(1).focus()
+        assert "hot" in page.locator(".arc").nth(1).get_attribute("class")
+
+
+class TestFrame:
+    @pytest.mark.parametrize("width", [320, 620, 1100])
+    def test_it_fits_at_any_width(self, hub: list[Explanation], browser: Browser, tmp_path: Path, width: int) -> None:
+        (tmp_path / "notebook.html").write_text(f"<!DOCTYPE html><body>{gf.page(hub[0])._repr_html_()}</body>")
+        with watched(browser) as one:
+            one.page.set_viewport_size({"width": width, "height": 900})
+            one.page.goto((tmp_path / "notebook.html").as_uri())
+            frame = one.page.frames[1]
+            frame.wait_for_selector(".panel")
+            one.page.wait_for_timeout(300)
+            disc = frame.evaluate(
+                "(({ top, bottom, left, right }) => [left, top, right, bottom])"
+                "(document.querySelector('.node.explained .disc').getBoundingClientRect())"
+            )
+            wide, high = frame.evaluate("[innerWidth, innerHeight]")
+            assert disc[0] > 0
+            assert disc[1] > 0
+            assert disc[2] < wide
+            assert disc[3] < high
+            assert frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            # What the sandbox forbids is not offered, and the rest works.
+            assert frame.locator("#keep").is_hidden()
+            frame.locator(".stage svg").press("ArrowRight")
+            frame.locator(".stage svg").press("e")
+            frame.locator(".stage svg").press("x")
+            expect(frame.locator("#gone li")).to_have_count(1)
+            assert one.complaints == []
+
+
 class TestForEveryone:
+    @pytest.mark.parametrize("width", [1280, 360])
     @pytest.mark.parametrize("scheme", ["light", "dark"])
-    def test_axe_finds_nothing_serious(self, browser: Browser, tmp_path: Path, scheme: str) -> None:
-        gf.page([wheel(x=torch.ones(6, 2), node_mask=torch.rand(6, 2)), other()], tmp_path / "x.html")
+    def test_axe_finds_nothing_serious(
+        self, hub: list[Explanation], browser: Browser, tmp_path: Path, scheme: str, width: int
+    ) -> None:
+        gf.page(hub, tmp_path / "x.html")
         with watched(browser, color_scheme=scheme, bypass_csp=True) as one:  # so that axe itself may run
+            one.page.set_viewport_size({"width": width, "height": 800})
             page = one.open(tmp_path / "x.html")
-            page.mouse.click(*centre(nodes(page, 0).nth(1)))
+            assert serious(page) == []
+            # Now with everything that a reader can add: arcs, a difference, an open fold, and something gone.
+            for name in ("Interactions", "Clicks take away"):
+                page.get_by_role("button", name=name).click()
+            page.locator("#agreement button").first.click()
+            page.locator("#nodes tbody tr").nth(1).click()
+            page.locator(".stage svg").first.press("ArrowRight")
+            page.locator(".stage svg").first.press("e")
+            page.locator(".stage svg").first.press("x")
+            expect(page.locator("#gone li")).to_have_count(2)
             assert serious(page) == []
 
     def test_it_has_landmarks_and_a_language(self, two: Page) -> None:

@@ -30,9 +30,12 @@ function boxAround([x, y], away, size, side, room) {
 
 const apart = (a, b) => a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1];
 
+// Names point outwards where the picture has a middle, because edges come from there.
+const sidesOf = (mark) => (mark.isLeft ? ["end", "start", "above", "below"] : ["start", "end", "above", "below"]);
+
 function placeNames(marks, room) {
   // Return the place of the name of each mark that gets one. `marks` come in the order in which they are tried; a name
-  // goes to the right of its mark if there is room, or else to the left, above or below.
+  // goes to one side of its mark if there is room, or else to the other, above or below.
   const obstacles = marks.filter((mark) => mark.solid).map(({ i, point: [x, y], radius: r }) => ({
     i, box: [x - r, y - r, x + r, y + r],
   }));
@@ -42,7 +45,7 @@ function placeNames(marks, room) {
   const freeOf = (others, i, box) => others.every((other) => other.i === i || apart(other.box, box));
   for (const mark of marks) {
     if (!mark.text) continue;
-    const tries = ["start", "end", "above", "below"].map((side) => boxAround(mark.point, mark.away + GAP * room.pixel, mark.size, side, room));
+    const tries = sidesOf(mark).map((side) => boxAround(mark.point, mark.away + GAP * room.pixel, mark.size, side, room));
     const fits = tries.filter(({ box }) => freeOf(taken, mark.i, box));
     // What is explained has a name even if that covers a node, but never if it covers another name.
     const best = fits.find(({ box }) => isInside(box) && freeOf(obstacles, mark.i, box))

@@ -102,13 +102,14 @@ function readMarks() {
 function marksInOrder() {
   // Return the marks that are shown in the order in which they get names: what is explained, then where the weight is.
   const strong = (i) => data.relevance[i] >= STRONG || data.explained.includes(i);
+  const isLeft = ([x]) => data.rings.length > 0 && x < VIEW / 2 - 1;
   const nodes = data.label_order.filter(isShown).map((i) => ({
-    ...marks[i], point: points[i], radius: radius[i], always: data.explained.includes(i),
+    ...marks[i], point: points[i], isLeft: isLeft(points[i]), radius: radius[i], always: data.explained.includes(i),
     // What is explained has a ring around it.
     away: radius[i] + (data.explained.includes(i) ? 7 : 1), solid: points.length <= FEW || strong(i),
   }));
   const folds = foldPoints.map((point, k) => ({
-    ...marks[points.length + k], point, radius: FOLD, away: FOLD, solid: true, always: false,
+    ...marks[points.length + k], point, isLeft: isLeft(point), radius: FOLD, away: FOLD, solid: true, always: false,
     text: opened.has(k) ? "" : marks[points.length + k].text,
   }));
   return [...nodes.slice(0, FIRST_NAMES), ...folds, ...nodes.slice(FIRST_NAMES)];
