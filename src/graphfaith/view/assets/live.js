@@ -64,6 +64,7 @@ function focused() {
 async function ask(query) {
   const turn = ++turns;
   before?.abort(); // The server stops computing an answer that is not needed any more.
+  abandon();
   before = new AbortController();
   const started = performance.now();
   const tell = () => {

@@ -5,7 +5,15 @@ const LISTED = 8; // tries that the tally lists
 const tries = []; // what was tried in this visit: its name, the rows that foretold, and the model's change
 let consulted = 0;
 let asking = null; // the AbortController of the current request
+let flipping = null; // the AbortController of a search for the smallest change
 let pause = null;
+
+function abandon() {
+  // Let go of everything that was asked about an answer that the reader has left.
+  clearTimeout(pause);
+  asking?.abort();
+  flipping?.abort();
+}
 
 function removalFields() {
   // Return what is gone as the fields of a request, by ids. A feature is gone at every node that has a number for it.
@@ -93,10 +101,11 @@ function drawTally() {
 
 async function flip() {
   const turn = turns;
+  flipping = new AbortController();
   by("flip").disabled = true;
   say("Looking for the smallest change that flips the answer \u2026");
   try {
-    const found = await (await fetched(`/api/flip?${shown}`)).json();
+    const found = await (await fetched(`/api/flip?${shown}`, flipping.signal)).json();
     if (turn !== turns) return;
     if (!found.found) { say(`${found.text}.`); return; }
     const place = new Map(data.edges.flatMap(([a, b], i) => {
@@ -109,7 +118,7 @@ async function flip() {
     edges.forEach((edge) => openFor({ edge }));
     by("flipped").textContent = `${found.text}.`;
   } catch (error) {
-    say(error.message, true);
+    if (turn === turns) say(error.message, true);
   } finally {
     by("flip").disabled = false;
   }
