@@ -178,9 +178,18 @@ class TestThePage:
         wait(reader, "document.querySelectorAll('#gone li').length === 4")
         asked = explanations[0].what_if(every, {(0, column): 0.0}, by="pairs").change
         assert reader.look(numbers)[0] == as_shown(asked)
+        # The self-loop of node 5, which makes a pair with the first link.
+        loop = "[...document.querySelectorAll('#edges tbody tr')].find((one) => one.textContent.includes('<img') && one.textContent.includes('self-loop'))"  # noqa: E501
+        reader.look(f"{loop}.focus() ?? 0")
+        reader.press("x")
+        wait(reader, "document.querySelectorAll('#gone li').length === 5")
+        paired, alone = (
+            explanations[0].what_if([*every, (5, 5)], {(0, column): 0.0}, by=by).change for by in ("pairs", "scores")
+        )
+        assert reader.look(numbers)[0] == as_shown(paired) != as_shown(alone)
         # And back, one after the other.
         focus_panel(reader)
-        for left in (3, 2, 1, 0):
+        for left in (4, 3, 2, 1, 0):
             reader.press("u")
             wait(reader, f"document.querySelectorAll('#gone li').length === {left}")
         assert reader.look("document.querySelectorAll('.gone').length") == 0

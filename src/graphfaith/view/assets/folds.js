@@ -42,7 +42,8 @@ function showFolds() {
 
 function openFor(what) {
   // Open the folds that hide what the reader has found or chosen in a table.
-  const nodes = what?.node !== undefined ? [what.node] : what?.edge !== undefined ? data.edges[what.edge] : [];
+  const node = what?.node ?? what?.loop;
+  const nodes = node !== undefined ? [node] : what?.edge !== undefined ? data.edges[what.edge] : [];
   const closed = nodes.filter((node) => !isShown(node));
   closed.forEach((node) => opened.add(foldOf[node]));
   if (closed.length) { showFolds(); fitAround(closed); keepState(); }

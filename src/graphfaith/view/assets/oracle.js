@@ -18,7 +18,8 @@ function abandon() {
 function removalFields() {
   // Return what is gone as the fields of a request, by ids. A feature is gone at every node that has a number for it.
   const units = goneUnits();
-  const edges = [...units.edges].map((i) => data.edges[i].map((end) => data.ids[end]).join("-"));
+  const loops = [...units.loops].map((i) => `${data.ids[i]}-${data.ids[i]}`);
+  const edges = [...units.edges].map((i) => data.edges[i].map((end) => data.ids[end]).join("-")).concat(loops);
   const features = [...units.columns].flatMap((wanted) => {
     const places = data.panels.flatMap((panel) => (panel.what_if?.features ?? []).filter(([, column]) => column === wanted));
     return [...new Set(places.map(([place]) => `${data.ids[place]}-${wanted}`))];

@@ -253,7 +253,8 @@ function bringIn(spot) {
 
 function markIn(one, what, name, on) {
   // Mark an element in a panel. A feature has none.
-  const element = what.node !== undefined ? one.nodes[what.node]
+  const node = what.node ?? what.loop;
+  const element = node !== undefined ? one.nodes[node]
     : what.fold !== undefined ? one.folds[what.fold].mark
       : what.edge !== undefined ? one.edges[what.edge].group : null;
   element?.classList.toggle(name, on);
@@ -274,10 +275,10 @@ function words(what) {
   if (what.fold !== undefined) return foldWords(what.fold);
   if (what.feature !== undefined) return featureWords(data.features[what.feature]);
   const said = (values, scale) => data.panels.filter((panel) => panel[scale]).map((panel) => {
-    const score = short(panel[values][what.node ?? what.edge] * panel[scale]);
+    const score = short(panel[values][what[kindOf(what)]] * panel[scale]);
     return `${isolate(panel.title)} ${score}${noted(panel, values === "nodes" ? "features" : "edges")}`;
   }).join(", ");
-  if (what.node === undefined) return `${nameOf(what)}: ${said("edges", "edge_scale") || "no score"}`;
+  if (what.node === undefined) return `${nameOf(what)}: ${said(what.loop === undefined ? "edges" : "loops", "edge_scale") || "no score"}`;
   const loops = data.panels.some((panel) => panel.loops[what.node]) ? `; self-loop: ${said("loops", "edge_scale")}` : "";
   return `${nameOf(what)}: ${said("nodes", "node_scale") || "no score"}${loops}`;
 }

@@ -33,7 +33,7 @@ const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${text.endsW
 // Isolate a name within a sentence, so that a right-to-left name does not change the direction of the rest of the line.
 const isolate = (name) => `\u2068${name}\u2069`;
 
-// The name of what can be chosen: a node, an edge, a fold or a feature, each as {kind: place}.
+// What can be chosen is a node, an edge, a self-loop ("loop"), a fold or a feature, each as {kind: place}.
 const kindOf = (what) => Object.keys(what)[0];
 const same = (a, b) => Boolean(a && b) && kindOf(a) === kindOf(b) && a[kindOf(a)] === b[kindOf(b)];
 

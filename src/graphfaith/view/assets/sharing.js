@@ -8,6 +8,7 @@ function stateFields() {
   const fields = new URLSearchParams();
   const words = [...gone.values()].map((what) => {
     if (what.node !== undefined) return `n${data.ids[what.node]}`;
+    if (what.loop !== undefined) return `l${data.ids[what.loop]}`;
     if (what.feature !== undefined) return `f${data.features[what.feature].column}`;
     return `e${data.edges[what.edge].map((i) => data.ids[i]).join("-")}`;
   });
@@ -27,6 +28,7 @@ function readGone(text) {
   return text.split(".").flatMap((word) => {
     const [kind, rest] = [word[0], word.slice(1)];
     if (kind === "n" && place.has(rest)) return [{ node: place.get(rest) }];
+    if (kind === "l" && place.has(rest)) return [{ loop: place.get(rest) }];
     if (kind === "e" && edges.has(rest)) return [{ edge: edges.get(rest) }];
     const row = kind === "f" ? data.features.findIndex((one) => String(one.column) === rest) : -1;
     return row >= 0 ? [{ feature: row }] : [];

@@ -6,7 +6,7 @@ function nameCell(row) {
     if (i) cell.append(row.arrow);
     cell.append(make("bdi", {}, name));
   });
-  if (row.loop) cell.append(" (self-loop)");
+  if (row.what.loop !== undefined) cell.append(" (self-loop)");
   if (row.note) cell.append(make("span", { class: "faint" }, ` ${row.note}`));
   return cell;
 }
@@ -26,11 +26,11 @@ function drawTable(id, title, heads, rows, choose) {
     for (const value of row.values) {
       line.append(make("td", { class: value === null ? "" : sign(value) }, value === null ? "" : short(value)));
     }
-    line.addEventListener("click", () => (taking && !row.loop ? toggleGone(row.what) : choose(row.what)));
+    line.addEventListener("click", () => (taking ? toggleGone(row.what) : choose(row.what)));
     return { row, line };
   });
 
-  const text = (row) => row.names.join(row.arrow ?? "") + (row.loop ? " (self-loop)" : "");
+  const text = (row) => row.names.join(row.arrow ?? "") + (row.what.loop === undefined ? "" : " (self-loop)");
   function sort(column, cell) {
     const up = cell.getAttribute("aria-sort") === "descending";
     head.querySelectorAll("th").forEach((other) => other.setAttribute("aria-sort", "none"));
@@ -61,7 +61,7 @@ function drawTable(id, title, heads, rows, choose) {
   holder.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     const now = lines.findIndex((one) => one.line === document.activeElement);
-    if (now >= 0 && isTakeKey(event) && !lines[now].row.loop) { event.preventDefault(); toggleGone(lines[now].row.what); return; }
+    if (now >= 0 && isTakeKey(event)) { event.preventDefault(); toggleGone(lines[now].row.what); return; }
     if (!step || lines.length === 0) return;
     event.preventDefault();
     const next = lines[Math.min(lines.length - 1, Math.max(0, now + step))];
@@ -84,7 +84,7 @@ function drawTable(id, title, heads, rows, choose) {
     if (chosen) line.setAttribute("aria-current", "true");
     else line.removeAttribute("aria-current");
   });
-  const strike = (gone) => lines.forEach(({ row, line }) => line.classList.toggle("gone", !row.loop && gone.has(keyOf(row.what))));
+  const strike = (gone) => lines.forEach(({ row, line }) => line.classList.toggle("gone", gone.has(keyOf(row.what))));
   return { section, mark, strike };
 }
 
@@ -95,7 +95,7 @@ function drawTables(data, choose) {
   const score = (value, scale) => (scale ? value * scale : null); // Without a scale there are no scores of that kind.
   const strongest = (rows) => rows.sort((a, b) => b.strength - a.strength).slice(0, data.top);
   const loops = data.names.map((name, i) => ({
-    what: { node: i }, names: [name], loop: true, strength: strength(data.panels.map((panel) => panel.loops[i])),
+    what: { loop: i }, names: [name], strength: strength(data.panels.map((panel) => panel.loops[i])),
     values: data.panels.map((panel) => score(panel.loops[i], panel.edge_scale)),
   })).filter((row) => row.strength > 0);
   const edges = strongest([...loops, ...data.edges.map(([s, t], i) => ({

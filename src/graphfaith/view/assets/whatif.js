@@ -14,10 +14,11 @@ const UNITS = {
 function nameOf(what) {
   if (what.node !== undefined) return isolate(data.names[what.node]);
   if (what.feature !== undefined) return isolate(data.features[what.feature].name);
+  if (what.loop !== undefined) return `${isolate(data.names[what.loop])} (self-loop)`;
   return data.edges[what.edge].map((i) => isolate(data.names[i])).join(data.directed ? " \u2192 " : " \u2013 ");
 }
 
-const nounOf = (what) => ({ node: "all links of", edge: "the link", feature: "the feature" })[kindOf(what)];
+const nounOf = (what) => ({ node: "all links of", edge: "the link", loop: "the link", feature: "the feature" })[kindOf(what)];
 
 function hasNumber(what, panel) {
   if (!panel.what_if) return false;
@@ -32,9 +33,10 @@ function canTake(what) {
 
 function goneUnits() {
   // A node goes with all its edges. An edge that is gone already does not go twice.
-  const units = { edges: new Set(), nodes: new Set(), columns: new Set() };
+  const units = { edges: new Set(), loops: new Set(), nodes: new Set(), columns: new Set() };
   for (const what of gone.values()) {
     if (what.edge !== undefined) units.edges.add(what.edge);
+    if (what.loop !== undefined) units.loops.add(what.loop);
     if (what.feature !== undefined) units.columns.add(data.features[what.feature].column);
     if (what.node === undefined) continue;
     units.nodes.add(what.node);
@@ -47,13 +49,14 @@ function foretell(panel, units) {
   // Return by how much F would change, or null if this explanation has no number for something that is gone. It is what
   // explanation.what_if(..., by="pairs") returns, or by="scores" if there are no pairs.
   const table = panel.what_if;
-  if (!table || (units.edges.size && !panel.edge_scale)) return null;
+  if (!table || (units.edges.size + units.loops.size && !panel.edge_scale)) return null;
   const features = table.features.filter(([, column]) => units.columns.has(column));
   if ([...units.columns].some((wanted) => !features.some(([, column]) => column === wanted))) return null;
   const isGone = (thing) => (thing.edge !== undefined ? units.edges.has(thing.edge)
-    : thing.feature !== undefined && features.some(([place, column]) => place === thing.feature[0] && column === thing.feature[1]));
+    : thing.loop !== undefined ? units.loops.has(thing.loop)
+      : thing.feature !== undefined && features.some(([place, column]) => place === thing.feature[0] && column === thing.feature[1]));
   const parts = [
-    ...[...units.edges].map((i) => table.edges[i]), ...features.map(([, , change]) => change),
+    ...[...units.edges].map((i) => table.edges[i]), ...[...units.loops].map((i) => table.loops[i]), ...features.map(([, , change]) => change),
     ...table.together.filter(([first, second]) => isGone(first) && isGone(second)).map(([, , more]) => more),
   ];
   return parts.reduce((sum, part) => sum + part, 0);
@@ -132,7 +135,10 @@ function showGone() {
   const units = goneUnits();
   for (const one of panels) {
     one.edges.forEach((edge, i) => edge.group.classList.toggle("gone", units.edges.has(i)));
-    one.nodes.forEach((node, i) => node.classList.toggle("gone", units.nodes.has(i)));
+    one.nodes.forEach((node, i) => {
+      node.classList.toggle("gone", units.nodes.has(i));
+      node.classList.toggle("unlooped", units.loops.has(i));
+    });
   }
   for (const table of tables) table.strike(gone);
   by("gone").replaceChildren(...[...gone.values()].map((what) => {
