@@ -1,30 +1,149 @@
-"""Make the pictures of the README and of docs/view.md: `make pictures`.
+"""Make the pictures of the README and of docs/view.md: `make pictures`, or some of them by name.
 
-The figure is what `graphfaith demo` draws; the page and the live view are opened in Chromium and photographed.
+The figures are of `gf.figure`: a hub and a paper of Cora by a GAT, a house of BA-Shapes, a link, and a molecule, for
+which GRAPHFAITH_DATA has to name a folder with crippen/crippen.npz. The demo is what `graphfaith demo` draws; the page
+and the live view are opened in Chromium and photographed.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from playwright.sync_api import Browser, Page
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.loader import DataLoader
+from torch_geometric.nn import GAT, GraphSAGE, global_add_pool
 
+import graphfaith as gf
+from graphfaith.data import planetoid
 from graphfaith.data.models import load_trained
+from graphfaith.data.models import train as train_model
 from graphfaith.facade import Subject
 from graphfaith.view.live.desk import Desk, Question
 from graphfaith.view.live.server import Server
+from graphfaith_studies.showcase.links import train_link_predictor
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 LIVE_NODE = 665  # of Cora: a hundred nodes in reach, which fit in a picture
+HUB = 1701  # of Cora: 74 papers cite it or are cited by it
+HOUSE = 402  # of BA-Shapes: at the bottom of a house
+GAT_NODE = 1195
+MOLECULE = 481  # of the molecules of Crippen's data, one of those that the model is not trained on
 DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS.parent / "tests"))
-from browsing import started  # noqa: E402  (the tests know where the browser is)
+DPI = 150
+# Which atoms and bonds the columns of the data stand for, as the numbers of bonds of their atoms say.
+ELEMENTS = ("C", "N", "O", "S", "F", "P", "Cl", "Br", "Na", "Ca", "I", "B", "H", "*")
+ORDERS = (1.0, 2.0, 3.0, 1.5, 1.0)
+
+
+def draw_hub() -> None:
+    """A hub of Cora: most of what is around it says nothing, and is folded away."""
+    fit = load_trained("cora")
+    explanation = gf.explain(fit.model, fit.data, HUB, neighborhood="R(A,5)")
+    gf.figure(explanation, DOCS / "hub.png", panel_width=4.4, dpi=DPI)
+
+
+def draw_house() -> None:
+    """A node at the bottom of a house of BA-Shapes; the house is what it is recognised by."""
+    fit = load_trained("ba-shapes")
+    explanation = gf.explain(fit.model, fit.data, HOUSE, neighborhood="R(A,5)")
+    explanation.name(classes=["not in a house", "middle of a house", "bottom of a house", "roof of a house"])
+    gf.figure(explanation, DOCS / "house.png", panel_width=4.4, dpi=DPI)
+
+
+def draw_link() -> None:
+    """A link that a predictor foretells between two papers of Cora that it was not shown as linked."""
+    fit = train_link_predictor(seed=0)
+    pairs, labels = fit.links.test.edge_label_index, fit.links.test.edge_label
+    with torch.no_grad():
+        logits = fit.model(fit.links.test.x, fit.links.test.edge_index, edge_label_index=pairs)
+    degree = torch.bincount(fit.links.test.edge_index[0], minlength=fit.links.test.num_nodes)
+    few = (degree[pairs] >= 3).all(0) & (degree[pairs] <= 8).all(0) & (labels == 1)
+    chosen = int(torch.where(few, logits, -torch.inf).argmax())
+    explanation = gf.explain(
+        fit.model, fit.links.test, edge=chosen, mode="binary_classification", return_type="raw", neighborhood="R(A,5)"
+    ).name(classes=["no link", "a link"])
+    gf.figure(explanation, DOCS / "link.png", panel_width=4.4, dpi=DPI)
+
+
+def draw_gat() -> None:
+    """A paper of Cora, judged by a network with attention."""
+    data = planetoid("cora")
+    torch.manual_seed(0)
+    model = GAT(data.num_features, 8, 2, out_channels=7, heads=4, dropout=0.5)
+    train_model(model, data, epochs=120, lr=0.01, weight_decay=5e-4, seed=0)
+    explanation = gf.explain(model.eval(), data, GAT_NODE, neighborhood="R(A,5)")
+    gf.figure(explanation, DOCS / "gat.png", panel_width=4.4, dpi=DPI)
+
+
+class Solubility(torch.nn.Module):
+    """How much a molecule prefers fat to water (Crippen's logP): the sum of a number for each atom and its bonds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = GraphSAGE(len(ELEMENTS), 32, 2, out_channels=1)
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
+        return global_add_pool(self.layers(x, edge_index), batch).view(-1)
+
+
+def read_molecules(path: Path) -> tuple[list[Data], np.ndarray, np.ndarray]:
+    """Return the molecules with elements and orders of bonds, and which are for training and for test."""
+    with np.load(path) as file:
+        parts = {name: file[name] for name in file}
+    nodes, edges = (np.concatenate([[0], np.cumsum(parts[f"num_{what}"])]) for what in ("nodes", "edges"))
+    molecules = []
+    for i, value in enumerate(parts["y"].tolist()):
+        atoms, bonds = slice(nodes[i], nodes[i + 1]), slice(edges[i], edges[i + 1])
+        ends = np.stack([parts["source"][bonds], parts["target"][bonds]]).astype(np.int64)
+        molecules.append(
+            Data(
+                x=torch.from_numpy(parts["x"][atoms]),
+                edge_index=torch.from_numpy(ends),
+                y=torch.tensor([value], dtype=torch.float32),
+                node_kinds=[ELEMENTS[column] for column in parts["x"][atoms].argmax(1)],
+                edge_orders=[ORDERS[column] for column in parts["edge_attr"][bonds].argmax(1)],
+            )
+        )
+    return molecules, parts["train"], parts["test"]
+
+
+def draw_molecule() -> None:
+    """A molecule whose atoms raise or lower its preference for fat over water."""
+    path = Path(os.environ.get("GRAPHFAITH_DATA", "")) / "crippen" / "crippen.npz"
+    if not path.is_file():
+        print(f"left out: molecule.png, which needs {path}")
+        return
+    molecules, train, test = read_molecules(path)
+    torch.manual_seed(0)
+    model = Solubility()
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(30):
+        for batch in DataLoader([molecules[i] for i in train], 64, shuffle=True):
+            optimizer.zero_grad()
+            (model(batch.x, batch.edge_index, batch.batch) - batch.y).square().mean().backward()
+            optimizer.step()
+    model.eval()
+    unseen = next(iter(DataLoader([molecules[i] for i in test], len(test))))
+    with torch.no_grad():
+        rest = (model(unseen.x, unseen.edge_index, unseen.batch) - unseen.y).square().sum()
+    print(f"the model of molecules: R^2 {1 - float(rest / (unseen.y - unseen.y.mean()).square().sum()):.3f} on others")
+    explanation = gf.explain(model, molecules[MOLECULE], graph=0, mode="regression", neighborhood="B(X,0.5)")
+    explanation.name(classes=["The preference for fat over water (log P)"])
+    gf.figure(explanation, DOCS / "molecule.png", panel_width=4.4, dpi=DPI)
 
 
 @contextmanager
@@ -40,7 +159,11 @@ def opened(browser: Browser, address: str, scheme: str, size: tuple[int, int]) -
     context.close()
 
 
-def main() -> None:
+def photograph() -> None:
+    """The demo's figure, its page, and the live view."""
+    sys.path.insert(0, str(DOCS.parent / "tests"))
+    from browsing import started  # The tests know where the browser is.
+
     with tempfile.TemporaryDirectory() as folder, started() as browser:
         subprocess.run([sys.executable, "-m", "graphfaith", "demo", "--out", folder], check=True)
         shutil.copy(Path(folder) / "explanations.png", DOCS / "demo.png")
@@ -54,8 +177,23 @@ def main() -> None:
             with opened(browser, server.url, "dark", (1280, 980)) as page:
                 page.screenshot(path=DOCS / "live.png")
             server.shutdown()
-    print(f"made {', '.join(str(DOCS / name) for name in ('demo.png', 'page.png', 'live.png'))}")
+
+
+PICTURES: dict[str, Callable[[], None]] = {
+    "hub": draw_hub,
+    "house": draw_house,
+    "link": draw_link,
+    "gat": draw_gat,
+    "molecule": draw_molecule,
+    "pages": photograph,
+}
+
+
+def main(names: list[str]) -> None:
+    for name in names or list(PICTURES):
+        PICTURES[name]()
+        print(f"made {name}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -16,6 +16,7 @@ from .scores import class_names_of
 class Answer:
     """The explained class and its probability, or the output of a regression, and F, the number that is explained.
 
+    ``names`` are those of the classes, or of the output of a regression.
     ``predicted`` is another class if the explained one is not the one that the model would choose.
     """
 
@@ -35,9 +36,12 @@ class Answer:
         Class 0, probability 0.02 (the model chooses class 1, probability 0.98)
         >>> print(Answer(None, None, 3.14159, "output"))
         The output is 3.14
+        >>> print(Answer(None, None, -2.5, "output", names=("Solubility",)))
+        Solubility is −2.5
         """
         if self.label is None:
-            return "" if self.value is None else f"The output is {self.value:.3g}"
+            named = self.names[0] if self.names else "The output"
+            return "" if self.value is None else f"{named} is {self.value:.3g}".replace("-", "−")
         said = self._say(self.label) + ("" if self.probability is None else f", probability {self.probability:.2f}")
         if self.predicted is not None:
             other = self._say(self.predicted[0])
@@ -61,7 +65,9 @@ def answer_of(explanation: Explanation) -> Answer | None:
         return None
     numbers = output[row].detach().cpu().double().reshape(-1) if isinstance(output, Tensor) else None
     if mode == "regression":
-        return None if numbers is None else Answer(None, None, float(numbers.sum()), "output")
+        if numbers is None:
+            return None
+        return Answer(None, None, float(numbers.sum()), "output", class_names_of(explanation))
     label = int(target[row]) if isinstance(target, Tensor) and target[row].numel() == 1 else None
     label = None if label is not None and label < 0 else label  # A stored explanation may not know it.
     names = class_names_of(explanation)

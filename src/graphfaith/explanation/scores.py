@@ -70,7 +70,7 @@ def read_scores(explanation: Explanation) -> Scores:
         route=explanation.get("edge_route"),
         method=str(explanation.get("method") or ""),
         neighborhood=str(explanation.get("neighborhood") or ""),
-        node_names=names_of(explanation, "node_names"),
+        node_names=node_names_of(explanation),
         feature_names=names_of(explanation, "feature_names"),
     )
 
@@ -373,6 +373,14 @@ def orders_of(explanation: Explanation) -> Sequence[Any] | None:
     return None if orders is None else [check_real(order, "an order of edge_orders", above=0.0) for order in orders]
 
 
+def node_names_of(explanation: Explanation) -> Sequence[str] | None:
+    """Return what nodes are called: their names or, of atoms without names, element and id, as O7; None otherwise."""
+    names, kinds = names_of(explanation, "node_names"), kinds_of(explanation)
+    if names is not None or kinds is None:
+        return names
+    return [str(node) if kind is None else f"{kind}{node}" for node, kind in enumerate(kinds)]
+
+
 def _list_of(explanation: Explanation, field: str, count: int, what: str) -> Sequence[Any] | None:
     given = explanation.get(field)
     if isinstance(given, Tensor):
@@ -385,11 +393,11 @@ def _list_of(explanation: Explanation, field: str, count: int, what: str) -> Seq
 
 
 def num_classes_of(explanation: Explanation) -> int | None:
-    """Return how many classes the model tells apart; None if that is not known."""
+    """Return how many classes the model tells apart, 1 for a regression; None if that is not known."""
     config, output = getattr(explanation, "_model_config", None), explanation.get("prediction")
     mode = str(getattr(getattr(config, "mode", None), "value", ""))
-    if mode == "binary_classification":
-        return 2
+    if mode in ("binary_classification", "regression"):
+        return 2 if mode == "binary_classification" else 1
     known = mode == "multiclass_classification" and isinstance(output, Tensor) and output.dim() == 2
     return int(output.size(1)) if known else None
 

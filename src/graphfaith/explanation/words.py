@@ -25,8 +25,10 @@ from .scores import (
     edge_index_of,
     entries,
     explained_nodes,
+    kinds_of,
     names_of,
     node_mask_of,
+    node_names_of,
     num_nodes_of,
     scores_of_features,
     scores_of_nodes,
@@ -43,6 +45,7 @@ _PLURAL = {
     "its link to": "its links to",
     "its link from": "its links from",
     "the link": "the links",
+    "the bond": "the bonds",
     "the feature": "the features",
     "the absence of the feature": "the absence of the features",
 }
@@ -98,7 +101,7 @@ def headline_of(explanation: Explanation, known: dict[Kind, Faithfulness | None]
         opening = doubt + ("raised mostly by" if number else "mostly because of")
         parts.append(f"{opening} {phrases.join(pros)}")
     if cons:
-        many = len(cons) > 1 or cons[0].kind in ("own", "node", "loop")
+        many = len(cons) > 1 or (cons[0].kind in ("own", "node", "loop") and kinds_of(explanation) is None)
         verb = ("lower it" if many else "lowers it") if number else f"speak{'' if many else 's'} against it"
         parts.append(f"{phrases.join(cons)} {verb}")
     said = "; ".join(parts) or "No score speaks for it or against it"
@@ -146,7 +149,8 @@ def _reasons_of_edges(explanation: Explanation) -> Iterable[Reason]:
 
 def _reasons_of_features(explanation: Explanation) -> Iterable[Reason]:
     columns = scores_of_features(explanation)
-    if columns is not None:
+    # Of a molecule, atoms say more than the sums over all atoms of an element.
+    if columns is not None and kinds_of(explanation) is None:
         for column in columns.nonzero().view(-1).tolist():
             yield Reason(float(columns[column]), "feature", (column,))
         yield from _absences(explanation)
@@ -189,7 +193,8 @@ class _Phrases:
     """Reasons in words, with the names of an explanation."""
 
     def __init__(self, explanation: Explanation) -> None:
-        self._nodes, self._features = names_of(explanation, "node_names"), names_of(explanation, "feature_names")
+        self._nodes, self._features = node_names_of(explanation), names_of(explanation, "feature_names")
+        self._has_atoms = kinds_of(explanation) is not None
         own = dict.fromkeys(explained_nodes(explanation).tolist())
         self._own = next(iter(own)) if len(own) == 1 and task_level(explanation) == "node" else None
         self._is_directed = not is_undirected(edge_index_of(explanation))
@@ -216,13 +221,16 @@ class _Phrases:
             if own in at:
                 other = self._node(at[1] if at[0] == own else at[0])
                 return ("its link from" if self._is_directed and at[1] == own else "its link to"), other
-            return "the link", ("→" if self._is_directed else "–").join(self._node(end) for end in at)
+            opening = "the bond" if self._has_atoms else "the link"
+            return opening, ("→" if self._is_directed else "–").join(self._node(end) for end in at)
         if kind == "loop":
-            return ("its own features", "") if at[0] == own else ("the features of", self._node(at[0]))
+            if at[0] == own:
+                return "its own features", ""
+            return ("" if self._has_atoms else "the features of"), self._node(at[0])
         if kind == "own":
             return "its own features", ""
         if kind == "node":
-            return "the features of", self._node(at[0])
+            return ("" if self._has_atoms else "the features of"), self._node(at[0])
         column = at[0]
         name = str(column) if self._features is None else f"'{_cut(str(self._features[column]))}'"
         if kind == "absence":

@@ -19,6 +19,7 @@ from .._base.memory import parse_memory
 from ..explainers.base import Samples
 from ..explainers.gnnexplainer import GNNExplainer
 from ..explainers.methods import method_named
+from ..explanation.scores import num_classes_of
 from ..explanation.signed import SignedExplanation
 from ..graph.graph import Graph, is_undirected
 from ..metric.unfaithfulness import general_unfaithfulness
@@ -213,7 +214,10 @@ class Subject:
         for given in ("node_kinds", "edge_orders"):
             if data.get(given) is not None:
                 explanation[given] = data[given]
-        return explanation.name(data.get("node_names"), data.get("feature_names"), data.get("class_names"))
+        classes = data.get("class_names")
+        if classes is not None and num_classes_of(explanation) != len(classes):
+            classes = None  # They are those of another task on the same graph, as the papers' classes for links.
+        return explanation.name(data.get("node_names"), data.get("feature_names"), classes)
 
     def fit(
         self,

@@ -61,7 +61,7 @@ def arrange(
     folded = fold_up(grown, visible, start)
     if about:
         weight = own + np.bincount(edges.ravel(), weights=np.repeat(strength, 2), minlength=count)
-        rings = place_in_rings(grown, np.flatnonzero(visible).tolist(), folded, weight, start)
+        rings = place_in_rings(grown, edges, strength, np.flatnonzero(visible).tolist(), folded, weight, start)
         return Arrangement(rings.nodes, rings.radii, grown, folded, rings.folds)
     positions, marks = _place_drawn(edges, strength, visible, folded, centre)
     return Arrangement(positions, (), replace(grown, hops=tree.hops), folded, marks)

@@ -21,7 +21,7 @@ MOST_MARKS = 30  # nodes and folds at first sight
 _FEW = 12  # So many nodes are shown even if some of them say nothing.
 _MOST_FOLDS = 8  # More of them are joined with the fold of the parent's parent.
 _SLACK = 2  # marks more than these are not made by unfolding single nodes
-_NOTHING = 0.004  # of the scores' weight: a node that adds less is not worth a mark
+_NOTHING = 0.01  # of the scores' weight: a node that adds less is not worth a mark
 
 
 @dataclass(frozen=True)

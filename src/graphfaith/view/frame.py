@@ -45,6 +45,7 @@ class Frame:
     reasons: tuple[tuple[str, ...], ...]  # of each panel, lines above its picture
     trust: tuple[tuple[str, ...], ...]  # of each panel, lines under the bar below its picture
     explained_means: str = "explained node"
+    signs: tuple[str, str] = ("speaks against", "speaks for it")
 
     @property
     def features(self) -> float:
@@ -63,7 +64,7 @@ class Frame:
         width = figure_width(self.columns, self.box[0])
         cells = self.rows * (self._cell + _GAP) - (0.0 if self.feature_rows else _GAP / 2)
         cells += self.head
-        return width, cells + _STRIP + _ROW * self.stacked + _NOTE * len(self.notes) + 4.0
+        return width, cells + _STRIP + _ROW * self.stacked + _NOTE * len(self.notes) + 7.0
 
     @property
     def _cell(self) -> float:
@@ -154,7 +155,15 @@ def make_frame(
         reasons=tuple(tuple(wrap(text, width, _TEXT_SIZE)) for text in reasons),
         trust=tuple(tuple(describe_trust(panel.trust, width)) for panel in panels),
         explained_means=named or "explained node",
+        signs=_name_signs(panels),
     )
+
+
+def _name_signs(panels: Sequence[Panel]) -> tuple[str, str]:
+    """Return what red and blue mean: for a class or against it, or raising or lowering an output."""
+    answers = [panel.headline.answer for panel in panels]
+    is_number = all(answer is not None and answer.label is None for answer in answers)
+    return ("lowers it", "raises it") if is_number else ("speaks against", "speaks for it")
 
 
 def _say_why(panels: Sequence[Panel]) -> tuple[str, list[str]]:
@@ -270,7 +279,7 @@ def format_caption(panel: Panel) -> str:
 def draw_legend(figure: Figure, frame: Frame) -> None:
     """Draw the explained node, a scale of nodes and edges from -1 to 1, and the notes."""
     width = frame.size[0]
-    notes = _NOTE * len(frame.notes) + 3.0
+    notes = _NOTE * len(frame.notes) + 6.0
     height = notes + _STRIP + _ROW * frame.stacked
     axes = frame.add(figure, 0, 0, width, height)
     axes.set_xlim(0, width)
@@ -282,7 +291,7 @@ def draw_legend(figure: Figure, frame: Frame) -> None:
     if frame.explained:
         start = (width - _EXPLAINED) / 2 if frame.stacked else left
         _draw_explained(axes, start + 8, y + 19 if frame.stacked else y, frame.explained_means)
-    _draw_scale(axes, left + beside + _WORD, y)
+    _draw_scale(axes, left + beside + _WORD, y, frame.signs)
     for i, note in enumerate(frame.notes):
         _write(axes, width / 2, notes - 6.0 - i * _NOTE, note, "center")
 
@@ -292,7 +301,7 @@ def _draw_explained(axes: Axes, x: float, y: float, means: str) -> None:
     _write(axes, x + 10, y, means, "left")
 
 
-def _draw_scale(axes: Axes, left: float, y: float) -> None:
+def _draw_scale(axes: Axes, left: float, y: float, signs: tuple[str, str]) -> None:
     """Draw a disc above an edge for each step of the scale, in the style of the panels."""
     x = left + _STEP * (np.arange(len(_SCALE)) + 0.5)
     styles = [style_node(score, False) for score in _SCALE]
@@ -304,8 +313,8 @@ def _draw_scale(axes: Axes, left: float, y: float) -> None:
     axes.add_collection(samples, autolim=False)
     for a, text in zip(x.tolist(), _SCALE_TEXT, strict=True):
         _write(axes, a, y - 19, text, "center")
-    _write(axes, left - 2, y - 5, "speaks against", "right")
-    _write(axes, left + _STEP * len(_SCALE) + 2, y - 5, "speaks for it", "left")
+    _write(axes, left - 2, y - 5, signs[0], "right")
+    _write(axes, left + _STEP * len(_SCALE) + 2, y - 5, signs[1], "left")
 
 
 def _write(axes: Axes, x: float, y: float, text: str, align: Literal["left", "center", "right"]) -> None:

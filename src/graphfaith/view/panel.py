@@ -106,9 +106,14 @@ def _name_fold(fold: Fold) -> str:
 
 
 def _name_nodes(layout: Layout) -> list[str]:
-    """Return the texts at the nodes: names, or elements if there are atoms without names of their own."""
-    named = zip(layout.names, layout.nodes.tolist(), layout.kinds or layout.names, strict=True)
-    return [str(kind) if name == str(node) and kind is not None else name for name, node, kind in named]
+    """Return the texts at the nodes: names, or elements of atoms without names of their own."""
+    if layout.kinds is None:
+        return list(layout.names)
+    reasons = [reason for panel in layout.panels for reason in (*panel.headline.pros, *panel.headline.cons)]
+    said = {node for reason in reasons if reason.kind in ("link", "loop", "node", "own") for node in reason.at}
+    named = zip(layout.names, layout.nodes.tolist(), layout.kinds, strict=True)
+    # An atom of which something is said has its number, so that it can be found.
+    return [name if kind is None or name != f"{kind}{node}" or node in said else kind for name, node, kind in named]
 
 
 def _measure_gap(points: Array) -> float:
@@ -210,11 +215,13 @@ def _draw_bonds(axes: Axes, lines: Array, orders: Sequence[float], width: Array,
         along = line[1] - line[0]
         across = np.array([-along[1], along[0]]) / max(float(np.hypot(*along)), 1e-9)
         inner = np.stack([line[0] + 0.22 * along, line[1] - 0.22 * along])
+        drawn.append(line)
+        styles.append(SOLID)
         for i in range(1, math.ceil(order)):
             side = 1.0 if i % 2 else -1.0
-            drawn.append(inner + side * (wide / 2 + 2.0) * across)
+            drawn.append(inner + side * (wide / 2 + 2.4) * across)
             styles.append((0.0, (2.0, 1.5)) if order < i + 1 else SOLID)
-    bonds = LineCollection(drawn, colors=FAINT_INK, linewidths=0.8, linestyles=styles, zorder=1)
+    bonds = LineCollection(drawn, colors=FAINT_INK, linewidths=0.8, linestyles=styles, zorder=0.9)
     bonds.set_gid(f"{name}-bonds")
     axes.add_collection(bonds, autolim=False)
 

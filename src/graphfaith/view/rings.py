@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._base.threads import one_thread
 from .folds import Tree
-from .positions import Array
+from .positions import Array, Index
 
 _WIDEST = 0.61 * np.pi  # half of the angle that the children of one node may take, so that no edge crosses the middle
 _SPACE = 0.62  # wanted between the centres of two marks on a ring, where rings are 1 apart
 _MIDDLE = 0.42  # radius of the circle of several explained nodes
+_PUSH = 1.0  # of two marks on each other, beside the pull of an edge
 _PETAL = 0.055  # distance between members of an open fold, in the units of the picture
 
 
@@ -30,12 +32,18 @@ class Rings:
 
 
 def place_in_rings(
-    tree: Tree, visible: Sequence[int], folds: dict[int, list[int]], weight: Array, roots: Sequence[int]
+    tree: Tree,
+    edges: Index,
+    strength: Array,
+    visible: Sequence[int],
+    folds: dict[int, list[int]],
+    weight: Array,
+    roots: Sequence[int],
 ) -> Rings:
     """Return where the `visible` nodes, the marks of folds and, if a fold is opened, its members are drawn.
 
     `folds` are the members by the node that the mark belongs to, and `weight` [n] says how strong a node and its edges
-    are.
+    are. Where edges join branches, nodes move along their rings towards what they are joined with.
     """
     marks = {at: len(tree.hops) + i for i, at in enumerate(folds)}  # A mark is one more leaf of its node.
     depth = {node: max(int(tree.hops[node]), 0) for node in visible}
@@ -46,9 +54,9 @@ def place_in_rings(
     loose = [node for node in visible if tree.parent[node] < 0 and node not in set(roots)]
     for at, mark in marks.items():
         depth[mark] = depth[at] + 1
-    strength = _sum_branches(children, weight, visible)
+    branch = _sum_branches(children, weight, visible)
     for node, below in children.items():
-        below.sort(key=lambda child: (-strength[child], child))
+        below.sort(key=lambda child: (-branch[child], child))
         if node in marks:
             below.append(marks[node])
     for node in loose:  # What no path leads to stands on the first ring, after everything else.
@@ -71,6 +79,7 @@ def place_in_rings(
         if node not in point:
             radius = radii[depth[node] - 1]
             point[node] = (radius * np.cos(direction), radius * np.sin(direction))
+    point = _relax(point, angle, edges, strength, marks, tree, radii, depth, roots)
     largest = max([float(np.hypot(*spot)) for spot in point.values()], default=1.0) or 1.0
     nodes = np.zeros((len(tree.hops), 2))
     for node in visible:
@@ -146,6 +155,76 @@ def _spread(
         angle[child] = turn - share / 2
         _spread(child, turn, share, children, width, angle, alone=False)
         turn -= share
+
+
+def _relax(
+    point: dict[int, tuple[float, float]],
+    angle: dict[int, float],
+    edges: Index,
+    strength: Array,
+    marks: dict[int, int],
+    tree: Tree,
+    radii: list[float],
+    depth: dict[int, int],
+    roots: Sequence[int],
+) -> dict[int, tuple[float, float]]:
+    """Turn nodes on their rings, so that those that edges join come closer, and all others keep apart.
+
+    It minimises sum_edges w_e |p_i - p_j|^2 + sum_ij c / |p_i - p_j| over the angles, from the sectors as a start, with
+    w = 1 for an edge of the tree and from 0.1 to 1 by its strength for any other. Then the strongest branch is turned
+    to the top again. A tree stays as it is.
+    """
+    from scipy.optimize import minimize
+
+    order = list(point)
+    number = {node: i for i, node in enumerate(order)}
+    pairs = [(number[a], number[b]) for a, b in edges.tolist() if a in number and b in number]
+    between = [(a, b) for a, b in pairs if tree.parent[order[a]] != order[b] and tree.parent[order[b]] != order[a]]
+    if not between or len(order) < 4:
+        return point
+    joined = [
+        (number[a], number[b], w)
+        for (a, b), w in zip(edges.tolist(), strength.tolist(), strict=True)
+        if a in number and b in number
+    ]
+    rows = [(a, b, 1.0 if (a, b) not in set(between) else 0.1 + 0.9 * w) for a, b, w in joined]
+    rows += [(number[at], number[mark], 1.0) for at, mark in marks.items()]
+    source, sink, pull = (np.array(column) for column in zip(*rows, strict=True))
+    first, second = np.triu_indices(len(order), 1)
+    moved = np.array([i for i, node in enumerate(order) if node not in set(roots)])
+    fixed = np.array([point[node] for node in order])
+    radius = np.array([radii[depth[order[i]] - 1] for i in moved.tolist()])
+
+    def place_at(angles: Array) -> Array:
+        spots = fixed.copy()
+        spots[moved] = radius[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        return spots
+
+    def measure(angles: Array) -> tuple[float, Array]:
+        spots = place_at(angles)
+        force = np.zeros_like(spots)
+        along = spots[source] - spots[sink]
+        energy = float((pull * (along**2).sum(1)).sum())
+        np.add.at(force, source, 2 * pull[:, None] * along)
+        np.add.at(force, sink, -2 * pull[:, None] * along)
+        gap = spots[first] - spots[second]
+        length = np.maximum(np.hypot(gap[:, 0], gap[:, 1]), 0.05)
+        energy += _PUSH * float((1 / length).sum())
+        apart = (_PUSH / length**3)[:, None] * gap
+        np.add.at(force, first, -apart)
+        np.add.at(force, second, apart)
+        across = np.stack([-spots[moved, 1], spots[moved, 0]], axis=1)
+        return energy, (force[moved] * across).sum(1)
+
+    # Nodes in one line would stay in it, because nothing pushes them to either side.
+    start = np.array([angle[order[i]] for i in moved.tolist()]) + 0.02 * np.sin(1.0 + 2.4 * np.arange(len(moved)))
+    with one_thread():
+        angles = np.round(minimize(measure, start, jac=True, method="L-BFGS-B", options={"maxiter": 200}).x, 4)
+    if len(roots) == 1:
+        strongest = next((i for i, node in enumerate(moved.tolist()) if depth[order[node]] == 1), None)
+        angles += 0.0 if strongest is None else np.pi / 2 - angles[strongest]
+    spots = place_at(angles)
+    return {node: (float(spots[i, 0]), float(spots[i, 1])) for i, node in enumerate(order)}
 
 
 def open_flower(mark: Array, count: int) -> Array:

@@ -39,7 +39,9 @@ def describe_trust(trust: Trust | None, width: float) -> list[str]:
     """
     if trust is None:
         return [f"how far these scores can be trusted: {NOT_MEASURED}"]
-    more = [f"{row.key}\t{_NAMES[row.key]}: {row.explained}" for row in trust.rows[1:]]
+    scores = trust.rows[0].explained
+    rows = [row for row in trust.rows[1:] if row.key == "best" or row.explained != scores]
+    more = [f"{row.key}\t{_NAMES[row.key]}: {row.explained}" for row in rows]
     return [*wrap(trust.text, width, _SIZE), *more]
 
 

@@ -1,0 +1,332 @@
+"""What is seen first: the explained thing in the middle, few marks, the answer in words, and how far to believe it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.image import imread
+from torch_geometric.data import Data
+from torch_geometric.explain import Explanation
+from torch_geometric.nn import GCN
+
+import graphfaith as gf
+from conftest import needs_data
+from graphfaith._base.errors import InputError
+from graphfaith.data import planetoid
+from graphfaith.data.models import make_untrained
+from graphfaith.explanation.faithfulness import Faithfulness, record_unfaithfulness
+from graphfaith.explanation.trust import make_trust
+from graphfaith.explanation.words import headline_of
+from graphfaith.surrogate.estimate import Unfaithfulness
+from graphfaith.view.first_sight import at_first_sight
+from graphfaith.view.frame import make_frame
+from graphfaith.view.layout import lay_out
+from graphfaith.view.page import page_data
+from graphfaith.view.panel import fit
+
+RECORD = Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "B(A,0.5)", 1)
+
+
+def both_ways(pairs: list[tuple[int, int]]) -> torch.Tensor:
+    return torch.tensor([*pairs, *((b, a) for a, b in pairs)]).T.contiguous()
+
+
+def hub(spokes: int = 80, behind: int = 60, **fields: object) -> Explanation:
+    """A hub with many neighbours, the last of which has many more; a few of them matter."""
+    pairs = [(0, i) for i in range(1, spokes + 1)] + [(spokes, spokes + i) for i in range(1, behind + 1)]
+    pairs += [(1, 2), (2, 3)]
+    scores = torch.full((len(pairs),), 1e-3)
+    scores[:6] = torch.tensor([2.0, 1.5, -1.0, 0.5, 0.4, 0.3])
+    scores[spokes : spokes + 2] = torch.tensor([0.8, -0.7])
+    default = {"edge_index": both_ways(pairs), "edge_mask": scores.repeat(2) / 2, "index": 0}
+    return Explanation(**(default | fields))
+
+
+def toy(near: str = "B(A,0.5)", **options: object):
+    """An explanation of a model, with whatever pairs it has."""
+    torch.manual_seed(3)
+    rng = random.Random(0)
+    pairs = [(i, rng.randrange(i)) for i in range(1, 45)] + [(0, 7), (3, 9), (2, 11), (0, 12)]
+    data = Data(x=torch.rand(45, 3), edge_index=both_ways(sorted(set(pairs))), class_names=["red", "green", "blue"])
+    model = GCN(3, 8, num_layers=2, out_channels=3).eval()
+    return gf.explain(model, data, 0, neighborhood=near, samples=80, test_samples=40, **options)
+
+
+def where(layout, place: int) -> np.ndarray:
+    """How far a node is from the middle of the panel, as a share of the panel's width and height."""
+    seen = at_first_sight(layout)
+    box = make_frame(seen, None, None).box
+    at = fit(seen, box).points[int(np.flatnonzero(layout.visible).tolist().index(place))]
+    return np.abs(at - np.array(box) / 2) / np.array(box)
+
+
+class TestLayout:
+    def test_the_explained_node_is_in_the_middle_of_few_marks(self) -> None:
+        layout = lay_out(hub())
+        assert (where(layout, 0) < 0.1).all()
+        assert layout.visible.sum() + len(layout.folds) <= 35
+        assert layout.rings == tuple(sorted(layout.rings))
+        assert np.hypot(*layout.positions[layout.visible].T).max() <= 1 + 1e-6
+
+    def test_each_hidden_node_and_edge_is_in_one_fold_and_the_sums_are_theirs(self) -> None:
+        explanation = hub()
+        layout = lay_out(explanation)
+        members = [member for fold in layout.folds for member in fold.members]
+        assert sorted(members) == np.flatnonzero(~layout.visible).tolist()
+        edges = [edge for fold in layout.folds for edge in fold.edges]
+        assert sorted(edges) == np.flatnonzero(~layout.visible_edges).tolist()
+        panel = layout.panels[0]
+        seen = float(panel.edges[layout.visible_edges].sum() * panel.edge_scale)
+        assert seen + sum(fold.sums[0] for fold in layout.folds) == pytest.approx(float(explanation.edge_mask.sum()))
+        texts = [fold.text for fold in layout.folds]
+        assert f"{len(layout.folds[0].members)} more" in texts[0]
+
+    def test_what_matters_is_seen_and_the_share_is_said(self) -> None:
+        layout = lay_out(hub())
+        assert {0, 1, 2, 3, 4, 5, 6, 80} <= set(layout.nodes[layout.visible].tolist())
+        total = float((hub().edge_mask.abs() * 2).sum() / 2)
+        panel = layout.panels[0]
+        seen = np.abs(panel.edges[layout.visible_edges]).sum() * panel.edge_scale
+        assert panel.carried == pytest.approx(float(seen) / total)
+        assert page_data(hub())["panels"][0]["carried_text"].endswith("% of the scores' weight")
+
+    def test_hops_are_rings_and_the_same_positions_in_every_panel_and_run(self) -> None:
+        first, other = hub(), hub(edge_mask=-hub().edge_mask)
+        layout = lay_out([first, other])
+        distance = np.hypot(*layout.positions.T)
+        for node in np.flatnonzero(layout.visible & (layout.hops > 0)).tolist():
+            assert distance[node] == pytest.approx(layout.rings[layout.hops[node] - 1], abs=2e-6)
+        assert np.array_equal(layout.positions, lay_out([first, other]).positions)
+
+    def test_the_ends_of_a_link_are_in_the_middle(self) -> None:
+        explanation = hub(index=torch.tensor([0]), edge_label_index=torch.tensor([[0], [80]]), target=torch.ones(1))
+        explanation._model_config = gf.explainer_for(
+            GCN(3, 4, num_layers=2, out_channels=2), Data(x=torch.ones(2, 3), edge_index=both_ways([(0, 1)]))
+        ).model_config
+        explanation._model_config.task_level = type(explanation._model_config.task_level)("edge")
+        layout = lay_out(explanation)
+        assert layout.level == "edge"
+        ends = layout.positions[list(layout.panels[0].explained)]
+        assert np.abs(ends.sum(0)).max() < 0.1
+        assert ends[0, 0] < 0 < ends[1, 0]
+
+    def test_small_graphs_and_given_positions_are_drawn_whole(self) -> None:
+        ring = both_ways([(i, (i + 1) % 12) for i in range(12)])
+        small = Explanation(edge_index=ring, edge_mask=torch.ones(24), index=0)
+        assert not lay_out(small).folds
+        assert not lay_out(small).rings
+        given = lay_out(hub(), positions=np.random.default_rng(0).random((141, 2)))
+        assert not given.folds
+        assert given.fixed
+
+    def test_nothing_is_folded_if_that_is_asked_for(self) -> None:
+        layout = lay_out(hub(), fold=False)
+        assert layout.visible.all()
+        assert len(layout.nodes) == 141
+
+
+@needs_data
+@pytest.mark.parametrize("node", [1358, 1701, 2])
+def test_on_cora(node: int) -> None:
+    data = planetoid("cora")
+    model = make_untrained("cora", data, seed=0).eval()  # Training takes longer, and where marks are is another matter.
+    explanation = gf.explain(model, data, node, method="saliency", test_samples=20)
+    layout = lay_out(explanation)
+    assert (where(layout, layout.panels[0].explained[0]) < 0.1).all()
+    assert layout.visible.sum() + len(layout.folds) <= 35
+    assert len(gf.page(explanation).encode()) < 300_000
+
+
+@needs_data
+def test_classes_of_cora_and_citeseer_are_told_by_their_sizes() -> None:
+    sizes = {
+        "cora": {"Neural Networks": 818, "Probabilistic Methods": 426, "Genetic Algorithms": 418, "Theory": 351}
+        | {"Case Based": 298, "Reinforcement Learning": 217, "Rule Learning": 180},
+        "citeseer": {"Agents": 596, "AI": 249 + 15, "DB": 701, "IR": 668, "ML": 590, "HCI": 508},
+    }
+    for name, known in sizes.items():
+        data = planetoid(name)
+        assert dict(zip(data.class_names, torch.bincount(data.y).tolist(), strict=True)) == known
+
+
+class TestWords:
+    def test_the_headline_says_answer_probability_reasons_and_what_speaks_against(self) -> None:
+        explanation = toy("R(A,5)")
+        row = explanation.prediction[0].softmax(0)
+        label = int(row.argmax())
+        text = str(explanation.headline())
+        assert text.startswith(
+            f"Class {label} ({['red', 'green', 'blue'][label]}), probability {float(row[label]):.2f}. "
+        )
+        assert explanation.headline().near == "when up to 5 edges are taken away"
+        strongest = explanation.headline().pros[0]
+        merged: dict[tuple[int, int], float] = {}
+        for (a, b), score in zip(explanation.edge_index.T.tolist(), explanation.edge_mask.tolist(), strict=True):
+            merged[min(a, b), max(a, b)] = merged.get((min(a, b), max(a, b)), 0.0) + score
+        assert strongest.at == max(merged, key=lambda pair: merged[pair])
+        assert strongest.amount == pytest.approx(max(merged.values()), rel=1e-5)
+
+    def test_a_feature_that_is_absent_says_so(self) -> None:
+        x = torch.tensor([[0.0, 1.0], [2.0, 0.0], [2.0, 0.0]])
+        mask = torch.tensor([[-3.0, 0.5], [0.0, 0.0], [0.0, 0.0]])
+        fields = {"x": x, "node_mask": mask, "edge_index": both_ways([(0, 1), (1, 2)]), "index": 0}
+        explanation = Explanation(**fields, feature_names=["gene", "neuron"], neighborhood="U(X,0.2r)")
+        assert (
+            str(headline_of(explanation))
+            == "Mostly because of the absence of the feature 'gene' and the feature 'neuron'."
+        )
+        explanation.neighborhood = "B(X,0.5)"  # There, an absent word stays absent: nothing is known of it.
+        assert "gene" not in str(headline_of(explanation))
+
+    def test_kinds_that_were_not_measured_are_no_reasons(self) -> None:
+        fields = {"x": torch.ones(3, 2), "node_mask": torch.full((3, 2), 9.0), "index": 0}
+        edges = {"edge_index": both_ways([(0, 1), (1, 2)]), "edge_mask": torch.tensor([1.0, 0.5, 1.0, 0.5])}
+        explanation = Explanation(**fields, **edges)
+        assert "feature" in str(headline_of(explanation))
+        record_unfaithfulness(explanation, RECORD)
+        assert str(headline_of(explanation)) == "Mostly because of its link to 1 and the link 1–2."
+
+    def test_scores_that_explain_little_are_named_with_a_warning(self) -> None:
+        explanation = hub()
+        record_unfaithfulness(explanation, replace(RECORD, relative=0.97))
+        assert str(headline_of(explanation)).startswith("By these scores, which explain only 3 %, mostly because of")
+
+    @pytest.mark.parametrize(
+        ("near", "words"),
+        [
+            ("U(A,0.5)", "when every edge weight may move by up to 1/2"),
+            ("B(A,0.5,paired)", "when every edge is dropped with probability 1/2"),
+            ("R(A,5)", "when up to 5 edges are taken away"),
+            ("R(A,1)", "when one edge is taken away"),
+            ("B(X,0.3)", "when every feature that is there is set to 0 with probability 0.3"),
+        ],
+    )
+    def test_the_neighbourhood_in_words(self, near: str, words: str) -> None:
+        assert gf.parse_neighborhood(near).words == words
+
+    def test_class_names_are_checked(self) -> None:
+        explanation = toy("U(A,0.5)")
+        with pytest.raises(InputError, match="2 names for 3 classes"):
+            explanation.name(classes=["a", "b"])
+        assert explanation.name(classes={1: "sea"}).class_names[1] == "sea"
+
+
+class TestTrust:
+    def test_four_numbers_in_order_and_none_where_nothing_was_measured(self) -> None:
+        scores, pairs = replace(RECORD, relative=0.463), replace(RECORD, relative=0.131)
+        full = replace(RECORD, relative=0.0071, scores=scores, pairs=pairs, num_pairs=9, floor=0.448)
+        trust = make_trust(Faithfulness(full, is_estimate=False))
+        assert [row.key for row in trust.rows] == ["scores", "best", "pairs", "whole"]
+        assert [row.explained for row in trust.rows] == ["54 %", "55 %", "87 %", "99.3 %"]
+        assert page_data(hub())["panels"][0]["trust"] is None
+
+    @pytest.mark.parametrize("relative", [0.0, 1e-9, 0.3, 1.0, 1.05, 40.0])
+    def test_the_bar_is_never_longer_than_its_frame(self, relative: float) -> None:
+        explanation = hub()
+        record_unfaithfulness(explanation, replace(RECORD, relative=relative))
+        drawn = gf.figure(explanation)
+        found = {a.get_gid(): a for a in drawn.findobj() if str(a.get_gid()).startswith("panel0-trust")}
+        frame, bar = found["panel0-trust"], found.get("panel0-trust-scores")
+        assert (bar is None) == (relative >= 1)
+        if bar is not None:
+            assert bar.get_width() == pytest.approx((1 - relative) * frame.get_width())
+
+    def test_not_measured_is_said(self) -> None:
+        texts = [text.get_text() for axes in gf.figure(hub()).axes for text in axes.texts]
+        assert "how far these scores can be trusted: not measured" in texts
+
+
+@pytest.mark.parametrize("near", ["B(A,0.5)", "B(A,0.5,paired)", "R(A,5)", "U(A,0.5)", "B(X,0.5)xB(A,0.5)"])
+@pytest.mark.parametrize("method", ["anchored-kec", "saliency"])
+def test_what_the_page_adds_up_is_what_the_api_foretells(near: str, method: str) -> None:
+    explanation = toy(near, method=method)
+    data = page_data(explanation)
+    panel = data["panels"][0]
+    table, ids = panel["what_if"], data["ids"]
+    rng = random.Random(1)
+    strongest = sorted(range(len(table["edges"])), key=lambda i: -abs(table["edges"][i]))[:8]
+    for count in (1, 2, 5):
+        gone = rng.sample(strongest, count)
+        loops = rng.sample(range(len(ids)), 1)
+        features = table["features"][: count - 1]
+        things = [{"edge": i} for i in gone] + [{"loop": i} for i in loops]
+        things += [{"feature": [place, column]} for place, column, _ in features]
+        total = sum(table["edges"][i] for i in gone) + sum(table["loops"][i] for i in loops)
+        total += sum(change for _, _, change in features)
+        total += sum(more for a, b, more in table["together"] if a in things and b in things)
+        remove = [tuple(ids[end] for end in data["edges"][i]) for i in gone] + [(ids[i], ids[i]) for i in loops]
+        values = {(ids[place], column): 0.0 for place, column, _ in features}
+        answer = explanation.what_if(remove=remove, set=values, by="pairs" if table["pairs"] else "scores")
+        assert total == pytest.approx(answer.change, rel=1e-4, abs=1e-6)
+    assert table["base"] == pytest.approx(float(explanation.prediction[0].max()), rel=1e-5)
+
+
+def test_by_scores_is_the_sum_of_scores() -> None:
+    explanation = toy("B(A,0.5)")
+    pair = tuple(explanation.edge_index[:, 0].tolist())
+    both = [i for i, ends in enumerate(explanation.edge_index.T.tolist()) if sorted(ends) == sorted(pair)]
+    change = explanation.what_if(remove=[pair], by="scores").change
+    assert change == pytest.approx(-float(explanation.edge_mask[both].sum()), rel=1e-5)
+    with pytest.raises(InputError, match="by must be"):
+        explanation.what_if(remove=[pair], by="guess")
+
+
+def test_pairs_have_both_ends_on_the_page_and_a_sentence() -> None:
+    explanation = toy("B(A,0.5,paired)")
+    panel = page_data(explanation)["panels"][0]
+    assert panel["pairs"]
+    assert {pair["text"] for pair in panel["pairs"]} <= {str(pair) for pair in explanation.interactions(10)}
+
+
+def test_agreement_is_the_rank_correlation_of_scores() -> None:
+    first = hub()
+    shuffled = hub(edge_mask=first.edge_mask * 3)
+    table = page_data(
+        [first, shuffled, hub(edge_mask=-first.edge_mask), hub(edge_mask=None, node_mask=torch.ones(141, 1))]
+    )
+    assert table["agreement"][0][:3] == [1.0, 1.0, -1.0]
+    assert [row[3] for row in table["agreement"]] == [None] * 4
+
+
+class TestFigure:
+    def test_a_column_of_a_paper(self, tmp_path) -> None:
+        drawn = gf.figure([hub(), hub()], tmp_path / "column.pdf", width="column")
+        assert drawn.get_size_inches()[0] == pytest.approx(3.4)
+        with pytest.raises(InputError, match="width must be"):
+            gf.figure(hub(), width="page")
+
+    def test_visualize_graph_is_no_black_blob(self, tmp_path) -> None:
+        explanation = toy("U(A,0.5)")
+        explanation.visualize_graph(str(tmp_path / "ours.png"))
+        explanation.visualize_graph(str(tmp_path / "theirs.png"), backend="networkx")
+        for name in ("ours.png", "theirs.png"):
+            assert imread(tmp_path / name)[..., :3].mean() > 0.85
+
+    def test_atoms_and_bonds(self) -> None:
+        bonds = both_ways([(0, 1), (1, 2)])
+        explanation = Explanation(
+            edge_index=bonds, node_mask=torch.tensor([[1.0], [-2.0], [0.5]]), node_kinds=["C", "O", "H"],
+            edge_orders=[2, 1, 2, 1],
+        )  # fmt: skip
+        data = page_data(explanation)
+        assert data["kinds"]["nodes"] == ["C", "O", "H"]
+        assert data["kinds"]["orders"] == [2.0, 1.0]
+        assert data["names"] == ["C0", "O1", "H2"]
+        assert str(headline_of(explanation)) == "Mostly because of C0 and H2; O1 speaks against it."
+        drawn = gf.figure(explanation)
+        lines = next(a for a in drawn.findobj() if a.get_gid() == "panel0-bonds").get_segments()
+        assert len(lines) == 3  # two bonds, one of them double
+        explanation.edge_orders = [2, 1]
+        with pytest.raises(InputError, match="edge_orders must be a list of 4"):
+            gf.figure(explanation)
+
+
+def test_all_pairs_of_marks_are_apart() -> None:
+    layout = lay_out(hub())
+    marks = [*layout.positions[layout.visible].tolist(), *(fold.position for fold in layout.folds)]
+    assert min(float(np.hypot(a[0] - b[0], a[1] - b[1])) for a, b in itertools.combinations(marks, 2)) > 0.03
