@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -607,6 +608,28 @@ class TestComparing:
         expect(page.locator(".arc")).to_have_count(len(sentences))
         page.locator("ol.pairs button").nth(1).focus()
         assert "hot" in page.locator(".arc").nth(1).get_attribute("class")
+
+
+class TestWhatIf:
+    @pytest.mark.parametrize("near", ["B(A,0.5)", "R(A,5)", "U(X,0.2r)xU(A,0.5)"])
+    def test_any_set_is_foretold_as_by_the_api(self, quiet: Watched, tmp_path: Path, near: str) -> None:
+        subject = hub_subject()
+        explanation = subject.explain(0, "anchored-kec", near, samples=100, test_samples=50)
+        gf.page(explanation, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        edges = [(a, b) for a, b in subject.data.edge_index.T.tolist() if a < b]
+        draw = random.Random(0)
+        for size in (1, 2, 3, 5, 8):
+            gone, loops = draw.sample(edges[:12], size), draw.sample(range(9), size // 2)
+            features = draw.sample(range(3), size % 3)
+            words = [f"e{a}-{b}" for a, b in gone] + [f"l{v}" for v in loops] + [f"f{c}" for c in features]
+            page.evaluate(f"location.hash = '#gone={'.'.join(words)}'")
+            expect(page.locator("#gone li")).to_have_count(len(words))
+            by = "pairs" if "pairs" in page.locator("#foretold dt").inner_text() else "scores"
+            values = {(0, column): 0.0 for column in features}
+            asked = explanation.what_if([*gone, *((v, v) for v in loops)], values, by=by)
+            shown = page.locator("#foretold [data-row=scores]").inner_text()
+            assert shown == as_shown(asked.change)
 
 
 class TestFrame:
