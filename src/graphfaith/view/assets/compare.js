@@ -85,7 +85,7 @@ function showDifference() {
   layPanels();
   markDifference();
   showFolds();
-  showGone();
+  if (!restoring) showGone(); // Else what is gone is still to be restored.
 }
 
 function markDifference() {

@@ -319,6 +319,7 @@ function search(text) {
 }
 
 function share() {
+  if (restoring) return;
   const most = Math.round(Number(by("share").value) / 100 * data.edges.length);
   const kept = goneUnits().edges; // What is gone and what is chosen stays in sight, however weak.
   for (const one of panels) one.edges.forEach((edge, i) => {
@@ -400,7 +401,11 @@ if (given.panels) {
   addEventListener("hashchange", () => { if (data) restoreState(stated()); });
   // The browser paints the rest of the page before the panels are made. A hidden frame gets no animation frame, so the
   // panels are made after 100 ms in any case.
-  const begin = () => { if (data === null) show(given, stated()); };
+  const begin = () => {
+    if (data !== null) return;
+    keepSource();
+    show(given, stated());
+  };
   requestAnimationFrame(() => setTimeout(begin));
   setTimeout(begin, 100);
 }

@@ -1,11 +1,12 @@
 // Panels: one picture for each explanation, all with the nodes at the same places.
 const MARGIN = 70;
 const LOOP_FROM = 0.03; // weaker self-loops are not drawn, as in the figure
+const OFF = 0.57; // the most of a panel that one side of what is explained gets; it stays within a tenth of the middle
 const FOLD = 13; // radius of the mark of a fold
 const at = (point) => `${fixed(point[0])} ${fixed(point[1])}`;
 
 function place(data) {
-  // Return where the nodes, the folds and the rings are in a panel. A layout of rings has what is explained in the
+  // Return where the nodes, the folds and the rings are in a panel. A layout of rings has what is explained about in the
   // middle; any other fills the panel. The height is that of the layout, but at least a share of the width.
   const first = data.positions.filter((_, i) => foldOf[i] < 0);
   const seen = [...first, ...data.folds.map((fold) => fold.position)];
@@ -13,8 +14,12 @@ function place(data) {
     const values = seen.map((p) => p[axis]);
     const [low, high] = [Math.min(...values), Math.max(...values)];
     if (!data.rings.length || !data.explained.length) return { middle: (low + high) / 2, span: high - low };
-    const middle = data.explained.reduce((sum, i) => sum + data.positions[i][axis], 0) / data.explained.length;
-    return { middle, span: 2 * Math.max(high - middle, middle - low) };
+    const about = data.explained.reduce((sum, i) => sum + data.positions[i][axis], 0) / data.explained.length;
+    const [above, below] = [high - about, about - low];
+    // If one side has more, it gets a little more of the panel, so that less of it is empty.
+    const share = Math.min(OFF, Math.max(1 - OFF, above / (above + below || 1)));
+    const span = Math.max(above / share, below / (1 - share));
+    return { middle: about + (share - 0.5) * span, span };
   };
   const [x, y] = [range(0), range(1)];
   const span = Math.max(x.span, 1e-9, y.span);

@@ -36,7 +36,7 @@ function readGone(text) {
 }
 
 function restoreState(fields) {
-  restoring = true; // While it is restored, the state is not written.
+  restoring = true; // Until all of it is restored, the state is not written and edges are not shown or hidden.
   const numbers = (name) => (fields.get(name) ?? "").split(".").filter(Boolean).map(Number);
   opened.clear();
   numbers("open").filter((k) => k in data.folds).forEach((k) => opened.add(k));
@@ -46,6 +46,7 @@ function restoreState(fields) {
   showDifference();
   setGone(readGone(fields.get("gone") ?? ""), false);
   restoring = false;
+  share();
 }
 
 function keepState() {
@@ -58,8 +59,12 @@ function keepState() {
   } catch { /* A browser may forbid this in a file; saving a copy works all the same. */ }
 }
 
-// The text of this page as it came, before the script has changed anything.
-const source = framed ? "" : `<!DOCTYPE html>\n${root.outerHTML}\n`;
+let source = ""; // the text of this page as it came
+
+function keepSource() {
+  // This is called after the first paint, and before the script changes anything.
+  if (!framed) source = `<!DOCTYPE html>\n${root.outerHTML}\n`;
+}
 
 function withState(text) {
   // Return the text of a page with the present state in its first tag. A state has no letter that HTML would read but &.
