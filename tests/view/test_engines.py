@@ -27,6 +27,12 @@ OVERLAPS = """(() => {
 })()"""  # noqa: E501
 
 
+AWAY = """(() => {
+  const [s, d] = [".stage", ".node.explained .disc"].map((one) => document.querySelector(one).getBoundingClientRect());
+  return [(d.left + d.right - s.left - s.right) / 2 / s.width, (d.top + d.bottom - s.top - s.bottom) / 2 / s.height];
+})()"""
+
+
 @pytest.fixture(scope="module")
 def explanations() -> list[SignedExplanation]:
     subject = hub_subject()
@@ -130,14 +136,17 @@ class TestThePage:
                 assert reader.look(OVERLAPS) == 0
                 click(reader, ".fold")
                 reader.look("new Promise((done) => setTimeout(() => done(0), 250))")
-            away = reader.look(
-                "(() => { const [s, d] = ['.stage', '.node.explained .disc'].map((one) =>"
-                " document.querySelector(one).getBoundingClientRect());"
-                " return [(d.left + d.right - s.left - s.right) / 2 / s.width,"
-                " (d.top + d.bottom - s.top - s.bottom) / 2 / s.height]; })()"
-            )
-            assert max(map(abs, away)) < 0.1
+            assert max(map(abs, reader.look(AWAY))) < 0.1
             assert reader.look("document.documentElement.scrollWidth") <= width
+
+    def test_what_is_explained_is_in_the_middle_even_if_all_else_is_at_one_side(
+        self, reader: Reader, tmp_path: Path
+    ) -> None:
+        gf.page(hub_subject().explain(69, "saliency", "B(A,0.5)", test_samples=20), tmp_path / "leaf.html")
+        open_file(reader, tmp_path / "leaf.html")
+        for width in (1280, 360):
+            reader.resize(width, 800)
+            assert max(map(abs, reader.look(AWAY))) < 0.1
 
     def test_what_if_by_mouse_and_by_keyboard(
         self, reader: Reader, file: Path, explanations: list[SignedExplanation]

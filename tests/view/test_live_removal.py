@@ -129,6 +129,13 @@ class TestWhatIsRefused:
             ({"features": "3-9"}, "feature 9 is out of range: there are features 0 to 3"),
             ({"features": "30-1"}, "node 30 is out of range"),
             ({"edges": ",".join(["3-2"] * (MOST_REMOVED + 1))}, f"at most {MOST_REMOVED} edges"),
+            (
+                {
+                    "edges": ",".join(f"{i // 20}-{i % 20}" for i in range(400)),
+                    "features": ",".join(f"{i // 4}-{i % 4}" for i in range(120)),
+                },
+                "at most 500 edges and features at once (got 520)",
+            ),
             ({"edges": "3-2", "nodes": "4"}, "no field called 'nodes'"),
         ],
     )

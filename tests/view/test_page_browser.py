@@ -19,6 +19,7 @@ import graphfaith as gf
 from browsing import Watched, serious, watched
 from graphfaith.explanation.faithfulness import record_unfaithfulness
 from graphfaith.surrogate.estimate import format_share, format_share_alone
+from graphfaith.view.page import page_data
 from hubs import HOSTILE as HUB_HOSTILE
 from hubs import hub_subject
 from showing import as_shown
@@ -585,6 +586,11 @@ class TestComparing:
         page.locator("#agreement button").first.click()
         expect(page.locator(".panel h2")).to_have_text(["AnchoredKEC", "Saliency", "AnchoredKEC less Saliency"])
         expect(page.locator("#difference-said")).to_contain_text(f"rank correlation is {shown}")
+        one, other = (panel["edges"] for panel in page_data(hub)["panels"])
+        signs = [a - b for a, b in zip(one, other, strict=True)]
+        third = page.locator(".panel").nth(2)
+        expect(third.locator(".edge.plus:not(.spoke)")).to_have_count(sum(sign > 0 for sign in signs))
+        expect(third.locator(".edge.minus:not(.spoke)")).to_have_count(sum(sign < 0 for sign in signs))
         # The mark under the pointer is marked in the difference too, and the panels move together.
         page.mouse.move(*centre(nodes(page, 2).nth(0)))
         expect(page.locator(".node.hot")).to_have_count(3)

@@ -133,7 +133,8 @@ function answerWords(rows) {
 
 function showGone() {
   const units = goneUnits();
-  for (const one of panels) {
+  // Thousands of edges are gone through only if something is gone, or was.
+  if (gone.size || by("panels").querySelector(".gone, .unlooped")) for (const one of panels) {
     one.edges.forEach((edge, i) => edge.group.classList.toggle("gone", units.edges.has(i)));
     one.nodes.forEach((node, i) => {
       node.classList.toggle("gone", units.nodes.has(i));
