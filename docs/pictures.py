@@ -81,7 +81,7 @@ def draw_link() -> None:
 
 def draw_gat() -> None:
     """A paper of Cora, judged by a network with attention."""
-    data = planetoid("cora")
+    data = planetoid("cora", normalize=False)
     torch.manual_seed(0)
     model = GAT(data.num_features, 8, 2, out_channels=7, heads=4, dropout=0.5)
     train_model(model, data, epochs=120, lr=0.01, weight_decay=5e-4, seed=0)

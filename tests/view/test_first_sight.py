@@ -294,6 +294,11 @@ def test_agreement_is_the_rank_correlation_of_scores() -> None:
 
 
 class TestFigure:
+    def test_the_answer_stands_above(self) -> None:
+        explanation = toy("R(A,5)")
+        texts = [text.get_text() for axes in gf.figure(explanation, panel_width=8).axes for text in axes.texts]
+        assert f"Node 0: {explanation.headline().answer}" in texts
+
     def test_a_column_of_a_paper(self, tmp_path) -> None:
         drawn = gf.figure([hub(), hub()], tmp_path / "column.pdf", width="column")
         assert drawn.get_size_inches()[0] == pytest.approx(3.4)

@@ -151,7 +151,7 @@ def make_frame(
         feature_rows=max(len(panel.features) for panel in panels),
         notes=_wrap(_collect_notes(layout, star_means), figure_width(columns, width) - 2 * _SIDE),
         explained=any(panel.explained for panel in panels),
-        answer=tuple(wrap(": ".join(filter(None, (_say_why_of(layout), answer))), whole, _ANSWER_SIZE * 1.12, most=2)),
+        answer=tuple(wrap(_name_explained(layout) + answer, whole, _ANSWER_SIZE * 1.12, most=2)) if answer else (),
         reasons=tuple(tuple(wrap(text, width, _TEXT_SIZE)) for text in reasons),
         trust=tuple(tuple(describe_trust(panel.trust, width)) for panel in panels),
         explained_means=named or "explained node",
@@ -174,15 +174,15 @@ def _say_why(panels: Sequence[Panel]) -> tuple[str, list[str]]:
     return "", [panel.headline.text for panel in panels]
 
 
-def _say_why_of(layout: Layout) -> str:
-    """Return what is explained, as it stands before the answer: 'Node 1195', 'Link 12–40', or ''."""
+def _name_explained(layout: Layout) -> str:
+    """Return what is explained, as it stands before the answer: 'Node 1195: ', 'Link 12–40: ', or ''."""
     places = list(dict.fromkeys(place for panel in layout.panels for place in panel.explained))
     names = [shorten(layout.names[place], 40) for place in places]
     if layout.level == "edge" and len(names) == 2:
-        return f"Link {'–'.join(names)}"
+        return f"Link {'–'.join(names)}: "
     if layout.level != "node" or len(names) != 1:
         return ""
-    return f"Node {names[0]}" if names[0] == str(layout.nodes[places[0]]) else names[0]
+    return f"Node {names[0]}: " if names[0] == str(layout.nodes[places[0]]) else f"{names[0]}: "
 
 
 def _collect_notes(layout: Layout, star_means: str) -> list[str]:

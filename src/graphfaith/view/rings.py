@@ -18,6 +18,7 @@ from .positions import Array, Index
 _WIDEST = 0.61 * np.pi  # half of the angle that the children of one node may take, so that no edge crosses the middle
 _SPACE = 0.62  # wanted between the centres of two marks on a ring, where rings are 1 apart
 _MIDDLE = 0.42  # radius of the circle of several explained nodes
+_ALIKE = 4.0  # pull of what both ends of a link are joined with to the line between them
 _PUSH = 1.0  # of two marks on each other, beside the pull of an edge
 _PETAL = 0.055  # distance between members of an open fold, in the units of the picture
 
@@ -213,9 +214,15 @@ def _relax(
         apart = (_PUSH / length**3)[:, None] * gap
         np.add.at(force, first, -apart)
         np.add.at(force, second, apart)
+        energy += float((_ALIKE * spots[common, 0] ** 2).sum())
+        force[common, 0] += 2 * _ALIKE * spots[common, 0]
         across = np.stack([-spots[moved, 1], spots[moved, 0]], axis=1)
         return energy, (force[moved] * across).sum(1)
 
+    # The sum of the squares of the distances to both ends of a link is the same all around: so what is joined with both
+    # ends is drawn to the line between them, where it does not hide behind one of them.
+    ends = [{b if a == number[root] else a for a, b in pairs if number[root] in (a, b)} for root in roots]
+    common = sorted(ends[0] & ends[1] - {number[root] for root in roots}) if len(roots) == 2 else []
     # Nodes in one line would stay in it, because nothing pushes them to either side.
     start = np.array([angle[order[i]] for i in moved.tolist()]) + 0.02 * np.sin(1.0 + 2.4 * np.arange(len(moved)))
     with one_thread():
