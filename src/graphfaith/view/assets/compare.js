@@ -73,11 +73,15 @@ function showDifference() {
     const [a, b] = difference.map((k) => data.panels[k].title);
     const one = drawPanel(data, panel, data.panels.length, height, radius);
     const value = data.agreement[difference[0]][difference[1]];
-    const words = value === null ? "" : ` ${isolate(a)} and ${isolate(b)} ${agreementWords(value)}: their rank correlation is ${value.toFixed(2).replace("-", "\u2212")}.`;
+    const correlation = value === null ? "" : value.toFixed(2).replace("-", "\u2212");
+    const words = value === null ? ""
+      : ` ${isolate(a)} and ${isolate(b)} ${agreementWords(value)}: their rank correlation is ${correlation}.`;
     const close = make("button", { type: "button" }, "Close");
     close.addEventListener("click", () => { toggleDifference(...difference); by("agreement").querySelector("button").focus(); });
-    one.head.append(make("p", { class: "line", id: "difference-said" },
-      `Blue: more in ${isolate(a)}. Red: more in ${isolate(b)}. Each share of the largest score differs by at most ${(100 * panel.most).toFixed(0)} %.${words}`), close);
+    const most = (100 * panel.most).toFixed(0);
+    const said = `Blue: more in ${isolate(a)}. Red: more in ${isolate(b)}. Each share of the largest score differs by at ` +
+      `most ${most} %.${words}`;
+    one.head.append(make("p", { class: "line", id: "difference-said" }, said), close);
     panels.push(one);
     by("panels").append(one.section);
     listen(one);

@@ -89,11 +89,15 @@ function drawTally() {
     return [name, String(own.length), short(off).replace(/^\+/, ""), `${right} of ${own.length}`];
   });
   const last = tries.slice(-LISTED).reverse().map(({ name, rows, actual }) => [
-    name, ...names.map((wanted) => { const row = rows.find((one) => one.name === wanted); return row ? short(row.change) : ""; }), short(actual),
+    name, ...names.map((wanted) => rows.filter((row) => row.name === wanted).map((row) => short(row.change)).join("")),
+    short(actual),
   ]);
   const title = make("h3", { id: "tally-title" }, `Foretold against true, ${tries.length === 1 ? "one try" : `${tries.length} tries`} so far`);
   const holder = make("div", { class: "holder", tabindex: "0", role: "region", "aria-labelledby": "tally-title" });
-  holder.append(tableOf(["Foretold by", "Tries", "Off by, on average", "Right direction"], sums), tableOf(["Last tries", ...names, "The model"], last));
+  holder.append(
+    tableOf(["Foretold by", "Tries", "Off by, on average", "Right direction"], sums),
+    tableOf(["Last tries", ...names, "The model"], last),
+  );
   by("tally").replaceChildren(title, holder);
   by("tally").removeAttribute("hidden");
 }

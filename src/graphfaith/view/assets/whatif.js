@@ -56,7 +56,8 @@ function foretell(panel, units) {
     : thing.loop !== undefined ? units.loops.has(thing.loop)
       : thing.feature !== undefined && features.some(([place, column]) => place === thing.feature[0] && column === thing.feature[1]));
   const parts = [
-    ...[...units.edges].map((i) => table.edges[i]), ...[...units.loops].map((i) => table.loops[i]), ...features.map(([, , change]) => change),
+    ...[...units.edges].map((i) => table.edges[i]), ...[...units.loops].map((i) => table.loops[i]),
+    ...features.map(([, , change]) => change),
     ...table.together.filter(([first, second]) => isGone(first) && isGone(second)).map(([, , more]) => more),
   ];
   return parts.reduce((sum, part) => sum + part, 0);
