@@ -178,15 +178,16 @@ def look_at_nodes(count: int) -> None:
             page.wait_for_selector(".panel")
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 900})
-                page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+                page.wait_for_timeout(200)  # until the names are placed anew
                 seen[width].append(page.evaluate(SIGHT))
     print(f"{count} nodes of Cora, largest page {max(sizes) / 1000:.0f} kB, median {median(sizes) / 1000:.0f} kB")
-    print("| width | most marks | labels, median | labels that overlap | farthest from the middle |")
-    print("|---|---|---|---|---|")
+    print("| width | marks, median | most marks | labels, median | labels that overlap | farthest from the middle |")
+    print("|---|---|---|---|---|---|")
     for width, rows in seen.items():
-        most, labels = max(row["marks"] for row in rows), median(row["labels"] for row in rows)
+        most, marks = max(row["marks"] for row in rows), median(row["marks"] for row in rows)
+        labels = median(row["labels"] for row in rows)
         overlaps, away = sum(row["overlaps"] for row in rows), max(row["away"] for row in rows)
-        print(f"| {width} px | {most} | {labels:g} | {overlaps} | {100 * away:.1f} % |")
+        print(f"| {width} px | {marks:g} | {most} | {labels:g} | {overlaps} | {100 * away:.1f} % |")
 
 
 def main() -> None:
