@@ -73,6 +73,10 @@ class TestLayout:
         assert layout.rings == tuple(sorted(layout.rings))
         assert np.hypot(*layout.positions[layout.visible].T).max() <= 1 + 1e-6
 
+    def test_there_are_few_marks_also_if_everything_says_as_much(self) -> None:
+        layout = lay_out(hub(edge_mask=torch.ones_like(hub().edge_mask)))
+        assert 20 <= layout.visible.sum() + len(layout.folds) <= 35
+
     def test_each_hidden_node_and_edge_is_in_one_fold_and_the_sums_are_theirs(self) -> None:
         explanation = hub()
         layout = lay_out(explanation)

@@ -21,7 +21,7 @@ MOST_MARKS = 30  # nodes and folds at first sight
 _FEW = 12  # So many nodes are shown even if some of them say nothing.
 _MOST_FOLDS = 8  # More of them are joined with the fold of the parent's parent.
 _SLACK = 2  # marks more than these are not made by unfolding single nodes
-_NOTHING = 0.01  # of the scores' weight: a node that adds less is not worth a mark
+_NOTHING = 0.03  # of the strongest edge: a node that adds less is not worth a mark
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ def choose_visible(
     visible[list(roots)] = True
     for node in wanted:
         _show(tree, node, visible)
-    total = float(strength.sum() + own.sum()) or 1.0
+    strongest = max(float(strength.max(initial=0.0)), float(own.max(initial=0.0)))
     while not visible.all():
         best, gain = _find_best(tree, edges, strength, own, visible)
         trial = visible.copy()
         _show(tree, best, trial)
-        weak = gain < _NOTHING * total and int(visible.sum()) >= _FEW
+        weak = gain < _NOTHING * strongest and int(visible.sum()) >= _FEW
         if weak or _count_marks(tree, trial) > MOST_MARKS:
             break
         visible = trial
