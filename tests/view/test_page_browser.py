@@ -404,7 +404,7 @@ class TestTables:
         row = page.locator("#edges tbody tr", has_text="self-loop")
         assert row.inner_text().split() == ["b10", "(self-loop)", "+7.00"]
         row.click()
-        expect(page.locator("#status")).to_contain_text("self-loop: \u2068One\u2069 +7.00")
+        expect(page.locator("#status")).to_contain_text("(self-loop): \u2068One\u2069 +7.00")
 
     def test_blanks_come_last(self, quiet: Watched, tmp_path: Path) -> None:
         one = wheel(x=torch.ones(6, 3), node_mask=torch.tensor([[1.0, -2.0, 3.0]]), feature_names=["a", "b", "c"])
