@@ -1,16 +1,24 @@
-"""How large pages are, how soon they are seen, and how smoothly they are dragged: `python benchmarks/page.py`.
+"""How large pages are, how soon they are seen, how smoothly they are dragged, and what is seen at first sight.
 
-Each page is made of four explanations and opened in headless Chromium without a graphics card. First paint is the
-browser's own mark; "drawn" is when all panels are there. A drag is 60 moves of the pointer, one a frame; the time
-from frame to frame is that of the browser's own clock, of which 16.7 ms is the least.
+`python benchmarks/page.py` opens pages of four explanations in headless Chromium without a graphics card. First paint
+is the browser's own mark; "drawn" is when all panels are there. A drag is 60 moves of the pointer, one a frame; the
+time from frame to frame is that of the browser's own clock, of which 16.7 ms is the least. With `--against FOLDER`,
+another checkout of this project, its pages are made too, and both are opened in turn in the same browser.
+
+`python benchmarks/page.py --nodes 200` makes a page of as many nodes of Cora, and counts in the browser, at the widths
+of a desk and of a telephone: the marks before anything is unfolded, the labels that overlap, and how far what is
+explained is from the middle of its panel, as a share of the panel.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -27,6 +35,7 @@ from graphfaith.facade import Subject
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from browsing import started
 
+WIDTHS = (1280, 360)
 METHODS = ("anchored-kec", "kec", "saliency", "gnnexplainer-soft")
 DRAG = """async () => {
   const stage = document.querySelector(".stage");
@@ -66,44 +75,134 @@ def of_a_dense_graph(num_nodes: int = 300) -> list[Explanation]:
     return [Explanation(edge_index=edge_index, edge_mask=one, index=0) for one in scores]
 
 
-def measure(browser: Browser, explanations: Sequence[Explanation]) -> list[str]:
-    with tempfile.TemporaryDirectory() as folder:
+SIGHT = """() => {
+  const boxes = [...document.querySelectorAll(".name:not([hidden])")].map((one) => one.getBoundingClientRect());
+  let overlaps = 0;
+  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => {
+    if (a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom) overlaps += 1;
+  }));
+  const stage = document.querySelector(".stage").getBoundingClientRect();
+  const disc = document.querySelector(".node.explained .disc").getBoundingClientRect();
+  const away = Math.max(Math.abs((disc.left + disc.right - stage.left - stage.right) / 2) / stage.width,
+    Math.abs((disc.top + disc.bottom - stage.top - stage.bottom) / 2) / stage.height);
+  const marks = document.querySelectorAll(".node:not([hidden]), .fold:not([hidden])").length;
+  return { overlaps, away, marks, labels: boxes.length };
+}"""
+CASES: dict[str, Callable[[], list[Explanation]]] = {
+    "Cora, node 42 (13 nodes)": lambda: of_dataset("cora", 42),
+    "Cora, node 1358, the largest hub": lambda: of_dataset("cora", 1358),
+    "BA-Shapes, node 500 (300 of 367 nodes)": lambda: of_dataset("ba-shapes", 500),
+    "a graph of 100,000 nodes (300 shown)": of_a_large_graph,
+    "300 nodes, all joined (2,000 of 44,850 edges)": of_a_dense_graph,
+}
+
+
+def make_pages(folder: Path) -> None:
+    """Write the page of every case into a folder, and beside it the seconds that took."""
+    for number, make in enumerate(CASES.values()):
+        explanations = make()
         started_at = time.perf_counter()
-        path = Path(folder) / "x.html"
-        gf.page(list(explanations), path)
-        made, size = time.perf_counter() - started_at, path.stat().st_size
-        paints, drawn, frames = [], [], []
-        for _ in range(5):
-            page = browser.new_page(viewport={"width": 1400, "height": 900})
+        gf.page(explanations, folder / f"{number}.html")
+        (folder / f"{number}.txt").write_text(str(time.perf_counter() - started_at))
+
+
+def make_pages_of(checkout: Path, folder: Path) -> None:
+    """Let another checkout of this project write its pages, in a process of its own."""
+    folder.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+    subprocess.run([sys.executable, __file__, "--make", str(folder)], env=environment, check=True)
+
+
+class Opened:
+    """The times of one page over several openings."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.paints: list[float] = []
+        self.drawn: list[float] = []
+        self.frames: list[float] = []
+
+    def open(self, browser: Browser) -> None:
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.goto(self.path.as_uri())
+        page.wait_for_selector(".panel")
+        page.wait_for_timeout(300)
+        self.paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+        self.drawn.append(page.evaluate("performance.getEntriesByName('drawn')[0].startTime"))
+        page.evaluate("const s = document.getElementById('share'); s.value = 100; s.dispatchEvent(new Event('input'))")
+        page.wait_for_timeout(300)
+        self.frames += page.evaluate(DRAG)
+        page.close()
+
+    def __str__(self) -> str:
+        frames = sorted(self.frames)
+        cells = [
+            f"{self.path.stat().st_size / 1000:.0f} kB", f"{float(self.path.with_suffix('.txt').read_text()):.2f} s",
+            f"{median(self.paints):.0f} ms", f"{median(self.drawn):.0f} ms",
+            f"{median(frames):.0f} ms", f"{frames[int(0.95 * len(frames))]:.0f} ms",
+        ]  # fmt: skip
+        return " | ".join(cells)
+
+
+def time_pages(against: Path | None, rounds: int) -> None:
+    print("| four methods | size | made in | first paint | drawn | frame, median | frame, 95 % |")
+    print("|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder, started() as browser:
+        sets = {"": Path(folder, "own")}
+        make_pages_of(Path(__file__).parents[1], sets[""])
+        if against is not None:
+            sets[" (before)"] = Path(folder, "other")
+            make_pages_of(against, sets[" (before)"])
+        for number, name in enumerate(CASES):
+            opened = {which: Opened(path / f"{number}.html") for which, path in sets.items()}
+            for _ in range(rounds):
+                for one in opened.values():  # in turn, so that a busy machine slows both
+                    one.open(browser)
+            for which, one in opened.items():
+                print(f"| {name}{which} | {one} |", flush=True)
+
+
+def look_at_nodes(count: int) -> None:
+    fit = load_trained("cora")
+    subject = Subject(fit.model, fit.data)
+    nodes = torch.linspace(0, fit.data.num_nodes - 1, count).long().tolist()
+    sizes: list[int] = []
+    seen: dict[int, list[dict[str, float]]] = {width: [] for width in WIDTHS}
+    with tempfile.TemporaryDirectory() as folder, started() as browser:
+        page = browser.new_page()
+        for node in nodes:
+            path = Path(folder) / f"{node}.html"
+            gf.page(subject.explain(node, "anchored-kec", "B(A,0.5)"), path)
+            sizes.append(path.stat().st_size)
             page.goto(path.as_uri())
             page.wait_for_selector(".panel")
-            page.wait_for_timeout(300)
-            paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
-            drawn.append(page.evaluate("performance.getEntriesByName('drawn')[0].startTime"))
-            page.evaluate(
-                "const s = document.getElementById('share'); s.value = 100; s.dispatchEvent(new Event('input'))"
-            )
-            frames += page.evaluate(DRAG)
-            page.close()
-    frames.sort()
-    return [
-        f"{size / 1000:.0f} kB", f"{made:.2f} s", f"{median(paints):.0f} ms", f"{median(drawn):.0f} ms",
-        f"{median(frames):.0f} ms", f"{frames[int(0.95 * len(frames))]:.0f} ms",
-    ]  # fmt: skip
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": 900})
+                page.wait_for_timeout(200)  # until the names are placed anew
+                seen[width].append(page.evaluate(SIGHT))
+    print(f"{count} nodes of Cora, largest page {max(sizes) / 1000:.0f} kB, median {median(sizes) / 1000:.0f} kB")
+    print("| width | marks, median | most marks | labels, median | labels that overlap | farthest from the middle |")
+    print("|---|---|---|---|---|---|")
+    for width, rows in seen.items():
+        most, marks = max(row["marks"] for row in rows), median(row["marks"] for row in rows)
+        labels = median(row["labels"] for row in rows)
+        overlaps, away = sum(row["overlaps"] for row in rows), max(row["away"] for row in rows)
+        print(f"| {width} px | {marks:g} | {most} | {labels:g} | {overlaps} | {100 * away:.1f} % |")
 
 
 def main() -> None:
-    cases: dict[str, Callable[[], list[Explanation]]] = {
-        "Cora, node 42 (13 nodes)": lambda: of_dataset("cora", 42),
-        "BA-Shapes, node 500 (300 of 367 nodes)": lambda: of_dataset("ba-shapes", 500),
-        "a graph of 100,000 nodes (300 shown)": of_a_large_graph,
-        "300 nodes, all joined (2,000 of 44,850 edges)": of_a_dense_graph,
-    }
-    print("| four methods | size | made in | first paint | drawn | frame, median | frame, 95 % |")
-    print("|---|---|---|---|---|---|---|")
-    with started() as browser:
-        for name, make in cases.items():
-            print(f"| {name} | {' | '.join(measure(browser, make()))} |", flush=True)
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--against", type=Path, help="another checkout of this project to compare with")
+    options.add_argument("--nodes", type=int, help="look at so many nodes of Cora instead")
+    options.add_argument("--rounds", type=int, default=5, help="how often each page is opened")
+    options.add_argument("--make", type=Path, help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if given.make is not None:
+        make_pages(given.make)
+    elif given.nodes is not None:
+        look_at_nodes(given.nodes)
+    else:
+        time_pages(given.against, given.rounds)
 
 
 if __name__ == "__main__":

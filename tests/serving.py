@@ -29,8 +29,8 @@ def subject(names: bool = True, **task: str) -> Subject:
 
 
 @contextmanager
-def serving(desk: Desk) -> Iterator[Server]:
-    with Server(desk, desk.start(Question(0, ("saliency",), "U(A,0.5)"))) as server:
+def serving(desk: Desk, first: Question = Question(0, ("saliency",), "U(A,0.5)")) -> Iterator[Server]:  # noqa: B008
+    with Server(desk, desk.start(first)) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

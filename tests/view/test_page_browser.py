@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import re
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from playwright.sync_api import Browser, Locator, Page, expect
+from scipy.stats import spearmanr
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
+from torch_geometric.explain.config import ModelConfig
 from torch_geometric.nn import GCN
 
 import graphfaith as gf
 from browsing import Watched, serious, watched
 from graphfaith.explanation.faithfulness import record_unfaithfulness
+from graphfaith.surrogate.estimate import format_share, format_share_alone
+from graphfaith.view.page import page_data
+from hubs import HOSTILE as HUB_HOSTILE
+from hubs import hub_subject
+from showing import as_shown
 
 BLUE, RED = "rgb(33, 102, 172)", "rgb(178, 24, 43)"
 HOSTILE = [
@@ -66,6 +73,14 @@ def quiet(browser: Browser) -> Iterator[Watched]:
         assert one.complaints == []
 
 
+@pytest.fixture(scope="module")
+def hub() -> list[Explanation]:
+    subject = hub_subject()
+    return [
+        subject.explain(0, method, "B(A,0.5)", samples=100, test_samples=100) for method in ("anchored-kec", "saliency")
+    ]
+
+
 @pytest.fixture
 def two(quiet: Watched, tmp_path: Path) -> Page:
     gf.page([wheel(), other()], tmp_path / "two.html")
@@ -82,7 +97,7 @@ def nodes(page: Page, panel: int) -> Locator:
 
 
 def drag(page: Page, panel: int, x: float, y: float) -> None:
-    box = page.locator(".panel svg").nth(panel).bounding_box()
+    box = page.locator(".stage svg").nth(panel).bounding_box()
     start = box["x"] + 8, box["y"] + 8
     page.mouse.move(*start)
     page.mouse.down()
@@ -92,7 +107,7 @@ def drag(page: Page, panel: int, x: float, y: float) -> None:
 
 
 def transforms(page: Page) -> list[str]:
-    return page.eval_on_selector_all(".panel svg > g", "all => all.map((one) => one.getAttribute('transform'))")
+    return page.eval_on_selector_all(".stage svg > g", "all => all.map((one) => one.getAttribute('transform'))")
 
 
 def style(item: Locator, name: str) -> str:
@@ -148,7 +163,7 @@ class TestPanels:
         expect(page.locator(".node")).to_have_count(1)
         expect(page.locator("#share-said")).to_have_text("0 of 0")
         page.locator("#share").press("ArrowLeft")
-        page.locator(".panel svg").press("ArrowRight")
+        page.locator(".stage svg").press("ArrowRight")
 
 
 class TestMoving:
@@ -162,7 +177,7 @@ class TestMoving:
 
     def test_only_the_first_button_drags(self, two: Page) -> None:
         still = transforms(two)
-        box = two.locator(".panel svg").first.bounding_box()
+        box = two.locator(".stage svg").first.bounding_box()
         two.mouse.move(box["x"] + 8, box["y"] + 8)
         two.mouse.down(button="right")
         two.mouse.move(box["x"] + 60, box["y"] + 60, steps=3)
@@ -194,7 +209,7 @@ class TestMoving:
         two.wait_for_timeout(300)
         assert "scale(1.0000)" in transforms(two)[0]
         two.evaluate("scrollTo(0, 0)")
-        two.locator(".panel svg").nth(1).focus()
+        two.locator(".stage svg").nth(1).focus()
         two.mouse.wheel(0, -400)
         two.wait_for_timeout(30)
         assert centre(nodes(two, 1).nth(2)) == pytest.approx(spot, abs=2)  # at once
@@ -206,12 +221,12 @@ class TestMoving:
     def test_buttons_and_keys(self, two: Page) -> None:
         still = transforms(two)[0]
         for closer, back in (("button", "button"), ("key", "key")):
-            two.get_by_role("button", name="Zoom in").click() if closer == "button" else two.locator(".panel svg").nth(
+            two.get_by_role("button", name="Zoom in").click() if closer == "button" else two.locator(".stage svg").nth(
                 1
             ).press("+")
             two.wait_for_timeout(50)
             assert "scale(1.2500)" in transforms(two)[0]
-            two.get_by_role("button", name="Show all").click() if back == "button" else two.locator(".panel svg").nth(
+            two.get_by_role("button", name="Show all").click() if back == "button" else two.locator(".stage svg").nth(
                 0
             ).press("0")
             two.wait_for_timeout(50)
@@ -241,10 +256,9 @@ class TestChoosing:
             "\u2068b9\u2069: \u2068One\u2069 \u22120.500 (not measured), \u2068Two\u2069 \u22120.500 (not measured)"
         )
 
-    def test_scores_that_were_not_measured_are_marked_in_tables_and_bars(self, two: Page) -> None:
+    def test_scores_that_were_not_measured_are_marked_in_tables_and_panels(self, two: Page) -> None:
         expect(two.locator("#edges thead th")).to_have_text(["Edge", "One", "Two"])
         expect(two.locator("#nodes thead th")).to_have_text(["Node", "One (not measured)", "Two (not measured)"])
-        expect(two.locator("#bars")).to_contain_text("unexplained in U(A,0.5); nodes and features: not measured")
         expect(two.locator(".panel").first).to_contain_text("Scale: edges ±10, nodes ±1 (not measured)")
 
     def test_an_edge_is_chosen_by_a_click_near_it(self, two: Page) -> None:
@@ -258,7 +272,7 @@ class TestChoosing:
         expect(two.locator(".edge.chosen")).to_have_count(2)
 
     def test_keys_go_from_node_to_node(self, two: Page) -> None:
-        panel = two.locator(".panel svg").first
+        panel = two.locator(".stage svg").first
         panel.press("ArrowRight")
         assert "chosen" in nodes(two, 1).nth(0).get_attribute("class")  # the explained one first
         seen = {0}
@@ -282,7 +296,7 @@ class TestChoosing:
                 )
             )
         wanted = ["search", "find-it", "share", "closer", "further", "all", "theme"]
-        assert reached[: len(wanted)] == wanted
+        assert reached[2 : 2 + len(wanted)] == wanted  # after the two panels
         assert sum("Arrow keys" in one for one in set(reached)) == 2
         assert "Copy the table of edges" in reached
 
@@ -293,7 +307,7 @@ class TestSearch:
         two.get_by_label("Find a node").fill(text)
         two.get_by_label("Find a node").press("Enter")
         assert two.locator(".node.chosen").first.get_attribute("data-node") == str(node)
-        box = two.locator(".panel svg").first.bounding_box()
+        box = two.locator(".stage svg").first.bounding_box()
         two.wait_for_timeout(50)
         assert centre(nodes(two, 0).nth(node))[0] == pytest.approx(box["x"] + box["width"] / 2, abs=2)
 
@@ -390,7 +404,7 @@ class TestTables:
         row = page.locator("#edges tbody tr", has_text="self-loop")
         assert row.inner_text().split() == ["b10", "(self-loop)", "+7.00"]
         row.click()
-        expect(page.locator("#status")).to_contain_text("self-loop: \u2068One\u2069 +7.00")
+        expect(page.locator("#status")).to_contain_text("(self-loop): \u2068One\u2069 +7.00")
 
     def test_blanks_come_last(self, quiet: Watched, tmp_path: Path) -> None:
         one = wheel(x=torch.ones(6, 3), node_mask=torch.tensor([[1.0, -2.0, 3.0]]), feature_names=["a", "b", "c"])
@@ -406,34 +420,24 @@ class TestTables:
         assert set(self.column(page, "nodes", 2)) == {""}
 
 
-class TestBars:
-    def test_as_long_as_what_is_left_unexplained(self, two: Page) -> None:
-        bars = two.locator("#bars rect")
-        widths = [float(bars.nth(i).get_attribute("width")) for i in range(2)]
-        assert widths[1] / widths[0] == pytest.approx(4, rel=1e-3)
+class TestTrust:
+    def test_a_bar_is_as_long_as_what_is_explained(self, two: Page) -> None:
+        bars = two.locator(".trust rect.scores")
+        assert [float(bars.nth(i).get_attribute("width")) for i in range(2)] == [80.0, 20.0]
         low, high = (
-            float(part) for part in two.locator(".whisker").nth(1).get_attribute("d").split("M")[1].split(" 10H")
+            float(part) for part in two.locator(".trust .whisker").nth(1).get_attribute("d").strip("M").split(" 5H")
         )
-        assert (high - low) / widths[1] == pytest.approx(0.2 / 0.8, rel=1e-3)
-        expect(two.locator("#bars").get_by_role("img")).to_have_count(2)
-        expect(two.locator("#bars")).to_contain_text("20 % \u00b1 5 % unexplained in U(A,0.5)")
+        assert (low, high) == (10.0, 30.0)
+        numbers = two.locator(".trust .number")
+        expect(numbers).to_have_text(["80 % (20 % \u00b1 5 % left)", "20 % (80 % \u00b1 10 % left)"])
 
-    def test_every_method_has_a_line(self, quiet: Watched, tmp_path: Path) -> None:
+    def test_not_measured_is_said_in_the_panel(self, quiet: Watched, tmp_path: Path) -> None:
         endless = gf.Unfaithfulness(0.3, 0.0, float("inf"), 0.0, 0.0, 500, "B(A,0.5)", 1)
         gf.page([wheel(), wheel(endless, method="Two"), wheel(None, method="Three")], tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
-        assert page.locator("#bars dt").all_inner_texts()[:3] == ["One", "Two", "Three"]
-        expect(page.locator("#bars")).to_contain_text("\u0394(p) = 0.3 in B(A,0.5), where F does not change")
-        expect(page.locator("#bars")).to_contain_text("not measured")
-        expect(page.locator("#bars rect")).to_have_count(1)
-
-    def test_small_ones_can_be_compared(self, quiet: Watched, tmp_path: Path) -> None:
-        shares = [share(relative, 0.0005) for relative in (0.001, 0.02)]
-        gf.page([wheel(score, method=str(i)) for i, score in enumerate(shares)], tmp_path / "x.html")
-        page = quiet.open(tmp_path / "x.html")
-        widths = [float(page.locator("#bars rect").nth(i).get_attribute("width")) for i in range(2)]
-        assert widths[1] > 500
-        assert page.locator(".axis").inner_text().split() == ["0", "%", "2.36", "%"]
+        expect(page.locator(".panel").nth(2).locator(".trust")).to_contain_text("not measured")
+        expect(page.locator(".panel").nth(2).locator(".trust svg")).to_have_count(0)
+        expect(page.locator(".panel").nth(1).locator(".trust")).to_contain_text("does not change")
 
     def test_an_estimate_is_marked_in_words_and_in_its_bar(self, quiet: Watched, tmp_path: Path) -> None:
         torch.manual_seed(0)
@@ -444,24 +448,36 @@ class TestBars:
         gf.general_unfaithfulness(explainer, scored, "B(A,0.5)", num_samples=50)
         gf.page([estimated, scored], tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
-        expect(page.locator("#bars rect")).to_have_count(2)
-        expect(page.locator("#bars rect.estimate")).to_have_count(1)
-        lines = [text for text in page.locator("#bars dd").all_inner_texts() if "unexplained" in text]
-        assert "unexplained in U(A,0.5), by its own estimate from few samples" in lines[0]
-        assert re.search(
-            r"unexplained in B\(A,0.5\); the whole explanation .* %; nodes and features: not meas", lines[1]
-        )
-        assert page.locator(".panel").first.get_by_text("by its own estimate").is_visible()
+        expect(page.locator(".trust rect.scores")).to_have_count(2)
+        expect(page.locator(".trust rect.estimate")).to_have_count(1)
+        expect(page.locator(".panel").first.locator(".trust")).to_contain_text("by the method's own estimate")
+        expect(page.locator(".panel").nth(1).locator(".trust rect.whole")).to_have_count(1)
 
-    def test_none_where_nothing_is_known(self, quiet: Watched, tmp_path: Path) -> None:
-        gf.page(wheel(None), tmp_path / "x.html")
-        assert quiet.open(tmp_path / "x.html").get_by_text("How far to believe it").is_hidden()
+    def test_numbers_are_those_of_the_explanation(self, hub: list[Explanation], quiet: Watched, tmp_path: Path) -> None:
+        explanation = hub[0]
+        gf.page(explanation, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        record = explanation.unfaithfulness
+        left = [
+            format_share(record.scores.relative, record.scores.relative_stderr),
+            format_share_alone(record.floor, record.scores.relative_stderr),
+            format_share(record.pairs.relative, record.pairs.relative_stderr),
+            format_share(record.relative, record.relative_stderr),
+        ]
+        assert page.locator(".trust .number .faint").all_inner_texts() == [f" ({text} left)" for text in left]
+        assert page.locator("#headline").inner_text() == explanation.headline().text
+        scores = {(edge.source, edge.sink): edge.score for edge in explanation.top_edges(None)}
+        row = page.locator("#edges tbody tr", has_not_text="self-loop").first
+        source, sink = (5 if name == HUB_HOSTILE else int(name) for name in row.locator("bdi").all_inner_texts())
+        assert row.locator("td").inner_text() == as_shown(scores[source, sink] + scores[sink, source])
 
-    def test_no_bar_leaves_the_picture(self, quiet: Watched, tmp_path: Path) -> None:
+    def test_what_is_worse_than_nothing_stays_in_its_bar(self, quiet: Watched, tmp_path: Path) -> None:
         gf.page(wheel(share(40.0, 3.0, "B(A,0.5)")), tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
-        assert float(page.locator("#bars rect").get_attribute("width")) <= 600
-        expect(page.locator("#bars")).to_contain_text("beyond this bar")
+        assert page.locator(".trust rect.scores").get_attribute("width") == "0.0"
+        expect(page.locator(".trust")).to_contain_text("no better than no scores")
+        bar, number = (page.locator(f".trust {part}").bounding_box() for part in ("svg", ".number"))
+        assert bar["x"] + bar["width"] <= number["x"] or bar["y"] >= number["y"] + number["height"]
 
 
 class TestHostileLabels:
@@ -516,13 +532,161 @@ class TestHostileLabels:
             assert len(one.complaints) == 2
 
 
+class TestKinds:
+    def test_a_molecule_has_symbols_and_orders(self, quiet: Watched, tmp_path: Path) -> None:
+        """Acetic acid: CH3, C, a double bond to O and a single one to OH; a triple bond is put at the end."""
+        bonds = torch.tensor([[0, 1, 1, 3], [1, 2, 3, 4]])
+        orders = [1.0, 2.0, 1.5, 3.0]
+        acid = Explanation(
+            edge_index=torch.cat([bonds, bonds.flip(0)], dim=1), index=1,
+            edge_mask=torch.tensor([1.0, -2.0, 3.0, 4.0]).repeat(2), node_kinds=["C", "C", "O", "O", "N"],
+            edge_orders=orders * 2, node_mask=torch.ones(5, 1),
+        )  # fmt: skip
+        gf.page(acid, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        assert page.locator(".symbol").all_text_contents() == ["C", "C", "O", "O", "N"]
+        lines = page.evaluate(
+            "[...document.querySelector('.stage svg > g').children]"
+            ".filter((one) => one.matches('.edge, g:has(> .edge)'))"
+            ".map((one) => one.querySelectorAll('.edge').length || 1)"
+        )
+        assert lines == [1, 2, 2, 3]  # from the weakest to the strongest
+        expect(page.locator(".name:not([hidden])")).to_have_count(0)
+
+    def test_a_link_has_both_ends_in_the_middle(self, quiet: Watched, tmp_path: Path) -> None:
+        torch.manual_seed(0)
+        ends = torch.tensor([[0] * 20 + [1] * 20, list(range(2, 22)) + list(range(20, 40))])
+        link = Explanation(
+            edge_index=torch.cat([ends, ends.flip(0)], dim=1), edge_mask=torch.rand(40).repeat(2), index=0,
+            edge_label_index=torch.tensor([[0], [1]]), node_mask=torch.rand(40, 1),
+        )  # fmt: skip
+        link._model_config = ModelConfig("binary_classification", "edge", "raw")
+        gf.page(link, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        expect(page.locator(".node.explained")).to_have_count(2)
+        expect(page.locator(".asked")).to_have_count(1)
+        stage = page.locator(".stage").bounding_box()
+        spots = [centre(page.locator(".node.explained").nth(i)) for i in range(2)]
+        for axis, side in ((0, "width"), (1, "height")):
+            middle = stage["xy"[axis]] + stage[side] / 2
+            assert abs(sum(spot[axis] for spot in spots) / 2 - middle) < 0.02 * stage[side]
+            assert all(abs(spot[axis] - middle) < 0.25 * stage[side] for spot in spots)
+
+
+class TestComparing:
+    def test_a_click_on_the_matrix_draws_the_difference(
+        self, hub: list[Explanation], quiet: Watched, tmp_path: Path
+    ) -> None:
+        gf.page(hub, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        scores = torch.stack([torch.cat([one.edge_mask, one.self_loop_score]).double() for one in hub])
+        correlation = spearmanr(*scores[:, scores.any(dim=0)]).statistic
+        shown = f"{correlation:.2f}".replace("-", "\u2212")
+        expect(page.locator("#agreement td button")).to_have_text([shown, shown])
+        page.locator("#agreement button").first.click()
+        expect(page.locator(".panel h2")).to_have_text(["AnchoredKEC", "Saliency", "AnchoredKEC less Saliency"])
+        expect(page.locator("#difference-said")).to_contain_text(f"rank correlation is {shown}")
+        one, other = (panel["edges"] for panel in page_data(hub)["panels"])
+        signs = [a - b for a, b in zip(one, other, strict=True)]
+        third = page.locator(".panel").nth(2)
+        expect(third.locator(".edge.plus:not(.spoke)")).to_have_count(sum(sign > 0 for sign in signs))
+        expect(third.locator(".edge.minus:not(.spoke)")).to_have_count(sum(sign < 0 for sign in signs))
+        # The mark under the pointer is marked in the difference too, and the panels move together.
+        page.mouse.move(*centre(nodes(page, 2).nth(0)))
+        expect(page.locator(".node.hot")).to_have_count(3)
+        page.get_by_role("button", name="Close").click()
+        expect(page.locator(".panel")).to_have_count(2)
+        expect(page.locator("#agreement button[aria-pressed=true]")).to_have_count(0)
+
+    def test_one_explanation_has_no_matrix(self, hub: list[Explanation], quiet: Watched, tmp_path: Path) -> None:
+        gf.page(hub[0], tmp_path / "x.html")
+        assert quiet.open(tmp_path / "x.html").locator("#compare").is_hidden()
+
+    def test_arcs_have_a_sentence_each(self, hub: list[Explanation], quiet: Watched, tmp_path: Path) -> None:
+        gf.page(hub[0], tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        expect(page.locator(".arc")).to_have_count(0)
+        page.get_by_role("button", name="Interactions").click()
+        sentences = page.locator("ol.pairs li").all_inner_texts()
+        pairs = [str(pair) for pair in hub[0].interactions(hub[0].unfaithfulness.num_pairs)]
+        assert len(sentences) > 2
+        assert set(sentences) <= set(pairs)
+        expect(page.locator(".arc")).to_have_count(len(sentences))
+        page.locator("ol.pairs button").nth(1).focus()
+        assert "hot" in page.locator(".arc").nth(1).get_attribute("class")
+
+
+class TestWhatIf:
+    @pytest.mark.parametrize("near", ["B(A,0.5)", "R(A,5)", "U(X,0.2r)xU(A,0.5)"])
+    def test_any_set_is_foretold_as_by_the_api(self, quiet: Watched, tmp_path: Path, near: str) -> None:
+        subject = hub_subject()
+        explanation = subject.explain(0, "anchored-kec", near, samples=100, test_samples=50)
+        gf.page(explanation, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        edges = [(a, b) for a, b in subject.data.edge_index.T.tolist() if a < b]
+        draw = random.Random(0)
+        for size in (1, 2, 3, 5, 8):
+            gone, loops = draw.sample(edges[:12], size), draw.sample(range(9), size // 2)
+            features = draw.sample(range(3), size % 3)
+            words = [f"e{a}-{b}" for a, b in gone] + [f"l{v}" for v in loops] + [f"f{c}" for c in features]
+            page.evaluate(f"location.hash = '#gone={'.'.join(words)}'")
+            expect(page.locator("#gone li")).to_have_count(len(words))
+            by = "pairs" if "pairs" in page.locator("#foretold dt").inner_text() else "scores"
+            values = {(0, column): 0.0 for column in features}
+            asked = explanation.what_if([*gone, *((v, v) for v in loops)], values, by=by)
+            shown = page.locator("#foretold [data-row=scores]").inner_text()
+            assert shown == as_shown(asked.change)
+
+
+class TestFrame:
+    @pytest.mark.parametrize("width", [320, 620, 1100])
+    def test_it_fits_at_any_width(self, hub: list[Explanation], browser: Browser, tmp_path: Path, width: int) -> None:
+        (tmp_path / "notebook.html").write_text(f"<!DOCTYPE html><body>{gf.page(hub[0])._repr_html_()}</body>")
+        with watched(browser) as one:
+            one.page.set_viewport_size({"width": width, "height": 900})
+            one.page.goto((tmp_path / "notebook.html").as_uri())
+            frame = one.page.frames[1]
+            frame.wait_for_selector(".panel")
+            one.page.wait_for_timeout(300)
+            disc = frame.evaluate(
+                "(({ top, bottom, left, right }) => [left, top, right, bottom])"
+                "(document.querySelector('.node.explained .disc').getBoundingClientRect())"
+            )
+            wide, high = frame.evaluate("[innerWidth, innerHeight]")
+            assert disc[0] > 0
+            assert disc[1] > 0
+            assert disc[2] < wide
+            assert disc[3] < high
+            assert frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            # What the sandbox forbids is not offered, and the rest works.
+            assert frame.locator("#keep").is_hidden()
+            frame.locator(".stage svg").press("ArrowRight")
+            frame.locator(".stage svg").press("e")
+            frame.locator(".stage svg").press("x")
+            expect(frame.locator("#gone li")).to_have_count(1)
+            assert one.complaints == []
+
+
 class TestForEveryone:
+    @pytest.mark.parametrize("width", [1280, 360])
     @pytest.mark.parametrize("scheme", ["light", "dark"])
-    def test_axe_finds_nothing_serious(self, browser: Browser, tmp_path: Path, scheme: str) -> None:
-        gf.page([wheel(x=torch.ones(6, 2), node_mask=torch.rand(6, 2)), other()], tmp_path / "x.html")
+    def test_axe_finds_nothing_serious(
+        self, hub: list[Explanation], browser: Browser, tmp_path: Path, scheme: str, width: int
+    ) -> None:
+        gf.page(hub, tmp_path / "x.html")
         with watched(browser, color_scheme=scheme, bypass_csp=True) as one:  # so that axe itself may run
+            one.page.set_viewport_size({"width": width, "height": 800})
             page = one.open(tmp_path / "x.html")
-            page.mouse.click(*centre(nodes(page, 0).nth(1)))
+            assert serious(page) == []
+            # Now with everything that a reader can add: arcs, a difference, an open fold, and something gone.
+            for name in ("Interactions", "Clicks take away"):
+                page.get_by_role("button", name=name).click()
+            page.locator("#agreement button").first.click()
+            page.locator("#nodes tbody tr").nth(1).click()
+            page.locator(".stage svg").first.press("ArrowRight")
+            page.locator(".stage svg").first.press("e")
+            page.locator(".stage svg").first.press("x")
+            expect(page.locator("#gone li")).to_have_count(2)
             assert serious(page) == []
 
     def test_it_has_landmarks_and_a_language(self, two: Page) -> None:
@@ -546,7 +710,7 @@ class TestForEveryone:
             one.page.set_viewport_size({"width": 360, "height": 740})
             page = one.open(tmp_path / "x.html")
             assert page.evaluate("document.documentElement.scrollWidth") <= 360
-            assert page.locator("#bars svg").first.bounding_box()["width"] > 200
+            assert page.locator(".trust svg").first.bounding_box()["width"] > 200
             assert serious(page) == []
 
     def test_it_prints(self, two: Page) -> None:

@@ -35,7 +35,10 @@ MOST_EDGES = 2000  # in a panel; a browser does not move more of them smoothly, 
 MOST_PANELS = 12
 TOP = 100  # rows of a table
 LONGEST_LABEL, LONGEST_NAME, LONGEST_FEATURE = 18, 200, 80
-_SCRIPTS = ("parts.js", "panels.js", "tables.js", "page.js")  # Each needs the ones before it.
+_SCRIPTS = (  # Each needs the ones before it.
+    "parts.js", "sharing.js", "folds.js", "panels.js", "labels.js", "trust.js", "pairs.js", "whatif.js", "compare.js",
+    "tables.js", "page.js",
+)  # fmt: skip
 _DIGITS = 6
 _HEIGHT = 680  # of a frame in a notebook, in pixels
 

@@ -1,5 +1,5 @@
 // The live view asks the server to explain what the reader selects. The fragment of the address (after #) is the
-// question, so that Back, Forward and bookmarks work.
+// question and what the reader has done with its answer, so that Back, Forward and bookmarks work.
 const live = given.live;
 const token = new URLSearchParams(location.search).get("token") ?? "";
 const GONE = "The server does not answer. Is graphfaith view still running?";
@@ -38,7 +38,17 @@ function fillIn(query) {
   for (const box of by("methods").querySelectorAll("input")) box.checked = chosen.includes(box.value);
 }
 
+function bare(query) {
+  // Return the question alone, without what the reader has done with its answer.
+  const asked = new URLSearchParams(query);
+  STATE_FIELDS.forEach((name) => asked.delete(name));
+  return asked;
+}
+
 function go(query) {
+  // What is gone stays gone if the same thing is explained by other methods.
+  const kept = stateFields().get("gone");
+  if (shown && kept && query.get("index") === shown.get("index")) query.set("gone", kept);
   const hash = `#${query}`;
   if (hash === location.hash) ask(query);
   else location.hash = hash; // The event "hashchange" then asks, and the browser's history has an entry for it.
@@ -54,6 +64,7 @@ function focused() {
 async function ask(query) {
   const turn = ++turns;
   before?.abort(); // The server stops computing an answer that is not needed any more.
+  abandon();
   before = new AbortController();
   const started = performance.now();
   const tell = () => {
@@ -65,15 +76,15 @@ async function ask(query) {
   document.querySelector("main").setAttribute("aria-busy", "true");
   tell();
   try {
-    const answer = await (await fetched(`/api/explain?${query}`, before.signal)).json();
+    const answer = await (await fetched(`/api/explain?${bare(query)}`, before.signal)).json();
     if (turn !== turns) return; // The reader has asked another question meanwhile.
     const comeBack = focused();
-    show(answer);
-    comeBack();
-    shown = new URLSearchParams(query);
+    shown = bare(query);
     shown.delete("name");
     shown.set("index", answer.index);
-    history.replaceState(null, "", `#${shown}`);
+    show(answer, query);
+    comeBack();
+    history.replaceState(null, "", `#${new URLSearchParams([...shown, ...stateFields()])}`);
     filled = { id: answer.index, text: answer.text };
     by("index").value = answer.text;
     by("about").textContent = [answer.about, ...answer.notes].join(". ");
@@ -91,11 +102,9 @@ async function ask(query) {
 
 async function save(kind) {
   try {
-    const file = await (await fetched(`/api/explanation.${kind}?${shown}`)).blob();
-    const link = make("a", { href: URL.createObjectURL(file), download: `${live.level}-${data.index}.${kind}` });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-    say(`Saved as ${link.download}.`);
+    const text = await (await fetched(`/api/explanation.${kind}?${shown}`)).text();
+    const type = { json: "application/json", svg: "image/svg+xml", html: "text/html" }[kind];
+    download(kind === "html" ? withState(text) : text, type, `${live.level}-${data.index}.${kind}`);
   } catch (error) { say(error.message, true); }
 }
 
@@ -127,21 +136,9 @@ by("ask").addEventListener("submit", (event) => {
 by("index").addEventListener("input", (event) => suggest(event.target.value));
 by("save-json").addEventListener("click", () => save("json"));
 by("save-svg").addEventListener("click", () => save("svg"));
+by("keep").addEventListener("click", () => save("html"));
 by("chosen-one").addEventListener("click", () => walk(chosenId));
 if (live.level === "node") {
   walk = (id) => go(methods(new URLSearchParams({ index: id, near: by("near").value })));
   onChoose = (id) => { chosenId = id; by("chosen-one").toggleAttribute("hidden", id === null); };
 }
-addEventListener("hashchange", () => {
-  const query = new URLSearchParams(location.hash.slice(1));
-  fillIn(query);
-  ask(query);
-});
-if (location.hash.length > 1) fillIn(new URLSearchParams(location.hash.slice(1)));
-else {
-  const first = new URLSearchParams({ index: live.index, near: live.near });
-  live.chosen.forEach((name) => first.append("method", name));
-  fillIn(first);
-  history.replaceState(null, "", `#${first}`);
-}
-ask(question());

@@ -1,39 +1,57 @@
 // Panels: one picture for each explanation, all with the nodes at the same places.
 const MARGIN = 70;
-// Names cover no node if there are at most FEW nodes; otherwise they cover no node of relevance STRONG or more.
-const FEW = 60;
-const STRONG = 0.25;
 const LOOP_FROM = 0.03; // weaker self-loops are not drawn, as in the figure
-const fixed = (number) => number.toFixed(1);
+const OFF = 0.57; // the most of a panel that one side of what is explained gets; it stays within a tenth of the middle
+const FOLD = 13; // radius of the mark of a fold
 const at = (point) => `${fixed(point[0])} ${fixed(point[1])}`;
 
-function place(positions, fixed) {
-  // The layout fills the width of the panel. Its height is that of the layout, but at least a share of the width.
+function place(data) {
+  // Return where the nodes, the folds and the rings are in a panel. A layout of rings has what is explained about in the
+  // middle; any other fills the panel. The height is that of the layout, but at least a share of the width.
+  const first = data.positions.filter((_, i) => foldOf[i] < 0);
+  const seen = [...first, ...data.folds.map((fold) => fold.position)];
   const range = (axis) => {
-    const values = positions.map((p) => p[axis]);
-    return [Math.min(...values), Math.max(...values)];
+    const values = seen.map((p) => p[axis]);
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    if (!data.rings.length || !data.explained.length) return { middle: (low + high) / 2, span: high - low };
+    const about = data.explained.reduce((sum, i) => sum + data.positions[i][axis], 0) / data.explained.length;
+    const [above, below] = [high - about, about - low];
+    // If one side has more, it gets a little more of the panel, so that less of it is empty.
+    const share = Math.min(OFF, Math.max(1 - OFF, above / (above + below || 1)));
+    const span = Math.max(above / share, below / (1 - share));
+    return { middle: about + (share - 0.5) * span, span };
   };
   const [x, y] = [range(0), range(1)];
-  const span = Math.max(x[1] - x[0], 1e-9, y[1] - y[0]);
-  const height = Math.min(VIEW, Math.max((fixed ? 0.35 : 0.6) * VIEW, 2 * MARGIN + (VIEW - 2 * MARGIN) * (y[1] - y[0]) / span));
-  const scale = positions.length > 1 ? (VIEW - 2 * MARGIN) / span : 0;
-  const points = positions.map((p) => [
-    VIEW / 2 + scale * (p[0] - (x[0] + x[1]) / 2), height / 2 - scale * (p[1] - (y[0] + y[1]) / 2),
-  ]);
-  return { points, height };
+  const span = Math.max(x.span, 1e-9, y.span);
+  const least = (data.fixed ? 0.35 : 0.6) * VIEW;
+  const height = Math.min(VIEW, Math.max(least, 2 * MARGIN + (VIEW - 2 * MARGIN) * y.span / span));
+  const scale = seen.length > 1 ? (VIEW - 2 * MARGIN) / span : 0;
+  const put = (p) => [VIEW / 2 + scale * (p[0] - x.middle), height / 2 - scale * (p[1] - y.middle)];
+  return {
+    points: data.positions.map(put), foldPoints: data.folds.map((fold) => put(fold.position)),
+    rings: data.rings.map((r) => scale * r), height,
+  };
 }
 
-function sizes(data, points) {
-  const gaps = points.map((p, i) => {
-    let best = Infinity;
-    points.forEach((q, j) => { if (i !== j) best = Math.min(best, Math.hypot(p[0] - q[0], p[1] - q[1])); });
-    return best;
-  }).sort((a, b) => a - b);
+function nearestGap(points, i) {
+  let best = Infinity;
+  points.forEach((q, j) => { if (i !== j) best = Math.min(best, Math.hypot(points[i][0] - q[0], points[i][1] - q[1])); });
+  return best;
+}
+
+function sizes(data, points, foldPoints) {
+  // The size of a node is limited by the gaps between the nodes that are seen at first; nodes of a fold stand closer.
+  const first = [...points.filter((_, i) => foldOf[i] < 0), ...foldPoints];
+  const gaps = first.map((_, i) => nearestGap(first, i)).sort((a, b) => a - b);
   const gap = gaps.length > 1 ? gaps[Math.floor(gaps.length / 5)] : 100;
   const base = Math.min(26, Math.max(6, 0.36 * gap));
-  return data.relevance.map((r, i) => (
-    data.explained.includes(i) ? Math.max(base, 17) : base * (0.5 + 0.5 * Math.sqrt(r))
-  ));
+  const isAtom = data.kinds?.nodes;
+  return data.relevance.map((r, i) => {
+    if (data.explained.includes(i)) return Math.max(base, 17);
+    if (isAtom) return Math.min(26, Math.max(base, 15)); // An atom has room for its symbol.
+    const most = foldOf[i] < 0 ? base : Math.min(base, Math.max(4, 0.4 * nearestGap(points, i)));
+    return most * (0.5 + 0.5 * Math.sqrt(r));
+  });
 }
 
 function towards(a, b) {
@@ -62,20 +80,38 @@ function headPath(a, b, radius, width, bowed) {
     `L${at([back[0] + u[1] * half, back[1] - u[0] * half])}Z`;
 }
 
-function drawEdge(score, [from, to], radius, directed, bowed) {
+function linesOf(order, from, to, width) {
+  // Return the lines of a bond: as many as its order, and for an aromatic one (1.5) a second one that is dashed.
+  if (!order || order <= 1) return [{ from, to, width }];
+  const many = Math.ceil(order);
+  const { u } = towards(from, to);
+  const thin = Math.max(1.6, 0.6 * width);
+  return Array.from({ length: many }, (_, k) => {
+    const off = (k - (many - 1) / 2) * (thin + 5);
+    const shift = (p) => [p[0] - u[1] * off, p[1] + u[0] * off];
+    return { from: shift(from), to: shift(to), width: thin, broken: order < many && k === many - 1 };
+  });
+}
+
+function drawEdge(score, [from, to], radius, directed, bowed, order = null) {
   const width = score === 0 ? 1.2 : 1.4 + 10 * Math.abs(score);
   const opacity = score === 0 ? 1 : (0.25 + 0.75 * Math.abs(score)).toFixed(2);
-  const line = draw("path", {
-    class: `edge ${sign(score)}`, d: edgePath(from, to, radius, directed, bowed),
-    "stroke-width": fixed(width), "stroke-opacity": opacity,
+  const lines = linesOf(order, from, to, width).map((one) => {
+    const line = draw("path", {
+      class: `edge ${sign(score)}`, d: edgePath(one.from, one.to, radius, directed, bowed),
+      "stroke-width": fixed(one.width), "stroke-opacity": opacity,
+    });
+    if (score < 0) line.setAttribute("stroke-dasharray", `${(2.2 * one.width + 5).toFixed(0)} ${(1.1 * one.width + 4).toFixed(0)}`);
+    if (one.broken) line.setAttribute("stroke-dasharray", "3 5");
+    return line;
   });
-  if (score < 0) line.setAttribute("stroke-dasharray", `${(2.2 * width + 5).toFixed(0)} ${(1.1 * width + 4).toFixed(0)}`);
-  if (!directed) return { group: line, line };
+  if (!directed && lines.length === 1) return { group: lines[0], line: lines[0] };
   const group = draw("g");
-  group.append(line, draw("path", {
+  group.append(...lines);
+  if (directed) group.append(draw("path", {
     class: `head ${sign(score)}`, d: headPath(from, to, radius, width, bowed), "fill-opacity": opacity,
   }));
-  return { group, line };
+  return { group, line: lines[0] };
 }
 
 function drawNode(data, panel, i, point, radius) {
@@ -107,6 +143,8 @@ function drawNode(data, panel, i, point, radius) {
     rim,
     draw("title", {}, data.names[i]),
   );
+  const symbol = data.kinds?.nodes?.[i];
+  if (symbol) group.append(draw("text", { class: "symbol", "font-size": fixed(1.15 * radius), dy: "0.36em" }, symbol));
   return group;
 }
 
@@ -120,16 +158,45 @@ function drawStar(radius) {
   return draw("path", { class: "star", d: `M${tips.join("L")}Z` });
 }
 
-function drawPanel(data, number, points, height, radius) {
-  const panel = data.panels[number];
+function drawFold(data, k, score, from, point) {
+  // The line to a fold is dotted: it stands for many, and is as wide as the sum of their scores.
+  const width = 1.6 + 7 * Math.abs(score);
+  const line = draw("path", {
+    class: `edge spoke ${sign(score)}`, d: `M${at(from)}L${at(point)}`, "stroke-width": fixed(width),
+    "stroke-dasharray": `0.1 ${fixed(1.5 * width + 4)}`,
+  });
+  const mark = draw("g", { class: "fold", transform: `translate(${at(point)})`, "data-fold": k });
+  mark.append(
+    draw("circle", { class: "disc", r: FOLD }), draw("circle", { class: "rim", r: FOLD, "stroke-width": 2, "stroke-dasharray": "3 3" }),
+    draw("path", { class: "sign across", d: "M-6 0H6" }), draw("path", { class: "sign down", d: "M0 -6V6" }),
+    draw("title", {}, data.folds[k].text),
+  );
+  return { mark, line };
+}
+
+function drawGround(data, points, rings) {
+  // Rings of hops, and the link that is explained, lie below everything else.
+  const ends = data.explained.map((i) => points[i]);
+  const middle = [0, 1].map((axis) => ends.reduce((sum, p) => sum + p[axis], 0) / (ends.length || 1));
+  const circles = rings.map((r) => draw("circle", { class: "ring", cx: fixed(middle[0]), cy: fixed(middle[1]), r: fixed(r) }));
+  if (data.level === "edge" && ends.length === 2) {
+    circles.push(draw("path", { class: "asked", d: `M${at(ends[0])}L${at(ends[1])}` }));
+  }
+  return circles;
+}
+
+const KEYS = "Arrow keys go from mark to mark, E to the next link of the chosen one, Enter opens a fold, X takes the chosen " +
+  "one away or puts it back, U undoes, plus and minus zoom, 0 shows all, Escape lets go. The tables below have the same scores.";
+
+function drawPanel(data, panel, number, height, radius) {
   const section = make("section", { class: "panel", "aria-labelledby": `panel-${number}` });
   const svg = draw("svg", {
     viewBox: `0 0 ${VIEW} ${height.toFixed(0)}`, tabindex: "0", role: "application",
-    "aria-label": `${panel.title}: ${data.names.length} nodes, ${data.edges.length} edges. Arrow keys move from node ` +
-      "to node, plus and minus zoom, 0 shows all, Escape lets go. The tables below have the same scores.",
+    "aria-label": `${panel.title}: ${count(data.names.length, "node")}, ${count(data.edges.length, "edge")}. ${KEYS}`,
   });
   const world = draw("g");
   const stage = make("div", { class: "stage" });
+  stage.style.setProperty("--ratio", VIEW / height);
   svg.append(world);
   stage.append(svg);
   const known = new Set(data.edges.map(([s, t]) => `${s} ${t}`));
@@ -138,61 +205,34 @@ function drawPanel(data, number, points, height, radius) {
   const edges = new Array(order.length);
   order.forEach((i, rank) => {
     const [s, t] = data.edges[i];
-    edges[i] = drawEdge(panel.edges[i], [points[s], points[t]], radius[t], data.directed, known.has(`${t} ${s}`));
+    const both = known.has(`${t} ${s}`);
+    edges[i] = drawEdge(panel.edges[i], [points[s], points[t]], radius[t], data.directed, both, data.kinds?.orders?.[i]);
     edges[i].rank = rank;
-    world.append(edges[i].group);
+  });
+  const folds = data.folds.map((fold, k) => {
+    const sum = fold.sums[number] ?? null;
+    const score = sum === null || !panel.edge_scale ? 0 : Math.max(-1, Math.min(1, sum / panel.edge_scale));
+    return drawFold(data, k, score, points[fold.parent], foldPoints[k]);
   });
   const nodes = points.map((point, i) => drawNode(data, panel, i, point, radius[i]));
   for (const i of data.stars) nodes[i].append(drawStar(radius[i]));
-  const names = data.labels.map((text) => draw("text", { class: "name" }, text));
-  world.append(...nodes, ...names);
-  section.append(
-    make("h2", { id: `panel-${number}` }, panel.title), make("p", { class: "faint line" }, panel.near),
-    make("p", { class: "line" }, panel.share), stage,
-    make("p", { class: "faint" }, panel.scale),
+  const names = marks.map((mark) => draw("text", { class: "name" }, mark.text));
+  const arcs = draw("g", { class: "arcs" });
+  world.append(
+    ...drawGround(data, points, rings), ...folds.map((fold) => fold.line), ...order.map((i) => edges[i].group), arcs, ...nodes,
+    ...folds.map((fold) => fold.mark), ...names,
   );
-  return { section, stage, svg, world, edges, nodes, names };
+  const [head, said] = [make("div", { class: "top" }), make("div", { class: "said" })];
+  head.append(make("h2", { id: `panel-${number}` }, panel.title));
+  section.append(head, stage, said);
+  return { section, head, said, stage, svg, world, edges, nodes, names, folds, arcs };
 }
 
-// The distance from a node to its name: the explained node has a ring, which needs more room.
-const beside = (data, radius, i) => radius[i] + (data.explained.includes(i) ? 11 : 5);
-// The width of a text in letters: East Asian letters and pictograms are wider than others.
-const wide = (text) => [...text].reduce((sum, letter) => sum + (letter.codePointAt(0) > 0x2e7f ? 1.7 : 1), 0);
-
-function nameSome(data, points, radius, panels, scale) {
-  // A name is shown if it covers neither another name nor a strong node; strong nodes get their names first. When the
-  // reader zooms in, more names fit.
-  const pixel = VIEW / (panels[0].stage.clientWidth || 400) / scale;
-  const size = 11.5 * pixel;
-  const taken = points.flatMap(([x, y], i) => (
-    points.length > FEW && data.relevance[i] < STRONG && !data.explained.includes(i) ? []
-      : [{ i, box: [x - radius[i], y - radius[i], x + radius[i], y + radius[i]] }]
-  ));
-  const free = (i, box) => !taken.some((other) => other.i !== i &&
-    other.box[0] < box[2] && box[0] < other.box[2] && other.box[1] < box[3] && box[1] < other.box[3]);
-  const order = data.relevance.map((_, i) => i).sort((i, j) => data.relevance[j] - data.relevance[i]);
-  const sides = new Map();
-  for (const i of [...data.explained, ...order]) {
-    if (sides.has(i)) continue;
-    const [x, y] = points[i];
-    const start = beside(data, radius, i);
-    const reach = start + 0.62 * size * wide(data.labels[i]);
-    const right = [x + start, y - 0.6 * size, x + reach, y + 0.6 * size];
-    const left = [x - reach, right[1], x - start, right[3]];
-    // The name goes to the right of the node if there is room, or else to the left. The explained node always has one.
-    const side = right[2] < VIEW && free(i, right) ? "start" : left[0] > 0 && free(i, left) ? "end" : null;
-    if (side === null && !data.explained.includes(i)) continue;
-    sides.set(i, side ?? "start");
-    taken.push({ i, box: side === "end" ? left : right });
-  }
-  for (const one of panels) one.names.forEach((name, i) => {
-    name.toggleAttribute("hidden", !sides.has(i));
-    const flip = sides.get(i) === "end";
-    fill(name, {
-      x: fixed(points[i][0] + (flip ? -1 : 1) * beside(data, radius, i)), y: fixed(points[i][1] + 0.35 * size),
-      "text-anchor": flip ? "end" : "start", "font-size": fixed(size), "stroke-width": fixed(2.5 * pixel),
-    });
-  });
+function describe(one, panel, alone) {
+  // Write what there is to say about an explanation around its picture.
+  if (!alone && panel.headline?.text) one.head.append(make("p", { class: "line" }, panel.headline.text));
+  if (panel.carried_text) one.said.append(make("p", { class: "line" }, sentence(panel.carried_text)));
+  one.said.append(make("p", { class: "faint line" }, panel.scale), drawTrust(panel));
 }
 
 function nearestEdge(data, points, edges, x, y, reach) {

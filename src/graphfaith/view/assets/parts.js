@@ -15,6 +15,7 @@ function fill(element, attributes, text = null) {
 const make = (name, attributes = {}, text = null) => fill(document.createElement(name), attributes, text);
 const draw = (name, attributes = {}, text = null) => fill(document.createElementNS(SVG, name), attributes, text);
 
+const fixed = (number) => number.toFixed(1);
 const sign = (value) => (value > 0 ? "plus" : value < 0 ? "minus" : "");
 
 function short(value) {
@@ -24,8 +25,17 @@ function short(value) {
   return (value > 0 ? "+" : "") + text.replaceAll("-", "\u2212");
 }
 
+// A number of things in words: "1 edge", "3 edges".
+const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;
+
 // Isolate a name within a sentence, so that a right-to-left name does not change the direction of the rest of the line.
 const isolate = (name) => `\u2068${name}\u2069`;
+
+// What can be chosen is a node, an edge, a self-loop ("loop"), a fold or a feature, each as {kind: place}.
+const kindOf = (what) => Object.keys(what)[0];
+const same = (a, b) => Boolean(a && b) && kindOf(a) === kindOf(b) && a[kindOf(a)] === b[kindOf(b)];
 
 // What is to be said beside a panel's scores of a kind ("edges" or "features"), for example that they are not measured.
 const noted = (panel, kind) => (panel.notes?.[kind] ? ` (${panel.notes[kind]})` : "");

@@ -1,41 +1,4 @@
-// The unfaithfulness of each explanation as a bar, and its scores in tables.
-const BAR = 600; // width of a bar in units
-
-function drawBars(data) {
-  const holder = by("bars");
-  holder.replaceChildren();
-  holder.parentElement.toggleAttribute("hidden", data.panels.every((panel) => !panel.faithfulness));
-  const error = (panel) => panel.relative_stderr ?? 0;
-  const known = data.panels.filter((panel) => panel.relative !== null);
-  const largest = Math.max(0, ...known.map((panel) => panel.relative + error(panel)));
-  // The axis ends at twice the dashed line at most. If all bars are far below the line, it ends at the longest bar, so
-  // that they can be compared.
-  const most = largest < 0.2 ? Math.max(1.15 * largest, 1e-6) : Math.min(2, Math.max(1.05, largest));
-  const reach = (value) => fixed(BAR * Math.min(1, Math.max(0, value / most)));
-  for (const panel of data.panels) {
-    const bar = make("dd", { class: "bar-holder" });
-    holder.append(make("dt", {}, panel.title), bar);
-    const beyond = panel.relative !== null && panel.relative > most ? " (beyond this bar)" : "";
-    const more = panel.more ? `; ${panel.more}` : "";
-    const still = panel.faithfulness && panel.node_scale && panel.notes?.features ? `; nodes and features: ${panel.notes.features}` : "";
-    const other = panel.faithfulness && panel.edge_scale && panel.notes?.edges ? `; edges: ${panel.notes.edges}` : "";
-    holder.append(make("dd", {}, `${panel.faithfulness || "not measured"}${beyond}${more}${other}${still}`));
-    if (panel.relative === null) continue;
-    const svg = draw("svg", {
-      viewBox: `0 0 ${BAR} 20`, preserveAspectRatio: "none", role: "img", "aria-label": `${panel.title}: ${panel.faithfulness}`,
-    });
-    const [low, high] = [reach(panel.relative - error(panel)), reach(panel.relative + error(panel))];
-    svg.append(draw("rect", { class: panel.estimate ? "bar estimate" : "bar", x: 0, y: 3, width: reach(panel.relative), height: 14 }));
-    if (most > 1) svg.append(draw("line", { class: "limit", x1: reach(1), x2: reach(1), y1: 0, y2: 20 }));
-    svg.append(draw("path", { class: "whisker", d: `M${low} 10H${high}M${low} 5V15M${high} 5V15` }));
-    bar.append(svg);
-  }
-  if (known.length) {
-    const axis = make("dd", { class: "axis faint" });
-    axis.append(make("span", {}, "0 %"), make("span", {}, `${Number((100 * most).toPrecision(3))} %`));
-    holder.append(make("dt"), axis, make("dd"));
-  }
-}
+// Scores in tables that can be sorted and copied.
 
 function nameCell(row) {
   const cell = make("th", { scope: "row" });
@@ -43,7 +6,8 @@ function nameCell(row) {
     if (i) cell.append(row.arrow);
     cell.append(make("bdi", {}, name));
   });
-  if (row.loop) cell.append(" (self-loop)");
+  if (row.what.loop !== undefined) cell.append(" (self-loop)");
+  if (row.note) cell.append(make("span", { class: "faint" }, ` ${row.note}`));
   return cell;
 }
 
@@ -57,16 +21,16 @@ function drawTable(id, title, heads, rows, choose) {
   const head = make("tr");
   const body = make("tbody");
   const lines = rows.map((row) => {
-    const line = make("tr", choose ? { tabindex: "-1" } : {});
+    const line = make("tr", { tabindex: "-1" });
     line.append(nameCell(row));
     for (const value of row.values) {
       line.append(make("td", { class: value === null ? "" : sign(value) }, value === null ? "" : short(value)));
     }
-    if (choose) line.addEventListener("click", () => choose(row.what));
+    line.addEventListener("click", () => (taking ? toggleGone(row.what) : choose(row.what)));
     return { row, line };
   });
 
-  const text = (row) => row.names.join(row.arrow ?? "") + (row.loop ? " (self-loop)" : "");
+  const text = (row) => row.names.join(row.arrow ?? "") + (row.what.loop === undefined ? "" : " (self-loop)");
   function sort(column, cell) {
     const up = cell.getAttribute("aria-sort") === "descending";
     head.querySelectorAll("th").forEach((other) => other.setAttribute("aria-sort", "none"));
@@ -93,12 +57,13 @@ function drawTable(id, title, heads, rows, choose) {
   holder.append(grid);
   section.append(caption, holder);
 
-  // The Tab key reaches the table as one element; inside it, the arrow keys go from row to row.
+  // The Tab key reaches the table as one element; inside it, the arrow keys go from row to row, and X takes away.
   holder.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!choose || !step || lines.length === 0) return;
-    event.preventDefault();
     const now = lines.findIndex((one) => one.line === document.activeElement);
+    if (now >= 0 && isTakeKey(event)) { event.preventDefault(); toggleGone(lines[now].row.what); return; }
+    if (!step || lines.length === 0) return;
+    event.preventDefault();
     const next = lines[Math.min(lines.length - 1, Math.max(0, now + step))];
     next.line.focus();
     choose(next.row.what);
@@ -113,14 +78,14 @@ function drawTable(id, title, heads, rows, choose) {
       say(`${title}: selected; copy with Ctrl+C.`);
     }
   });
-  const same = (a, b) => Boolean(a && b) && a.node === b.node && a.edge === b.edge;
   const mark = (what) => lines.forEach(({ row, line }) => {
     const chosen = same(row.what, what);
     line.classList.toggle("chosen", chosen);
     if (chosen) line.setAttribute("aria-current", "true");
     else line.removeAttribute("aria-current");
   });
-  return { section, mark };
+  const strike = (gone) => lines.forEach(({ row, line }) => line.classList.toggle("gone", gone.has(keyOf(row.what))));
+  return { section, mark, strike };
 }
 
 function drawTables(data, choose) {
@@ -130,7 +95,7 @@ function drawTables(data, choose) {
   const score = (value, scale) => (scale ? value * scale : null); // Without a scale there are no scores of that kind.
   const strongest = (rows) => rows.sort((a, b) => b.strength - a.strength).slice(0, data.top);
   const loops = data.names.map((name, i) => ({
-    what: { node: i }, names: [name], loop: true, strength: strength(data.panels.map((panel) => panel.loops[i])),
+    what: { loop: i }, names: [name], strength: strength(data.panels.map((panel) => panel.loops[i])),
     values: data.panels.map((panel) => score(panel.loops[i], panel.edge_scale)),
   })).filter((row) => row.strength > 0);
   const edges = strongest([...loops, ...data.edges.map(([s, t], i) => ({
@@ -142,14 +107,17 @@ function drawTables(data, choose) {
     what: { node: i }, names: [name], strength: strength(data.panels.map((panel) => panel.nodes[i])),
     values: data.panels.map((panel) => score(panel.nodes[i], panel.node_scale)),
   })));
-  const features = data.features.map(({ name, values }) => ({ what: null, names: [name], values }));
+  // A derivative by a feature that is absent is of what is not there, which has to be said beside it.
+  const features = data.features.map(({ name, values, value }, i) => ({
+    what: { feature: i }, names: [name], values, note: value === 0 ? "(absent here)" : "",
+  }));
   const tables = [
     drawTable("edges", "Edges", ["Edge", ...heads("edges", (panel) => panel.edge_scale)], edges, choose),
     drawTable("nodes", "Nodes", ["Node", ...heads("features", (panel) => panel.node_scale)], nodes, choose),
   ];
   if (features.length) {
     const listed = heads("features", (_, i) => features.some((row) => row.values[i] !== null));
-    tables.push(drawTable("features", "Features", ["Feature", ...listed], features, null));
+    tables.push(drawTable("features", "Features", ["Feature", ...listed], features, choose));
   }
   by("tables").replaceChildren(...tables.map((one) => one.section));
   return tables;

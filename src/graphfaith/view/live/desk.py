@@ -26,9 +26,10 @@ from ...explanation.scores import explained_nodes
 from ...facade.subject import NEIGHBORHOOD, Subject, expand_neighborhoods
 from ..figure import figure, render
 from ..labels import shorten
-from ..page import LONGEST_NAME, page_data
+from ..page import LONGEST_NAME, page_data, render_page
 from ..report import explanation_row, finite_rows
 from .flights import Flights
+from .removal import FIELDS, Removal, find_flip, judge, read_removal
 
 T = TypeVar("T")
 Wanted = Callable[[], bool]
@@ -107,6 +108,11 @@ class Desk:
         text = expand_neighborhoods([near], self.label, constant=self._constant)[0]
         return Question(index, chosen, str(self.subject.near(text)))
 
+    def question_and_removal(self, fields: Mapping[str, Sequence[str]]) -> tuple[Question, Removal]:
+        """Read and check a question and what is to be taken away: its ``edges`` and ``features``."""
+        question = self.question({name: values for name, values in fields.items() if name not in FIELDS})
+        return question, read_removal(fields, *self.subject.data.x.shape)
+
     @property
     def level(self) -> str:
         """What is explained: a "node", an "edge" or a "graph"."""
@@ -171,6 +177,29 @@ class Desk:
     def picture(self, question: Question, wanted: Wanted = _always) -> bytes:
         """Return the figure, as SVG."""
         return self._pages.get(("picture", question), lambda: self._picture(question, wanted))
+
+    def file(self, question: Question, wanted: Wanted = _always) -> bytes:
+        """Return the page as a file that needs no server."""
+        data = json.loads(self.page(question, wanted))
+        return render_page(data).encode()
+
+    def judge(self, asked: tuple[Question, Removal], wanted: Wanted = _always) -> bytes:
+        """Return what p and the model say if something is taken away, as JSON."""
+        return self._pages.get(("removal", asked), lambda: self._judge(*asked, wanted))
+
+    def flip(self, question: Question, wanted: Wanted = _always) -> bytes:
+        """Return the smallest change found that flips the answer, as JSON."""
+        return self._pages.get(("flip", question), lambda: self._flip(question, wanted))
+
+    def _judge(self, question: Question, removal: Removal, wanted: Wanted) -> bytes:
+        explanations = [explanation for explanation, _ in self._explained(question, wanted)]
+        found = self._take_turn(wanted, lambda: judge(self.subject, question.index, explanations, removal))
+        return json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
+
+    def _flip(self, question: Question, wanted: Wanted) -> bytes:
+        explanations = [explanation for explanation, _ in self._explained(question, wanted)]
+        found = self._take_turn(wanted, lambda: find_flip(self.subject, explanations))
+        return json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
 
     def _picture(self, question: Question, wanted: Wanted) -> bytes:
         explanations = [explanation for explanation, _ in self._explained(question, wanted)]

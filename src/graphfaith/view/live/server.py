@@ -1,9 +1,9 @@
-"""The server of the live view, which serves only this machine, only clients with the token, and only five paths.
+"""The server of the live view, which serves only this machine, only clients with the token, and only eight paths.
 
 Security: the server binds to a loopback address only. A page of another site can make a browser send requests to it, so
 a request needs the token, which only the printed address contains. The Host header must be the address of this server,
 which excludes names of other sites that were rebound to 127.0.0.1. No request can read a file by name, because the
-server answers five fixed paths and no others. Every answer has a status line and the policy, also that to nonsense,
+server answers eight fixed paths and no others. Every answer has a status line and the policy, also that to nonsense,
 because without them a browser would guess what the answer is and might run it.
 """
 
@@ -29,7 +29,7 @@ from ..page import asset, policy, render_page
 from .desk import AbandonedError, Desk
 from .reception import LONGEST_HEAD, PATIENCE, Reception, is_complete
 
-SCRIPTS = ("live.js",)
+SCRIPTS = ("live.js", "oracle.js", "begin.js")
 TOKEN_HEADER = "X-Graphfaith-Token"
 MOST_REQUESTS = 400  # that are answered at the same time, each by a thread of its own
 
@@ -261,15 +261,18 @@ class _Handler(BaseHTTPRequestHandler):
         if parts.path == "/api/find":
             suggestions = desk.find(*fields.get("text", [""])[:1])
             return "application/json", json.dumps(suggestions).encode(), {}
-        answers: dict[str, tuple[str, Callable[..., bytes]]] = {
-            "/api/explain": ("application/json", desk.page),
-            "/api/explanation.json": ("application/json", desk.rows),
-            "/api/explanation.svg": ("image/svg+xml", desk.picture),
+        answers: dict[str, tuple[str, Callable[..., Any], Callable[..., bytes]]] = {
+            "/api/explain": ("application/json", desk.question, desk.page),
+            "/api/what-if": ("application/json", desk.question_and_removal, desk.judge),
+            "/api/flip": ("application/json", desk.question, desk.flip),
+            "/api/explanation.json": ("application/json", desk.question, desk.rows),
+            "/api/explanation.svg": ("image/svg+xml", desk.question, desk.picture),
+            "/api/explanation.html": ("text/html; charset=utf-8", desk.question, desk.file),
         }
         if parts.path not in answers:
             raise _Refused(HTTPStatus.NOT_FOUND, "there is nothing at this address")
-        kind, answer = answers[parts.path]
-        question = desk.question(fields)
+        kind, read, answer = answers[parts.path]
+        question = read(fields)
         more = {"Content-Disposition": "attachment"} if "." in parts.path else {}
         while True:
             try:

@@ -1,0 +1,70 @@
+// Names beside the nodes: as many as fit without covering one another, first where the weight is.
+const LETTER = 11.5; // size of a name in pixels, at any zoom
+const HALO = 2.6; // pixels of the outline of a name, which belongs to its box
+const GAP = 4; // pixels between a mark and its name
+// Names cover no node if there are at most FEW nodes; otherwise they cover no node of relevance STRONG or more.
+const FEW = 60;
+const STRONG = 0.25;
+const pen = document.createElement("canvas").getContext("2d"); // It measures texts without drawing them.
+
+function measure(texts) {
+  // Return the sizes of texts as multiples of the size of their letters. The height is that of the font, which is what a
+  // browser counts as the box of a text.
+  pen.font = `100px ${getComputedStyle(document.body).fontFamily}`;
+  return texts.map((text) => {
+    const size = pen.measureText(text);
+    const [up, down] = [size.fontBoundingBoxAscent ?? 95, size.fontBoundingBoxDescent ?? 30];
+    return { wide: size.width / 100, up: up / 100, down: down / 100 };
+  });
+}
+
+function boxAround([x, y], away, size, side, room) {
+  // Return the box of a name that stands at one side of a point, and where its text begins.
+  const [wide, high, low] = [size.wide * room.letter, size.up * room.letter, size.down * room.letter];
+  const rise = (high + low) / 2;
+  const left = { start: x + away, end: x - away - wide, above: x - wide / 2, below: x - wide / 2 }[side];
+  const top = { start: y - rise, end: y - rise, above: y - away - high - low, below: y + away }[side];
+  const pad = HALO * room.pixel;
+  return { box: [left - pad, top - pad, left + wide + pad, top + high + low + pad], x: left, y: top + high };
+}
+
+const apart = (a, b) => a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1];
+
+// Names point outwards where the picture has a middle, because edges come from there.
+const sidesOf = (mark) => (mark.isLeft ? ["end", "start", "above", "below"] : ["start", "end", "above", "below"]);
+
+function placeNames(marks, room) {
+  // Return the place of the name of each mark that gets one. `marks` come in the order in which they are tried; a name
+  // goes to one side of its mark if there is room, or else to the other, above or below.
+  const obstacles = marks.filter((mark) => mark.solid).map(({ i, point: [x, y], radius: r }) => ({
+    i, box: [x - r, y - r, x + r, y + r],
+  }));
+  const taken = [];
+  const found = new Map();
+  const isInside = (box) => !room.bounds || (box[0] >= 0 && box[1] >= 0 && box[2] <= VIEW && box[3] <= room.height);
+  const freeOf = (others, i, box) => others.every((other) => other.i === i || apart(other.box, box));
+  for (const mark of marks) {
+    if (!mark.text) continue;
+    const tries = sidesOf(mark).map((side) => boxAround(mark.point, mark.away + GAP * room.pixel, mark.size, side, room));
+    const fits = tries.filter(({ box }) => freeOf(taken, mark.i, box));
+    // What is explained has a name even if that covers a node, but never if it covers another name.
+    const best = fits.find(({ box }) => isInside(box) && freeOf(obstacles, mark.i, box))
+      ?? (mark.always ? fits.find(({ box }) => isInside(box)) ?? fits[0] : undefined);
+    if (!best) continue;
+    found.set(mark.i, best);
+    taken.push({ i: mark.i, box: best.box });
+  }
+  return found;
+}
+
+function nameSome(data, panels, marks, scale, height) {
+  // Name as many marks as fit at this zoom. When the reader zooms in, more names fit.
+  const pixel = VIEW / (panels[0].stage.clientWidth || 400) / scale;
+  const room = { pixel, letter: LETTER * pixel, bounds: scale <= 1, height };
+  const found = placeNames(marks, room);
+  for (const one of panels) one.names.forEach((name, i) => {
+    const spot = found.get(i);
+    name.toggleAttribute("hidden", !spot);
+    if (spot) fill(name, { x: fixed(spot.x), y: fixed(spot.y), "font-size": fixed(room.letter), "stroke-width": fixed(HALO * pixel) });
+  });
+}
