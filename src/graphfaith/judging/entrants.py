@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
@@ -114,12 +117,14 @@ class Algorithm:
 
 @dataclass
 class TrainedAlgorithm:
-    """PyG's PGExplainer, which is trained on all rows together before it explains any; it needs the whole graph."""
+    """PyG's PGExplainer, which is trained on all rows together before it explains any; it needs the whole graph.
+
+    Noise on the input comes after the training: what was trained is asked again.
+    """
 
     name: str
     make: Callable[[torch.nn.Module], PGExplainer]
     is_fitted: bool = False
-    _trained: dict[int, tuple[PGExplainer, torch.nn.Module]] = field(default_factory=dict)
 
     def prepare(self, scene: Scene, seed: int) -> None:
         """Train it for this scene and seed."""
@@ -132,8 +137,8 @@ class TrainedAlgorithm:
             return run_algorithm(algorithm, scene, scene.target(index), index, model, whole=True, edges_only=True)
 
     def _train(self, scene: Scene, seed: int) -> tuple[PGExplainer, torch.nn.Module]:
-        key = hash((id(scene.subject), seed))
-        if key not in self._trained:
+        key = self.name, seed
+        if key not in scene.trained:
             model, data = Bound(scene.copy_model(), scene.arguments()), scene.subject.data
             with seeded(seed, 0), torch.enable_grad():
                 algorithm = self.make(model.model)
@@ -143,8 +148,9 @@ class TrainedAlgorithm:
                     for index in scene.nodes:
                         row = None if scene.subject.task.level == "graph" and len(labels) == 1 else index
                         algorithm.train(epoch, model, data.x, data.edge_index, target=labels, index=row)
-            self._trained[key] = algorithm, model.model
-        return self._trained[key]
+            scene.trained[key] = algorithm, model.model
+        found: tuple[PGExplainer, torch.nn.Module] = scene.trained[key]
+        return found
 
 
 @dataclass
@@ -248,8 +254,8 @@ def make_explainer(model: torch.nn.Module, algorithm: Any, scene: Scene, *, edge
     kinds = ["model", "phenomenon"] if scene.subject.labels is None else ["phenomenon", "model"]
     masks = [None] if edges_only else ["attributes", "object", None]
     reasons: list[str] = []
-    for kind in kinds:
-        for nodes in masks:
+    for kind, nodes in product(kinds, masks):
+        with _quiet():
             try:
                 return Explainer(
                     model,
@@ -262,6 +268,21 @@ def make_explainer(model: torch.nn.Module, algorithm: Any, scene: Scene, *, edge
             except (ValueError, NotImplementedError) as error:
                 reasons.append(str(error))
     raise UnsupportedError(f"PyG does not run {type(algorithm).__name__} on this task: {reasons[0]}")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep PyG from logging why settings do not suit an algorithm, which others are then tried for."""
+    root = logging.getLogger()
+    root.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        root.removeFilter(_nothing)
+
+
+def _nothing(record: logging.LogRecord) -> bool:  # noqa: ARG001
+    return False
 
 
 def labels_on(explainer: Explainer, scene: Scene, x: Tensor, edge_index: Tensor, own: Tensor | None) -> Tensor:
