@@ -108,7 +108,9 @@ def rows_at(ledger, places):
     raw = {key: table for key, table in ledger.values.items() if key[1] not in ("relative-delta", "characterization")}
     part.values = {key: table[:, places] for key, table in raw.items() if key[0] == "saliency"}
     part.errors = {key: np.full((1, len(places)), np.nan) for key in part.values}
-    names = list(dict.fromkeys(key[1] for key in ledger.values if key[1] not in ("everything", "delta-zero", "seconds")))
+    names = list(
+        dict.fromkeys(key[1] for key in ledger.values if key[1] not in ("everything", "delta-zero", "seconds"))
+    )
     return {row.measure: row for row in part.verdict(names, "", 0, regression=False)}
 
 

@@ -16,7 +16,7 @@ from ..data.graph_file import read_graph
 from ..facade import Options
 from ..judging import judge as judge_all
 from ..judging.entrants import make_entrants
-from ..judging.judge import METHODS, NEIGHBORHOODS
+from ..judging.hearing import METHODS, NEIGHBORHOODS
 from ..judging.measures import MEASURES, expand_measures
 from ..judging.peers import PEERS
 from ..model.call import check_edges

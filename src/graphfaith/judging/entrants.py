@@ -25,10 +25,13 @@ from ..metric.attribution import Attribution
 from ..metric.unfaithfulness import MASK_LEARNERS
 from ..model.record import evaluating
 from ..model.target import Target
+from ..model.task import Task
 from ..sampling.draw import keys
 from ..sampling.neighborhood import draw_edges, draw_features
 from ..surrogate.difference import SubgraphModel
 from .scene import Scene
+
+TRAINED_ON = 10  # rows, evenly out of those that are judged
 
 ScoreFunction = Callable[[torch.nn.Module, Data, int], Any]
 
@@ -117,9 +120,10 @@ class Algorithm:
 
 @dataclass
 class TrainedAlgorithm:
-    """PyG's PGExplainer, which is trained on all rows together before it explains any; it needs the whole graph.
+    """PyG's PGExplainer, which is trained on rows together before it explains any; it needs the whole graph.
 
-    Noise on the input comes after the training: what was trained is asked again.
+    A step of its training takes the model on the whole graph, so that at most ten rows are trained on. Noise on the
+    input comes after the training: what was trained is asked again.
     """
 
     name: str
@@ -139,13 +143,15 @@ class TrainedAlgorithm:
     def _train(self, scene: Scene, seed: int) -> tuple[PGExplainer, torch.nn.Module]:
         key = self.name, seed
         if key not in scene.trained:
-            model, data = Bound(scene.copy_model(), scene.arguments()), scene.subject.data
-            with seeded(seed, 0), torch.enable_grad():
+            model, data = Bound(scene.copy_model(), scene.arguments(), scene.subject.task), scene.subject.data
+            rows = scene.nodes[:: max(1, -(-len(scene.nodes) // TRAINED_ON))]
+            with seeded(seed, 0), torch.enable_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # It converts its loss to a number without detaching it.
                 algorithm = self.make(model.model)
                 explainer = make_explainer(model, algorithm, scene, edges_only=True)
                 labels = labels_on(explainer, scene, data.x, data.edge_index, None)
                 for epoch in range(algorithm.epochs):
-                    for index in scene.nodes:
+                    for index in rows:
                         row = None if scene.subject.task.level == "graph" and len(labels) == 1 else index
                         algorithm.train(epoch, model, data.x, data.edge_index, target=labels, index=row)
             scene.trained[key] = algorithm, model.model
@@ -219,16 +225,20 @@ class Zero:
 
 
 class Bound(torch.nn.Module):
-    """A model of x and edge_index alone: PyG's wrapper of Captum passes other arguments by their place."""
+    """A model of x and edge_index alone: PyG's wrapper of Captum passes other arguments by their place.
 
-    def __init__(self, model: torch.nn.Module, arguments: Mapping[str, Any]) -> None:
+    The output of a regression with one number a row is [rows]: a second dimension of one makes Captum's Shapley values
+    have one more, too.
+    """
+
+    def __init__(self, model: torch.nn.Module, arguments: Mapping[str, Any], task: Task) -> None:
         super().__init__()
-        self.model, self.arguments = model, dict(arguments)
+        self.model, self.arguments, self.flat = model, dict(arguments), task.mode == "regression"
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """Call the model with the other arguments that were given."""
         out: Tensor = self.model(x, edge_index, **self.arguments)
-        return out
+        return out.squeeze(-1) if self.flat and out.dim() == 2 and out.size(-1) == 1 else out
 
 
 class seeded:  # used as a statement: with seeded(...)
@@ -314,7 +324,7 @@ def run_algorithm(
         arguments, row = call.arguments_at(places)
         if target.graph.is_weighted:
             arguments["edge_weight"] = graph.weight[places]
-    bound = Bound(model, arguments)
+    bound = Bound(model, arguments, scene.subject.task)
     explainer = make_explainer(bound, algorithm, scene, edges_only=edges_only)
     words: dict[str, Any] = {}
     if explainer.explanation_type.value == "phenomenon":
