@@ -10,9 +10,11 @@ import pytest
 import torch
 from torch_geometric.explain import Explainer
 from torch_geometric.explain.algorithm import AttentionExplainer, CaptumExplainer, DummyExplainer, GNNExplainer
+from typer.testing import CliRunner
 
 import graphfaith as gf
 from graphfaith import metric
+from graphfaith.cli.application import app
 from graphfaith.facade.subject import Subject
 from graphfaith.judging import MEASURES, PEERS
 from graphfaith.judging.scene import Scene
@@ -310,19 +312,28 @@ def test_json_pandas_and_the_page(verdict, tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_command(tmp_path, monkeypatch):
-    from typer.testing import CliRunner
-
-    from graphfaith.cli.application import app
-
+    model, data, *_ = setting("gcn")
+    torch.save(data, tmp_path / "graph.pt")
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    code = "import torch\nfrom torch_geometric.nn import GCN\n\n\ndef load():\n    model = GCN(4, 8, 2, 3)\n"
+    code += "    model.load_state_dict(torch.load('weights.pt', weights_only=True))\n    return model\n"
+    (tmp_path / "judged_model.py").write_text(code)
     monkeypatch.chdir(tmp_path)
-    words = "judge --dataset ba-shapes --nodes 400,401 --method saliency --method pyg-dummy --measure fidelity+ "
-    words += "--measure delta --neighborhood U(A,0.5) --test-samples 20 --json rows.json --page page.html --top 10"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = "judge --model judged_model:load --data graph.pt --nodes 1,2 --method saliency --method pyg-dummy "
+    words += "--measure fidelity+ --measure delta --neighborhood U(A,0.5) --test-samples 20 --top 3 "
+    words += "--json rows.json --page page.html"
     run = CliRunner().invoke(app, words.split(), catch_exceptions=False)
     assert run.exit_code == 0
     rows = json.loads((tmp_path / "rows.json").read_text())
     assert {row["method"] for row in rows} == {"saliency", "pyg-dummy", "random", "zero"}
     assert {row["measure"] for row in rows} == {"fidelity+", "delta"}
-    assert rows[0]["nodes"] == [400, 401]
+    assert rows[0]["nodes"] == [1, 2]
+    assert rows[0]["dataset"] == "graph.pt"
+    options = {"neighborhoods": "U(A,0.5)", "test_samples": 20, "top": 3}
+    same = gf.judge(model, data, ["saliency", "pyg-dummy"], [1, 2], ["fidelity+", "delta"], **options)
+    for row, other in zip(rows, same, strict=True):
+        assert row["value"] == pytest.approx(other.value)
     assert "fidelity+" in run.stdout
     assert (tmp_path / "page.html").stat().st_size > 2000
     for wrong in ("--method nobody", "--measure nothing", "--top many", "--part nodes", "--json rows.txt"):
