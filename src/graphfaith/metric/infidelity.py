@@ -54,6 +54,7 @@ def squares(predicted: Tensor, delta: Tensor, *, normalize: bool) -> Tensor:
     predicted and b the true changes; without a prediction that is not 0, beta is 0. It minimises the mean, so that an
     error of beta changes the mean in second order only, and the standard error is that of the squares.
 
+    >>> import torch
     >>> squares(torch.tensor([2.0, 4.0]), torch.tensor([1.0, 2.0]), normalize=True).tolist()
     [0.0, 0.0]
     """
