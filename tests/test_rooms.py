@@ -13,7 +13,7 @@ SRC = Path(__file__).parents[1] / "src"
 # In the order of the walk. A room may import from itself and from those before it.
 ROOMS = (
     *("_base", "graph", "sampling", "model", "surrogate", "explanation", "metric", "explainers"),
-    *("facade", "view", "testing", "data", "many", "cli"),
+    *("facade", "view", "judging", "testing", "data", "many", "cli"),
 )
 # An explanation shows itself in a notebook as a page, which is made further down.
 ALLOWED = {("explanation.signed", "view")}

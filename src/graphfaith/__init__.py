@@ -44,6 +44,7 @@ from .explanation.signed import SignedExplanation, signed_subgraph, to_networkx,
 from .facade import compare, explain, explainer_for
 from .graph.packed import PackedGraph, open_graph
 from .graph.packing import pack_graph
+from .judging import Verdict, judge
 from .many.explain import explain_many
 from .many.job import ManyJob
 from .many.run import Run
@@ -103,6 +104,7 @@ __all__ = [
     "UniformEdges",
     "UniformFeatures",
     "UnsupportedError",
+    "Verdict",
     "__version__",
     "compare",
     "explain",
@@ -112,6 +114,7 @@ __all__ = [
     "explainer_for",
     "figure",
     "general_unfaithfulness",
+    "judge",
     "load",
     "node_scores",
     "open_graph",

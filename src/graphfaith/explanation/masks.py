@@ -18,6 +18,7 @@ from .._base.errors import InputError, ModelError, UnsupportedError
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Graph
 from ..graph.packed import Column
+from ..model.call import Edges
 from ..model.record import Route
 from ..model.target import Target
 from ..surrogate.difference import DifferenceModel
@@ -213,8 +214,11 @@ def _numpy_type(dtype: torch.dtype) -> np.dtype[Any]:
     return kind
 
 
-def target_of(explainer: Explainer, explanation: Explanation) -> Target:
-    """Return the F(X, A) that ``explanation`` explains, with the present parameters of the model of ``explainer``."""
+def target_of(explainer: Explainer, explanation: Explanation, edges: Edges | None = None) -> Target:
+    """Return the F(X, A) that ``explanation`` explains, with the present parameters of the model of ``explainer``.
+
+    ``edges`` says what A is, if it is not to be what it is in the explanation.
+    """
     if not isinstance(explainer, Explainer):
         raise InputError(f"a torch_geometric.explain.Explainer is needed first (got {type(explainer).__name__})")
     if not isinstance(explanation, Explanation):
@@ -233,7 +237,7 @@ def target_of(explainer: Explainer, explanation: Explanation) -> Target:
         explainer.model_config,
         {name: explanation.get(name) for name in getattr(explanation, "_model_args", [])},
         num_hops=explanation.get("num_hops"),
-        edges=explanation.get("edge_route") or "auto",
+        edges=edges or explanation.get("edge_route") or "auto",
         max_memory=getattr(explainer.algorithm, "max_memory", None),
     )
 

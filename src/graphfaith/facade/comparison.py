@@ -170,14 +170,14 @@ def compare(
     >>> [(row.method, len(row.by_node)) for row in rows]
     [('kec', 2), ('saliency', 2)]
     """
-    names = expand_methods(_list(methods, str, "methods", "names of methods"))
-    asked = _list(neighborhoods, str | Neighborhood, "neighborhoods", "them")
+    names = expand_methods(list_of(methods, str, "methods", "names of methods"))
+    asked = list_of(neighborhoods, str | Neighborhood, "neighborhoods", "them")
     for near in asked:
         as_neighborhood(near)  # raises if it cannot be read
     if isinstance(nodes, Tensor | np.ndarray):
         nodes = torch.as_tensor(nodes)
         nodes = (nodes.nonzero().view(-1) if nodes.dtype == torch.bool else nodes.reshape(-1)).tolist()
-    nodes = _list(nodes, int, "nodes", "ids")
+    nodes = list_of(nodes, int, "nodes", "ids")
     if not nodes or not names or not asked:
         raise InputError("nothing to compare: name at least one node, one method and one neighbourhood")
     data = prepare(model, data)
@@ -200,7 +200,7 @@ def compare(
     )
 
 
-def _list(values: Any, one: Any, name: str, what: str) -> list[Any]:
+def list_of(values: Any, one: Any, name: str, what: str) -> list[Any]:
     """Return ``values`` as a list; a single value stands for a list of one."""
     if isinstance(values, one):
         return [values]

@@ -117,12 +117,14 @@ def prepare(model: Any, data: Any) -> Data:
 class Fit:
     """A method's p at a node, and the seconds from the graph to its scores, the ``shared`` ones included.
 
-    ``shared`` is a node's part of the work that was done once for all nodes.
+    ``shared`` is a node's part of the work that was done once for all nodes. ``scores`` are those of features and of
+    entries of A, in the order of the computation graph.
     """
 
     p: DifferenceModel
     seconds: float
     shared: float = 0.0
+    scores: tuple[Tensor | None, Tensor] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,8 +230,8 @@ class Subject:
             explainer, shared = self.explainer(method, neighborhood, samples=samples, seed=seed), 0.0
         started, algorithm = time.perf_counter(), explainer.algorithm
         p: DifferenceModel = algorithm.fit(self._target_of(algorithm, index))
-        algorithm.scores(p)
-        return Fit(p, shared + time.perf_counter() - started, shared)
+        scores = algorithm.scores(p)
+        return Fit(p, shared + time.perf_counter() - started, shared, scores)
 
     def fits(
         self,

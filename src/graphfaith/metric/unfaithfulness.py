@@ -34,7 +34,7 @@ from ..surrogate.readings import add_readings, evidence_of, readings_of
 from ..surrogate.walks import walk_bytes
 
 # Explainers of PyG whose result is a mask in [0, 1] that multiplies the graph: p(X, A) = F(X_s, A_s).
-_MASK_LEARNERS = (GNNExplainer, PGExplainer, GraphMaskExplainer, AttentionExplainer)
+MASK_LEARNERS = (GNNExplainer, PGExplainer, GraphMaskExplainer, AttentionExplainer)
 
 
 class Changing(Protocol):
@@ -128,7 +128,7 @@ def _scores_of(explanation: Explanation, target: Target, near: Neighborhood, of:
     None if the node mask is of a kind that says nothing of single features, without saying which.
     """
     graph, nodes = target.computation_graph, explanation.get("node_mask")
-    edges = _edge_part(explanation, target, implied=0.0)
+    edges = edge_scores_on(explanation, target, implied=0.0)
     if edges is None:  # Self-loops have their scores beside the mask.
         edges = torch.zeros(graph.num_edges, dtype=torch.float64)
         loops = explanation.get("self_loop_score")
@@ -198,15 +198,16 @@ def residuals_of(
     changes: list[Tensor] = []
     predicted: list[list[Tensor]] = [[] for _ in models]
     with one_thread(target.call.is_small):
-        for chunk in _chunks(target, near, num_samples, seed):
+        for chunk in sample_chunks(target, near, num_samples, seed):
             changes.append(target.changes(chunk))
             for p, predictions in zip(models, predicted, strict=True):
-                predictions.append(_check_change(p.change(chunk), len(chunk)))
+                predictions.append(check_change(p.change(chunk), len(chunk)))
     delta = torch.cat(changes)
     return [torch.cat(predictions) - delta for predictions in predicted], delta
 
 
-def _chunks(target: Target, near: Neighborhood, num_samples: int, seed: int) -> Iterator[Perturbations]:
+def sample_chunks(target: Target, near: Neighborhood, num_samples: int, seed: int) -> Iterator[Perturbations]:
+    """Yield samples on which F and any p are evaluated, a chunk that fits in memory at a time."""
     graph, width = target.computation_graph, target.unit_width(drops=True)  # p may be a subgraph, which lacks edges
     fixed = 32 * num_samples + walk_bytes(graph, 1)
     room = target.room(fixed, near.sample_bytes(graph, width), f"scoring on {num_samples} samples")
@@ -235,7 +236,7 @@ def subgraph_lower_bound(
     near = as_neighborhood(neighborhood)
     check_count(num_samples, "num_samples")
     gap = 0.0
-    for chunk in _chunks(target, near, num_samples, seed):
+    for chunk in sample_chunks(target, near, num_samples, seed):
         gap += float((p.change(chunk) - target.changes(chunk)).sum())
     return (gap / num_samples) * (gap / num_samples)
 
@@ -255,10 +256,10 @@ def difference_model_of(
         if isinstance(fitted, SubgraphModel) and fitted.target is None:  # It was unpickled, without its model.
             p = SubgraphModel(target, fitted.node_mask, fitted.edge_mask)
         return p
-    learnt = getattr(explainer.algorithm, "learns_mask", isinstance(explainer.algorithm, _MASK_LEARNERS))
+    learnt = getattr(explainer.algorithm, "learns_mask", isinstance(explainer.algorithm, MASK_LEARNERS))
     nodes = explanation.get("node_mask")
     node_part = nodes if nodes is None or nodes.size(0) == 1 else nodes[graph.nodes]
-    edge_part = _edge_part(explanation, target, implied=1.0 if learnt else 0.0)
+    edge_part = edge_scores_on(explanation, target, implied=1.0 if learnt else 0.0)
     if learnt:
         if edge_part is not None:
             every_loop = target.graph.has_every_loop
@@ -275,7 +276,7 @@ def difference_model_of(
     return LinearModel(graph, node_part, edge_part)
 
 
-def _edge_part(explanation: Explanation, target: Target, implied: float) -> Tensor | None:
+def edge_scores_on(explanation: Explanation, target: Target, implied: float) -> Tensor | None:
     """Return the scores of the entries of A, [e]; ``implied`` is the score of a self-loop that has none."""
     graph, edges, loops = (
         target.computation_graph,
@@ -292,7 +293,8 @@ def _edge_part(explanation: Explanation, target: Target, implied: float) -> Tens
     return part
 
 
-def _check_change(change: Tensor, num_samples: int) -> Tensor:
+def check_change(change: Tensor, num_samples: int) -> Tensor:
+    """Return what ``change()`` of a difference model gave, [S] in double precision, checked to be finite."""
     if not isinstance(change, Tensor) or change.shape != (num_samples,):
         got = list(change.shape) if isinstance(change, Tensor) else type(change).__name__
         raise InputError(f"change() of a difference model must return [{num_samples}] numbers (got {got})")

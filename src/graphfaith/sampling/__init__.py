@@ -11,6 +11,7 @@ from .neighborhood import (
     register_neighborhood,
 )
 from .perturbations import Perturbations
+from .restricted import Restricted, Selection
 
 __all__ = [
     "BernoulliEdges",
@@ -19,6 +20,8 @@ __all__ = [
     "Neighborhood",
     "Perturbations",
     "RemovedEdges",
+    "Restricted",
+    "Selection",
     "UniformEdges",
     "UniformFeatures",
     "draw_edges",

@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -125,6 +125,25 @@ class Neighborhood:
             raise InputError(f"size must be at least 1 (got {size!r})")
         for start in range(0, num_samples, size):
             yield self.sample(graph, min(size, num_samples - start), seed, start)
+
+    def inside(self, explanation: Any, top: int | float | None = None, *, by: str = "score") -> Neighborhood:
+        """Return this neighbourhood restricted to what is inside an explanation: nothing else moves.
+
+        The draws stay the same. ``explanation`` is anything with PyG's ``edge_mask`` or ``node_mask``. ``top`` entries
+        of A and as many features are inside, or a share of those that F depends on (0.2); None is what has a score
+        above 0. They are those of the largest scores, or by="magnitude" of the largest \\|score\\|. An entry
+        without a score is on neither side. See :class:`~graphfaith.sampling.restricted.Restricted`.
+        """
+        return self._restrict(explanation, top, by, "inside")
+
+    def outside(self, explanation: Any, top: int | float | None = None, *, by: str = "score") -> Neighborhood:
+        """Return this neighbourhood restricted to what is outside of an explanation; see :meth:`inside`."""
+        return self._restrict(explanation, top, by, "outside")
+
+    def _restrict(self, explanation: Any, top: int | float | None, by: str, side: str) -> Neighborhood:
+        from .restricted import Restricted, Selection  # It is a neighbourhood itself, made further down.
+
+        return Restricted(self, Selection.of(explanation, top, by), side)  # type: ignore[arg-type]  # both are checked
 
     def __mul__(self, other: Neighborhood) -> Neighborhood:
         """Return the product of a neighbourhood of features and one of edges."""
@@ -306,6 +325,11 @@ def parse_neighborhood(text: str) -> Neighborhood:
     """
     if not isinstance(text, str):
         raise InputError(f"a neighbourhood is written as text, e.g. {_list_notations()} (got {text!r})")
+    if " inside " in text or " outside " in text:
+        raise InputError(
+            f"cannot read {text!r}: a text does not hold the scores that say what is inside; make the neighbourhood "
+            "from the explanation, as in UniformEdges(0.5).inside(explanation, top=0.2)"
+        )
     plain = re.sub(r"(?<![0-9.eE+-])\s+|\s+(?![0-9.eE+-])", "", text).replace("×", "x").replace("*", "x")
     factors = [_parse_factor(factor, text) for factor in plain.split("x")]
     if len(factors) == 1:

@@ -135,8 +135,8 @@ def policy(connect: Sequence[str] = ()) -> str:
     """
     allowed = {
         "default-src": "'none'",
-        "style-src": _hash(asset("page.css")),
-        "script-src": _hash(_script(connect)),
+        "style-src": hash_of(asset("page.css")),
+        "script-src": hash_of(_script(connect)),
         "img-src": "data:",
         "base-uri": "'none'",
         "form-action": "'none'",
@@ -282,5 +282,6 @@ def asset(name: str) -> str:
     return resources.files("graphfaith.view").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
+def hash_of(text: str) -> str:
+    """Return the hash of a style sheet or script, as a Content-Security-Policy names it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,395 @@
+"""Entrants: anybody's explainer, asked for scores of one prediction in the order of its computation graph."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.explain import Explainer
+from torch_geometric.explain.algorithm import ExplainerAlgorithm, PGExplainer
+
+from .._base.errors import InputError, UnsupportedError
+from ..explainers.base import FaithfulExplainer
+from ..explainers.methods import method_named, method_names
+from ..metric.attribution import Attribution
+from ..metric.unfaithfulness import MASK_LEARNERS
+from ..model.record import evaluating
+from ..model.target import Target
+from ..sampling.draw import keys
+from ..sampling.neighborhood import draw_edges, draw_features
+from ..surrogate.difference import SubgraphModel
+from .scene import Scene
+
+ScoreFunction = Callable[[torch.nn.Module, Data, int], Any]
+
+
+class Entrant(Protocol):
+    """An explainer that is judged."""
+
+    name: str
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether its scores depend on the neighbourhood."""
+
+    def prepare(self, scene: Scene, seed: int) -> None:
+        """Do what is done once for all rows, such as training."""
+
+    def explain(self, scene: Scene, index: int, seed: int) -> Attribution:
+        """Return the scores of one row of the output."""
+
+
+@dataclass
+class Own:
+    """A method of this library, by its name or as an algorithm."""
+
+    name: str
+    algorithm: FaithfulExplainer | None = None
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the method is fitted to a neighbourhood; one that is given as an object has its own."""
+        return self.algorithm is None and method_named(self.name).is_fitted
+
+    def prepare(self, scene: Scene, seed: int) -> None:
+        """Make the method once, so that bad settings show."""
+        if self.algorithm is None:
+            scene.subject.explainer(self.name, scene.near, samples=scene.samples, seed=seed)
+        else:
+            scene.subject.explainer_with(self.algorithm)
+
+    def explain(self, scene: Scene, index: int, seed: int) -> Attribution:
+        """Fit p, and read its scores."""
+        graph = scene.target(index).computation_graph
+        if self.algorithm is None:
+            fit = scene.subject.fit(self.name, index, scene.near, samples=scene.samples, seed=seed)
+            assert fit.scores is not None
+            return Attribution(graph, fit.scores[1], fit.scores[0], fit.p)
+        algorithm = scene.subject.explainer_with(self.algorithm).algorithm
+        given, had = "seed" in inspect.signature(type(algorithm).__init__).parameters, getattr(algorithm, "seed", None)
+        if given:
+            algorithm.seed = seed
+        try:
+            data = scene.subject.data
+            call = scene.subject.model, data.x, data.edge_index, index, scene.subject.labels, scene.arguments()
+            _, p = algorithm.fit_row(*call)
+            features, edges = algorithm.scores(p)
+        finally:
+            if given:
+                algorithm.seed = had
+        return Attribution(graph, edges, features, p)
+
+
+@dataclass
+class Algorithm:
+    """An algorithm of PyG's, made anew for each row, or a single one that the user gave.
+
+    It is run on the computation graph of the row, on which the model answers as on the whole graph: PyG's own run on
+    the whole graph, and most of them take twenty times as long there. ``whole`` is for those that need the whole graph.
+    """
+
+    name: str
+    make: Callable[[torch.nn.Module], ExplainerAlgorithm]
+    whole: bool = False
+    edges_only: bool = False
+    is_fitted: bool = False
+
+    def prepare(self, scene: Scene, seed: int) -> None:
+        """There is nothing to do once."""
+
+    def explain(self, scene: Scene, index: int, seed: int) -> Attribution:
+        """Run the algorithm, and lay its masks out over the computation graph."""
+        target, model = scene.target(index), scene.copy_model()
+        with seeded(seed, index):
+            algorithm = self.make(model)
+            return run_algorithm(algorithm, scene, target, index, model, whole=self.whole, edges_only=self.edges_only)
+
+
+@dataclass
+class TrainedAlgorithm:
+    """PyG's PGExplainer, which is trained on all rows together before it explains any; it needs the whole graph."""
+
+    name: str
+    make: Callable[[torch.nn.Module], PGExplainer]
+    is_fitted: bool = False
+    _trained: dict[int, tuple[PGExplainer, torch.nn.Module]] = field(default_factory=dict)
+
+    def prepare(self, scene: Scene, seed: int) -> None:
+        """Train it for this scene and seed."""
+        self._train(scene, seed)
+
+    def explain(self, scene: Scene, index: int, seed: int) -> Attribution:
+        """Ask the trained network for the scores of a row."""
+        algorithm, model = self._train(scene, seed)
+        with seeded(seed, index):
+            return run_algorithm(algorithm, scene, scene.target(index), index, model, whole=True, edges_only=True)
+
+    def _train(self, scene: Scene, seed: int) -> tuple[PGExplainer, torch.nn.Module]:
+        key = hash((id(scene.subject), seed))
+        if key not in self._trained:
+            model, data = Bound(scene.copy_model(), scene.arguments()), scene.subject.data
+            with seeded(seed, 0), torch.enable_grad():
+                algorithm = self.make(model.model)
+                explainer = make_explainer(model, algorithm, scene, edges_only=True)
+                labels = labels_on(explainer, scene, data.x, data.edge_index, None)
+                for epoch in range(algorithm.epochs):
+                    for index in scene.nodes:
+                        row = None if scene.subject.task.level == "graph" and len(labels) == 1 else index
+                        algorithm.train(epoch, model, data.x, data.edge_index, target=labels, index=row)
+            self._trained[key] = algorithm, model.model
+        return self._trained[key]
+
+
+@dataclass
+class Function:
+    """A function (model, data, row) that returns scores of edges, [E], or of nodes (or features) and of edges."""
+
+    name: str
+    function: ScoreFunction
+    is_fitted: bool = False
+
+    def prepare(self, scene: Scene, seed: int) -> None:
+        """There is nothing to do once."""
+
+    def explain(self, scene: Scene, index: int, seed: int) -> Attribution:
+        """Call the function, and take the scores of what F depends on."""
+        graph = scene.target(index).computation_graph
+        with seeded(seed, index):
+            found = self.function(scene.copy_model(), scene.subject.data, index)
+        nodes, edges = found if isinstance(found, tuple | list) else (None, found)
+        num_nodes, num_edges = graph.size
+        d, scores, features = graph.x.size(1), None, None
+        if edges is not None:
+            given = _check_scores(edges, [(num_edges,)], self.name)
+            scores = torch.zeros(graph.num_edges, dtype=torch.float64)
+            places = graph.edge_id >= 0
+            scores[places] = given[graph.edge_id[places]]
+        if nodes is not None:
+            rows = _check_scores(nodes, [(num_nodes,), (num_nodes, 1), (num_nodes, d), (1, d)], self.name)
+            rows = rows.unsqueeze(1) if rows.dim() == 1 else rows
+            features = rows if rows.size(0) == 1 else rows[graph.nodes]
+        return Attribution(graph, scores, features)
+
+
+@dataclass
+class Random:
+    """Scores that are drawn: each is uniform in [-1, 1], a function of (seed, row, entry) alone."""
+
+    name: str = "random"
+    is_fitted: bool = False
+
+    def prepare(self, scene: Scene, seed: int) -> None:
+        """There is nothing to do once."""
+
+    def explain(self, scene: Scene, index: int, seed: int) -> Attribution:
+        """Draw a score for everything that F depends on."""
+        graph, number = scene.target(index).computation_graph, np.array([index])
+        own = int(keys(seed, "random", np.zeros(1, dtype=np.int64))[0] >> np.uint64(34))  # apart from other draws
+        edges, features = (2 * draw(graph, number, own)[0] - 1 for draw in (draw_edges, draw_features))
+        return Attribution(graph, edges, features)
+
+
+@dataclass
+class Zero:
+    """The explanation that says that nothing matters. Where an order is asked for, all entries are equal."""
+
+    name: str = "zero"
+    is_fitted: bool = False
+
+    def prepare(self, scene: Scene, seed: int) -> None:
+        """There is nothing to do once."""
+
+    def explain(self, scene: Scene, index: int, seed: int) -> Attribution:  # noqa: ARG002
+        """Return zeros."""
+        graph = scene.target(index).computation_graph
+        return Attribution(graph, torch.zeros(graph.num_edges), torch.zeros_like(graph.x))
+
+
+class Bound(torch.nn.Module):
+    """A model of x and edge_index alone: PyG's wrapper of Captum passes other arguments by their place."""
+
+    def __init__(self, model: torch.nn.Module, arguments: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.model, self.arguments = model, dict(arguments)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Call the model with the other arguments that were given."""
+        out: Tensor = self.model(x, edge_index, **self.arguments)
+        return out
+
+
+class seeded:  # used as a statement: with seeded(...)
+    """Draw torch's random numbers from a seed and a row, and leave the user's generator as it was."""
+
+    def __init__(self, seed: int, index: int) -> None:
+        self.seed = int(keys(seed, "peer", np.array([index]))[0] >> np.uint64(1))
+
+    def __enter__(self) -> None:
+        """Keep the state, and seed."""
+        self.state, self.numpy_state = torch.get_rng_state(), np.random.get_state()  # noqa: NPY002
+        torch.manual_seed(self.seed)
+        np.random.seed(self.seed % 2**32)  # noqa: NPY002  # Captum draws from this one.
+
+    def __exit__(self, *_: object) -> None:
+        """Restore the state."""
+        torch.set_rng_state(self.state)
+        np.random.set_state(self.numpy_state)  # noqa: NPY002
+
+
+def make_explainer(model: torch.nn.Module, algorithm: Any, scene: Scene, *, edges_only: bool) -> Explainer:
+    """Return PyG's Explainer for an algorithm, with masks of as much as the algorithm can score."""
+    kinds = ["model", "phenomenon"] if scene.subject.labels is None else ["phenomenon", "model"]
+    masks = [None] if edges_only else ["attributes", "object", None]
+    reasons: list[str] = []
+    for kind in kinds:
+        for nodes in masks:
+            try:
+                return Explainer(
+                    model,
+                    algorithm=algorithm,
+                    explanation_type=kind,
+                    node_mask_type=nodes,
+                    edge_mask_type="object",
+                    model_config=scene.subject.task.model_config,
+                )
+            except (ValueError, NotImplementedError) as error:
+                reasons.append(str(error))
+    raise UnsupportedError(f"PyG does not run {type(algorithm).__name__} on this task: {reasons[0]}")
+
+
+def labels_on(explainer: Explainer, scene: Scene, x: Tensor, edge_index: Tensor, own: Tensor | None) -> Tensor:
+    """Return the class of every row: the predicted one, or that which is explained where it was given."""
+    if scene.subject.labels is not None and own is None:
+        return scene.subject.labels
+    labels: Tensor = explainer.get_target(explainer.get_prediction(x, edge_index))
+    return labels
+
+
+def run_algorithm(
+    algorithm: Any,
+    scene: Scene,
+    target: Target,
+    index: int,
+    model: torch.nn.Module,
+    *,
+    whole: bool,
+    edges_only: bool,
+) -> Attribution:
+    """Run an algorithm of PyG's for a row, on its computation graph or on the whole graph, and lay out its masks."""
+    graph, call = target.computation_graph, target.call
+    places = ((graph.edge_id >= 0) & graph.felt).nonzero().view(-1)
+    if whole:
+        data = scene.subject.data
+        x, edge_index, arguments, row = data.x, data.edge_index, scene.arguments(), torch.tensor([index])
+    else:
+        x, edge_index = graph.x, call.edges_at(places)
+        arguments, row = call.arguments_at(places)
+        if target.graph.is_weighted:
+            arguments["edge_weight"] = graph.weight[places]
+    bound = Bound(model, arguments)
+    explainer = make_explainer(bound, algorithm, scene, edges_only=edges_only)
+    words: dict[str, Any] = {}
+    if explainer.explanation_type.value == "phenomenon":
+        labels = labels_on(explainer, scene, x, edge_index, None if whole else row)
+        if not whole and target.labels is not None:
+            labels = labels.clone()
+            labels[row] = target.labels.to(labels.dtype)
+        words["target"] = labels
+    at: int | None = int(row[0])
+    if scene.subject.task.level == "graph" and target.readout.kwargs.get("batch") is None:
+        at = None if _has_no_rows(bound, x, edge_index, scene) else at
+    with torch.inference_mode(False), torch.enable_grad(), evaluating(bound), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Captum warns that it sets requires_grad on its own inputs.
+        explanation = explainer(x, edge_index, index=at, **words)
+    mask, nodes = explanation.get("edge_mask"), explanation.get("node_mask")
+    edges = features = None
+    if mask is not None:
+        edges = torch.zeros(graph.num_edges, dtype=torch.float64)
+        edges[places] = mask.detach().double()[graph.edge_id[places] if whole else slice(None)]
+    if nodes is not None:
+        features = nodes.detach().double()
+        features = features[graph.nodes] if whole and features.size(0) != 1 else features
+    if isinstance(algorithm, MASK_LEARNERS):
+        weighed = torch.zeros(graph.num_edges, dtype=torch.bool)
+        weighed[places] = True
+        kept = None if edges is None else torch.where(weighed, edges, 1.0)
+        return Attribution(graph, edges, features, SubgraphModel(target, features, kept))
+    return Attribution(graph, edges, features)
+
+
+def _has_no_rows(model: torch.nn.Module, x: Tensor, edge_index: Tensor, scene: Scene) -> bool:
+    """Return whether the output for a single graph comes without a row for it, so that no index can name it."""
+    with torch.no_grad():
+        out = model.eval()(x, edge_index)
+    return bool(out.dim() < (2 if scene.subject.task.mode == "multiclass_classification" else 1))
+
+
+def _check_scores(scores: Any, shapes: list[tuple[int, ...]], name: str) -> Tensor:
+    numbers = torch.as_tensor(scores).detach().double().cpu()
+    if tuple(numbers.shape) not in shapes:
+        known = " or ".join(str(list(shape)) for shape in shapes)
+        raise InputError(f"{name} must return scores of shape {known} (got {list(numbers.shape)})")
+    return numbers
+
+
+def make_entrants(explainers: Any, peers: Mapping[str, Callable[[], Entrant]]) -> list[Entrant]:
+    """Return the entrants that a user names: names, algorithms, functions, or a mapping of names to these."""
+    if isinstance(explainers, str | ExplainerAlgorithm) or callable(explainers):
+        explainers = [explainers]
+    if isinstance(explainers, Mapping):
+        pairs = list(explainers.items())
+    elif isinstance(explainers, Iterable):
+        pairs = [(None, one) for one in explainers]
+    else:
+        raise InputError(f"explainers must be names, algorithms or functions (got {explainers!r})")
+    found: list[Entrant] = []
+    for name, one in pairs:
+        found += [_make_entrant(name, each, peers) for each in _expand(one, peers)]
+    names = [entrant.name for entrant in found]
+    twice = {name for name in names if names.count(name) > 1 or name in ("random", "zero")}
+    if twice:
+        raise InputError(f"every explainer needs a name of its own, other than random and zero (got {sorted(twice)})")
+    return found
+
+
+def _expand(one: Any, peers: Mapping[str, Any]) -> list[Any]:
+    if one == "all":
+        return [*method_names(in_all=True), *peers]
+    return [one]
+
+
+def _make_entrant(name: str | None, one: Any, peers: Mapping[str, Callable[[], Entrant]]) -> Entrant:
+    if isinstance(one, str):
+        if one in peers:
+            entrant: Entrant = peers[one]()
+        elif one in method_names():
+            entrant = Own(one)
+        else:
+            raise InputError(f"unknown method {one!r}: known are {', '.join([*method_names(), *peers])}")
+        if name is not None and name != one:
+            raise InputError(f"{one!r} is the name of a method already: leave out {name!r}")
+        return entrant
+    label = name or type(one).__name__
+    if isinstance(one, FaithfulExplainer):
+        return Own(label, one)
+    if isinstance(one, PGExplainer):
+        return _Given(label, one)
+    if isinstance(one, ExplainerAlgorithm):
+        return Algorithm(label, lambda model: one)  # noqa: ARG005
+    if callable(one):
+        return Function(name or str(getattr(one, "__name__", "function")), one)
+    raise InputError(f"an explainer is a name, an algorithm of PyG's or a function (got {one!r})")
+
+
+class _Given(Algorithm):
+    """A PGExplainer that the user has trained: it is run as it is, on the whole graph."""
+
+    def __init__(self, name: str, algorithm: PGExplainer) -> None:
+        super().__init__(name, lambda model: algorithm, whole=True, edges_only=True)  # noqa: ARG005

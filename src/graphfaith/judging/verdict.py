@@ -1,0 +1,191 @@
+"""The verdict: a row for each method, figure of merit and law, pooled over rows of the output and trainings."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._base.errors import InputError, UnsupportedError
+from .._base.files import check_output, write_file
+from ..metric.measured import Better
+from ..metric.pooling import pool
+from ..view.judgement import judgement_page
+from .measures import MEASURES
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+COLUMNS = 6  # figures of merit side by side in a table
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A figure of merit of one method in one neighbourhood, pooled over nodes and trainings.
+
+    ``value`` is NaN if it is not defined, or if the method failed at every node; ``errors`` has the reason by node.
+    ``nodes`` are those that count. ``rank`` is 1 for the best of the same column. ``table`` has the numbers whose mean
+    the value is, [trainings, nodes], NaN where there is none: for a ratio these are its linearised parts.
+    """
+
+    dataset: str
+    method: str
+    measure: str
+    neighborhood: str
+    value: float
+    stderr: float
+    nodes: list[int]
+    seed: int
+    better: Better
+    rank: int | None = None
+    trainings: int = 1
+    errors: dict[int, str] = field(default_factory=dict)
+    table: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the row as plain values; numbers that are not finite are None."""
+        row = {name: value for name, value in asdict(self).items() if name != "table"}
+        row["by_node"] = [_finite(float(value)) for value in _means(self.table)]
+        row["errors"] = {str(node): text for node, text in self.errors.items()}
+        return {name: _finite(value) if isinstance(value, float) else value for name, value in row.items()}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A figure of merit of one method less that of another on the same nodes, with the error of the difference."""
+
+    first: str
+    second: str
+    measure: str
+    neighborhood: str
+    value: float
+    stderr: float
+    nodes: int
+
+    @property
+    def sigmas(self) -> float:
+        """The difference in units of its error."""
+        return self.value / self.stderr if self.stderr else math.inf if self.value else 0.0
+
+
+class Verdict(list[Row]):
+    """The rows of a judgement: a list that prints as tables, and goes to JSON, to pandas and to a page."""
+
+    @property
+    def methods(self) -> list[str]:
+        """The names of the methods, in their order."""
+        return list(dict.fromkeys(row.method for row in self))
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """The pairs of a figure of merit and a neighbourhood, in their order."""
+        return list(dict.fromkeys((row.measure, row.neighborhood) for row in self))
+
+    def row(self, method: str, measure: str, neighborhood: str | None = None) -> Row:
+        """Return the row of a method and a figure of merit; the neighbourhood may be left out if there is one."""
+        found = [row for row in self if row.method == method and row.measure == measure]
+        found = [row for row in found if neighborhood is None or row.neighborhood == neighborhood]
+        if len(found) != 1:
+            known = ", ".join(sorted({f"{m} in {n}" if n else m for m, n in self.columns}))
+            count = "no row" if not found else f"{len(found)} rows"
+            raise InputError(f"there is {count} of {method}, {measure}, {neighborhood}: columns are {known}")
+        return found[0]
+
+    def difference(self, first: str, second: str, measure: str, neighborhood: str | None = None) -> Difference:
+        """Compare two methods on the nodes where both have a number: the mean of the differences, with its own error.
+
+        Both were asked about the same nodes and, where samples are drawn, with the same draws, so that the error is
+        smaller than that of two separate means.
+        """
+        a, b = (self.row(method, measure, neighborhood) for method in (first, second))
+        both = a.table - b.table
+        count = int((~np.isnan(both)).any(axis=0).sum()) if both.size else 0
+        value, error = pool(both) if count else (math.nan, None)
+        if error is None:  # There is a single number, and only the errors over its samples are known.
+            error = math.hypot(a.stderr, b.stderr)
+        return Difference(first, second, a.measure, a.neighborhood, value, error, count)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return the rows as plain values."""
+        return [row.as_json() for row in self]
+
+    def to_json(self, path: str | os.PathLike[str]) -> None:
+        """Write the rows as a JSON list."""
+        target = check_output(path, (".json",))
+        write_file(target, (json.dumps(self.as_json(), indent=1, allow_nan=False) + "\n").encode())
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a ``pandas.DataFrame``."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise UnsupportedError("a data frame needs pandas: pip install pandas") from error
+        return pandas.DataFrame(self.as_json())
+
+    def page(self, path: str | os.PathLike[str] | None = None, *, title: str = "") -> str:
+        """Return a page with bars and ranks, and write it to ``path`` (.html) if one is given."""
+        words = {name: measure.words for name, measure in MEASURES.items()}
+        return judgement_page(self.as_json(), words, path, title=title)
+
+    def __str__(self) -> str:
+        """Return the tables as text."""
+        from rich.console import Console  # not at the top: whoever only computes should not wait for rich
+
+        console = Console(width=150, color_system=None, highlight=False)
+        with console.capture() as text:
+            console.print(self)
+        return text.get().strip("\n")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield tables of methods by figures of merit, the best of each in bold, then the errors."""
+        from rich.text import Text
+
+        columns = self.columns
+        for start in range(0, len(columns), COLUMNS):
+            yield ""
+            yield self._table(columns[start : start + COLUMNS])
+        for method in self.methods:
+            errors = {text for row in self if row.method == method for text in row.errors.values()}
+            for text in sorted(errors):
+                yield Text(f"{method}: {text}")
+
+    def _table(self, columns: Sequence[tuple[str, str]]) -> Any:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table()
+        table.add_column("method")
+        for measure, near in columns:
+            sign = "↑" if MEASURES[measure].better == "higher" else "↓"
+            table.add_column(Text(f"{measure} {sign}\n{near}"), justify="right")
+        by_place = {(row.method, row.measure, row.neighborhood): row for row in self}
+        for method in self.methods:
+            cells = [by_place.get((method, *column)) for column in columns]
+            table.add_row(Text(method), *[Text(_cell(row), "bold" if row and row.rank == 1 else "") for row in cells])
+        return table
+
+
+def _cell(row: Row | None) -> str:
+    if row is None or math.isnan(row.value):
+        return "failed" if row is not None and row.errors and not row.nodes else "-"
+    error = "" if math.isnan(row.stderr) else f" ± {row.stderr:.1g}"
+    return f"{row.value:.3g}{error}"
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _means(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the means over trainings, [nodes]; NaN where there is no number."""
+    known = ~np.isnan(table)
+    counts = known.sum(axis=0)
+    sums = np.where(known, table, 0.0).sum(axis=0)
+    means: NDArray[np.float64] = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    return means
