@@ -26,9 +26,11 @@ METHODS = (
 SLOW = ("pyg-graphmask", "captum-shapley", "subgraphx", "shapley")  # on fewer predictions, and explained once
 ANCHORED = "anchored-kec"
 AGAIN = tuple(name for name, measure in MEASURES.items() if measure.group == "again")
-ONCE = tuple(name for name in MEASURES if name not in AGAIN)
+ONCE = tuple(name for name, measure in MEASURES.items() if measure.group not in ("again", "training"))
+OF_TRAININGS = "stability-training"
 OF_TRUTH = ("rank-agreement", "sign-agreement")
-NODES, NODES_SLOW = 3, 1  # predictions of each contest, in each of three trainings; the latter also for AGAIN
+NODES, NODES_SLOW = 3, 1  # predictions of each contest, in each of three trainings; the latter also for
+# stability
 DRAWS, TEST_SAMPLES = 50, 300
 
 Table = NDArray[np.float64]
@@ -47,38 +49,46 @@ class Arena(Experiment):
         crippen()
 
     def units(self, size: Size) -> list[Unit]:
-        """Return a unit for the quick methods on each contest, and then one for the slow ones."""
+        """Return a unit for each contest, training and kind of methods; all contests come before the next training.
+
+        So a run that is stopped has something of every contest.
+        """
+        seeds = _seeds(size)
+        plan = [(seed, part, cost) for part, cost in (("quick", 40.0), ("slow", 15.0)) for seed in seeds]
+        plan = [*sorted(plan, key=lambda one: one[0]), *([(0, "trainings", 30.0)] if len(seeds) > 1 else [])]
         return [
-            Unit(contest.dataset, part=f"{contest.family}/{speed}", cost=cost)
-            for speed, cost in (("quick", 120.0), ("slow", 40.0))
+            Unit(contest.dataset, seed, part=f"{contest.family}/{part}", cost=cost)
+            for seed, part, cost in plan
             for contest in CONTESTS
         ]
 
     def measure(self, unit: Unit, size: Size) -> Any:
         """Judge explainers on one contest; return the numbers of each column at each training and prediction."""
-        family, speed = unit.part.split("/")
+        family, part = unit.part.split("/")
         contest, count = contest_named(f"{unit.dataset} {family}"), _count(size)
-        trainings = size.trainings if size.name == "full" else 1
-        ground = ground_of(contest, trainings, count)
-        quick = speed == "quick"
-        methods = [name for name in (METHODS if quick else SLOW) if _enters(name, contest)]
-        rows = ground.rows if quick else ground.rows[:NODES_SLOW]
+        methods = [name for name in (SLOW if part == "slow" else METHODS) if _enters(name, contest)]
+        if part == "trainings":
+            ground = ground_of(contest, _seeds(size), count)
+            verdict = _judge(contest, ground, methods, ground.rows[:NODES_SLOW], [OF_TRAININGS], size)
+            return {"columns": _columns(verdict)}
+        ground = ground_of(contest, (unit.model_seed,), count)
+        rows = ground.rows if part == "quick" else ground.rows[:NODES_SLOW]
         columns = _columns(_judge(contest, ground, methods, rows, ONCE, size))
-        if quick:
+        if part == "quick":
             columns += _columns(_judge(contest, ground, methods, rows[:NODES_SLOW], AGAIN, size))
-        found = {"quality": ground.quality, "rows": list(rows), "columns": columns}
-        if ground.own:
-            own = [_judge(contest, ground, methods, rows, OF_TRUTH, size, training) for training in range(trainings)]
-            found["columns"] += _own_columns(own)
-            found["learnt"] = _learnt(ground)
-        return found
+        if not ground.own:
+            return {"quality": ground.quality[0], "rows": list(rows), "columns": columns}
+        own = _columns(_judge(contest, ground, methods, rows, OF_TRUTH, size, own=True))
+        columns += [{**column, "measure": f"own-{column['measure']}"} for column in own]
+        learnt = _learnt(ground, rows)
+        return {"quality": ground.quality[0], "rows": list(rows), "columns": columns, "learnt": learnt}
 
     def make_rows(self, results: Mapping[Unit, Any], size: Size) -> list[Row]:  # noqa: ARG002
         """Return a row for each contest and column, with each method's value and error, the winner and how sure."""
-        by_contest: dict[tuple[str, str], dict[str, Any]] = {}
-        for unit, found in results.items():
-            family, speed = unit.part.split("/")
-            by_contest.setdefault((unit.dataset, family), {})[speed] = found
+        by_contest: dict[tuple[str, str], dict[str, list[Any]]] = {}
+        for unit, found in sorted(results.items(), key=lambda item: item[0].model_seed):
+            family, part = unit.part.split("/")
+            by_contest.setdefault((unit.dataset, family), {}).setdefault(part, []).append(found)
         rows = []
         for contest in CONTESTS:
             parts = by_contest.get((contest.dataset, contest.family), {})
@@ -89,6 +99,11 @@ class Arena(Experiment):
     def to_markdown(self, rows: Sequence[Row]) -> str:
         """Return the rows as tables."""
         return format_rows(rows, [contest.name for contest in CONTESTS])
+
+
+def _seeds(size: Size) -> tuple[int, ...]:
+    """Return the seeds of the trainings."""
+    return tuple(range(size.trainings if size.name == "full" else 1))
 
 
 def _count(size: Size) -> int:
@@ -112,18 +127,18 @@ def _judge(
     rows: Sequence[int],
     measures: str | Sequence[str],
     size: Size,
-    training: int | None = None,
+    *,
+    own: bool = False,
 ) -> Verdict:
-    """Judge methods on all trainings; or on one of them by what its own model loses without each atom."""
-    models = list(ground.models) if training is None else [ground.models[training]]
+    """Judge methods, by the truth of the data or by what the model's ``own`` prediction loses without each atom."""
     return judge(
-        models,
+        list(ground.models),
         ground.data,
         list(methods),
         list(rows),
         measures,
-        neighborhoods=contest.neighborhoods if training is None else contest.neighborhoods[:1],
-        truth=ground.truth if training is None else ground.own[training],
+        neighborhoods=contest.neighborhoods,
+        truth=ground.own[0] if own else ground.truth,
         level=contest.level,
         mode=contest.mode,
         draws=DRAWS,
@@ -134,7 +149,7 @@ def _judge(
 
 
 def _columns(verdict: Verdict) -> list[dict[str, Any]]:
-    """Return each figure of merit in each neighbourhood: the methods' values, errors and numbers at predictions."""
+    """Return each figure of merit in each neighbourhood: the methods' numbers at trainings and predictions."""
     found = []
     for measure, near in verdict.columns:
         methods = {}
@@ -142,8 +157,6 @@ def _columns(verdict: Verdict) -> list[dict[str, Any]]:
             if (row.measure, row.neighborhood) == (measure, near):
                 failed = next(iter(row.errors.values()), None)
                 methods[row.method] = {
-                    "value": _plain(row.value),
-                    "stderr": _plain(row.stderr),
                     "table": [[_plain(value) for value in line] for line in row.table.tolist()],
                     **({"failed": str(failed)[:200]} if failed and not row.nodes else {}),
                 }
@@ -151,51 +164,32 @@ def _columns(verdict: Verdict) -> list[dict[str, Any]]:
     return found
 
 
-def _own_columns(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """Return the columns of agreement with each model's own effects, pooled over trainings."""
-    found = []
-    for measure in OF_TRUTH:
-        methods = {}
-        for method in verdicts[0].methods:
-            tables = [verdict.row(method, measure).table for verdict in verdicts]
-            if any(not table.size for table in tables):
-                continue
-            table = np.concatenate(tables)
-            value, error = pool(table) if not np.isnan(table).all() else (math.nan, None)
-            methods[method] = {
-                "value": _plain(value),
-                "stderr": _plain(math.nan if error is None else error),
-                "table": [[_plain(number) for number in line] for line in table.tolist()],
-            }
-        found.append({"measure": f"own-{measure}", "neighborhood": "", "methods": methods})
-    return found
-
-
-def _learnt(ground: Ground) -> dict[str, float | None]:
-    """Return how far each model's own effects agree with the truth: no explainer of it can be expected to do better."""
+def _learnt(ground: Ground, rows: Sequence[int]) -> dict[str, list[float | None]]:
+    """Return how far the model's own effects agree with the truth, at each prediction."""
     assert ground.truth is not None
-    batch, found = ground.data.batch, {}
-    tables: dict[str, list[list[float]]] = {name: [] for name in OF_TRUTH}
-    for own in ground.own:
-        agreed = [
-            signed_agreement(own.numbers[batch == row], ground.truth.numbers[batch == row]) for row in ground.rows
-        ]
-        for name, values in zip(OF_TRUTH, zip(*agreed, strict=True), strict=True):
-            tables[name].append([value.value for value in values])
-    for name, table in tables.items():
-        value, error = pool(table)
-        found[name], found[f"{name} stderr"] = _plain(value), _plain(math.nan if error is None else error)
-    return found
+    batch, own, truth = ground.data.batch, ground.own[0].numbers, ground.truth.numbers
+    agreed = [signed_agreement(own[batch == row], truth[batch == row]) for row in rows]
+    return {
+        name: [_plain(one.value) for one in values]
+        for name, values in zip(OF_TRUTH, zip(*agreed, strict=True), strict=True)
+    }
 
 
-def _rows_of(contest: Contest, parts: Mapping[str, Any]) -> list[Row]:
-    quick, slow = parts["quick"], parts.get("slow")
-    others = {(c["measure"], c["neighborhood"]): c["methods"] for c in slow["columns"]} if slow else {}
+def _rows_of(contest: Contest, parts: Mapping[str, Sequence[Any]]) -> list[Row]:
+    """Return the rows of one contest, from its units in the order of trainings."""
+    quick, slow = parts["quick"], parts.get("slow", [])
+    columns = _join([*quick, *parts.get("trainings", [])])
+    late = _join(slow)
+    learnt: dict[str, list[float | None]] = {}
+    for name in OF_TRUTH if "learnt" in quick[0] else ():
+        value, error = pool(_table([one["learnt"][name] for one in quick]))
+        learnt[name] = [_short(value), _short(error)]
     rows = []
-    for column in quick["columns"]:
-        measure, near = column["measure"], column["neighborhood"]
-        late = {k: v for k, v in others.get((measure, near), {}).items() if k in SLOW}
-        methods = {**column["methods"], **late}
+    for (measure, near), methods in columns.items():
+        found = {**methods, **{name: one for name, one in late.get((measure, near), {}).items() if name in SLOW}}
+        tables = {name: one["table"] for name, one in found.items()}
+        if measure == "relative-delta":
+            tables = _shares(columns["delta", near], late.get(("delta", near), {}))
         known = MEASURES[measure.removeprefix("own-")]
         row: Row = {
             "dataset": contest.dataset,
@@ -203,24 +197,55 @@ def _rows_of(contest: Contest, parts: Mapping[str, Any]) -> list[Row]:
             "measure": measure,
             "neighborhood": near,
             "better": known.better,
-            "nodes": len(quick["rows"]),
-            "slow_nodes": len(slow["rows"]) if slow else 0,
-            "trainings": len(quick["quality"]),
-            "quality": quick["quality"],
-            "values": {name: [_short(one["value"]), _short(one["stderr"])] for name, one in methods.items()},
-            "failed": {name: one["failed"] for name, one in methods.items() if "failed" in one},
+            "nodes": len(quick[0]["rows"]),
+            "slow_nodes": len(slow[0]["rows"]) if slow else 0,
+            "trainings": len(quick),
+            "quality": [_short(one["quality"]) for one in quick],
+            "values": {name: _pooled(table) for name, table in tables.items()},
+            "failed": {name: one["failed"] for name, one in found.items() if one.get("failed")},
         }
         if measure in ("delta", "rank-agreement", "own-rank-agreement", "roc-auc"):
-            row |= _pairs(methods, known.better)
-        if "learnt" in quick:
-            row["learnt"] = quick["learnt"]
+            row |= _pairs({name: table for name, table in tables.items() if not np.isnan(table).all()}, known.better)
+        if learnt:
+            row["learnt"] = learnt
         rows.append(row)
     return rows
 
 
-def _pairs(methods: Mapping[str, Any], better: str) -> Row:
+def _join(units: Sequence[Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the columns of several trainings with their tables one below the other."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for unit in units:
+        for column in unit["columns"]:
+            methods = found.setdefault((column["measure"], column["neighborhood"]), {})
+            for name, one in column["methods"].items():
+                table = _table(one["table"])
+                if name in methods:
+                    table = np.concatenate([methods[name]["table"], table])
+                methods[name] = {"table": table, "failed": one.get("failed")}
+    return found
+
+
+def _shares(quick: Mapping[str, Any], slow: Mapping[str, Any]) -> dict[str, Table]:
+    """Return tables whose means are Delta over Delta(0), the Delta of the zero explanation."""
+    found = {}
+    for methods, wanted in ((quick, set(quick)), (slow, set(slow) & set(SLOW))):
+        for name in sorted(wanted):
+            above, below = methods[name]["table"], methods["zero"]["table"]
+            scale = float(below[~np.isnan(above)].mean()) if not np.isnan(above).all() else math.nan
+            ratio = float(np.nanmean(above)) / scale if scale > 0 else math.nan
+            found[name] = ratio + (above - ratio * below) / scale if scale > 0 else np.full(above.shape, math.nan)
+    return found
+
+
+def _pooled(table: Table) -> list[float | None]:
+    """Return the mean over trainings and predictions, and its error."""
+    value, error = pool(table) if not np.isnan(table).all() else (math.nan, None)
+    return [_short(value), _short(error)]
+
+
+def _pairs(tables: Mapping[str, Table], better: str) -> Row:
     """Return the winner among methods on all predictions, and each method less AnchoredKEC and less the winner."""
-    tables = {name: _table(one["table"]) for name, one in methods.items() if one["value"] is not None}
     full = {name: table for name, table in tables.items() if name not in SLOW and not np.isnan(table).any()}
     if not full:
         return {}

@@ -81,20 +81,61 @@ def contest_named(name: str) -> Contest:
     return next(contest for contest in CONTESTS if contest.name == name)
 
 
-@lru_cache(maxsize=1)
-def ground_of(contest: Contest, trainings: int, count: int) -> Ground:
-    """Train the models of a contest, and choose ``count`` predictions at even distances; nothing is tuned."""
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model of a contest, trained with one seed, and its test accuracy, or R^2 of a regression."""
+
+    model: nn.Module
+    quality: float
+
+
+@lru_cache(maxsize=4)
+def train_model(contest: Contest, seed: int) -> Trained:
+    """Train the model of a contest; nothing is tuned."""
     if contest.dataset == "crippen":
-        return _molecules(trainings, count)
+        parts = crippen()
+        model: nn.Module = train_molecule_net(parts.train, seed=seed)
+        return Trained(model, explained_variance(model, parts.test))
     if contest.dataset == "ba-2motifs":
-        return _motifs(trainings, count)
+        motifs = train_motif_classifier(ba_2motifs(400), seed=seed)
+        return Trained(motifs.model, motifs.test_accuracy)
+    if contest.dataset not in HETEROPHILOUS_DATASETS:
+        fit = load_trained(contest.dataset, seed=seed)
+        return Trained(fit.model, fit.test_accuracy)
+    data = load_dataset(contest.dataset)
+    with seeded(seed):
+        options: dict[str, Any] = {"heads": 2} if contest.family == "GAT" else {}
+        model = FAMILIES[contest.family](data.num_features, HIDDEN, 2, int(data.y.max()) + 1, dropout=0.5, **options)
+    train(model, data, epochs=EPOCHS, seed=seed)
+    return Trained(model, accuracy_on_test(model, data))
+
+
+def ground_of(contest: Contest, seeds: tuple[int, ...], count: int) -> Ground:
+    """Return the models of a contest, trained with these seeds, and ``count`` predictions at even distances."""
+    fits = [train_model(contest, seed) for seed in seeds]
+    models, quality = tuple(fit.model for fit in fits), tuple(fit.quality for fit in fits)
+    if contest.dataset == "crippen":
+        return _molecules(models, quality, count)
+    if contest.dataset == "ba-2motifs":
+        # Each training has a split of its own, so that the graphs to explain are new ones.
+        batch = Batch.from_data_list(ba_2motifs(count, seed=1))
+        return Ground(models, batch, tuple(range(count)), quality, Truth(edges=batch.motif_edge))
+    data = load_dataset(contest.dataset)
     if contest.dataset in HETEROPHILOUS_DATASETS:
-        return _heterophilous(contest, trainings, count)
-    fits = [load_trained(contest.dataset, seed=seed) for seed in range(trainings)]
-    data = fits[0].data
+        return Ground(models, data, spread(_nodes_in_reach(data, 40 * count), count), quality)
     nodes = spread(list(parse_nodes(PAPER_NODES[contest.dataset])), count)
-    quality = tuple(fit.test_accuracy for fit in fits)
-    return Ground(tuple(fit.model for fit in fits), data, nodes, quality, Truth(edges=data.edge_label))
+    return Ground(models, data, nodes, quality, Truth(edges=data.edge_label))
+
+
+def _nodes_in_reach(data: Data, most: int) -> list[int]:
+    """Return the test nodes with few others within three hops, the first ``most`` of them."""
+    found: list[int] = []
+    for node in data.test_mask.nonzero().view(-1).tolist():
+        if len(k_hop_subgraph(node, 3, data.edge_index, num_nodes=data.num_nodes)[0]) <= MOST_NODES:
+            found.append(node)
+        if len(found) == most:
+            break
+    return found
 
 
 def spread(values: Sequence[int], count: int) -> tuple[int, ...]:
@@ -107,43 +148,10 @@ def spread(values: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(int(values[place]) for place in places)
 
 
-def _heterophilous(contest: Contest, trainings: int, count: int) -> Ground:
-    data, models = load_dataset(contest.dataset), []
-    for seed in range(trainings):
-        with seeded(seed):
-            options: dict[str, Any] = {"heads": 2} if contest.family == "GAT" else {}
-            model = FAMILIES[contest.family](
-                data.num_features, HIDDEN, 2, int(data.y.max()) + 1, dropout=0.5, **options
-            )
-        train(model, data, epochs=EPOCHS, seed=seed)
-        models.append(model)
-    near = []
-    for node in data.test_mask.nonzero().view(-1).tolist():
-        if len(k_hop_subgraph(node, 3, data.edge_index, num_nodes=data.num_nodes)[0]) <= MOST_NODES:
-            near.append(node)
-        if len(near) >= 40 * count:  # enough to choose from; large graphs have thousands
-            break
-    quality = tuple(accuracy_on_test(model, data) for model in models)
-    return Ground(tuple(models), data, spread(near, count), quality)
-
-
-def _motifs(trainings: int, count: int) -> Ground:
-    graphs = ba_2motifs(400)
-    fits = [train_motif_classifier(graphs, seed=seed) for seed in range(trainings)]
-    # Each training has a split of its own, so that the graphs to explain are new ones.
-    batch = Batch.from_data_list(ba_2motifs(count, seed=1))
-    quality = tuple(fit.test_accuracy for fit in fits)
-    models = tuple(fit.model for fit in fits)
-    return Ground(models, batch, tuple(range(count)), quality, Truth(edges=batch.motif_edge))
-
-
-def _molecules(trainings: int, count: int) -> Ground:
-    parts = crippen()
-    models = tuple(train_molecule_net(parts.train, seed=seed) for seed in range(trainings))
-    chosen = [parts.test[place] for place in spread(range(len(parts.test)), count)]
+def _molecules(models: tuple[nn.Module, ...], quality: tuple[float, ...], count: int) -> Ground:
+    test = crippen().test
+    chosen = [test[place] for place in spread(range(len(test)), count)]
     batch = Batch.from_data_list(chosen)
-    truth = Truth(nodes=batch.atom_truth)
     own = tuple(Truth(nodes=torch.cat([effects_of_atoms(model, one) for one in chosen])) for model in models)
-    quality = tuple(explained_variance(model, parts.test) for model in models)
     data = Data(x=batch.x, edge_index=batch.edge_index, edge_attr=batch.edge_attr, batch=batch.batch)
-    return Ground(models, data, tuple(range(count)), quality, truth, own)
+    return Ground(models, data, tuple(range(count)), quality, Truth(nodes=batch.atom_truth), own)

@@ -84,20 +84,23 @@ def _summary(rows: Sequence[Row]) -> str:
     clear = [row for row in won if row["margin"][1] and row["margin"][0] > CLEAR * row["margin"][1]]
     ratios = [_value(row, row["second"]) / _value(row, ANCHORED) for row in won if _value(row, ANCHORED) > 0]
     text = (
-        f"AnchoredKEC has the lowest mean Delta of all methods on all predictions in {len(won)} of {len(found)} columns "
-        f"({100 * len(won) / max(1, len(found)):.0f} %); in {len(clear)} of these it is at least {CLEAR:g} errors of the "
-        "paired difference away from the next best"
+        f"AnchoredKEC has the lowest mean Delta of all methods on all predictions in {len(won)} of {len(found)} "
+        f"columns ({100 * len(won) / max(1, len(found)):.0f} %); in {len(clear)} of these it is at least {CLEAR:g} "
+        "errors of the paired difference away from the next best"
     )
     text += f", and the next best is {np.median(ratios):.3g} times higher in the median." if ratios else "."
-    lost = [row for row in found if row["winner"] != ANCHORED]
-    lines = [
-        f"- {name_of(row)} in {row['neighborhood']}: {row['winner']} wins, {ANCHORED} is higher by "
-        f"{format_with_error(*(-v if i == 0 and v is not None else v for i, v in enumerate(row['less_anchored'][row['winner']][:2])))}"
-        f" ({format_number(_value(row, ANCHORED))} against {format_number(_value(row, row['winner']))})."
-        for row in lost
-        if row["winner"] in row.get("less_anchored", {})
-    ]
+    lines = [_describe_loss(row) for row in found if row["winner"] != ANCHORED and ANCHORED in row["values"]]
     return text + ("\n\nIt does not win\n\n" + "\n".join(lines) if lines else "")
+
+
+def _describe_loss(row: Row) -> str:
+    winner = row["winner"]
+    difference, error, _ = row.get("less_anchored", {}).get(winner, [None, None, 0])
+    behind = format_with_error(None if difference is None else -difference, error)
+    values = f"{format_number(_value(row, ANCHORED))} against {format_number(_value(row, winner))}"
+    return (
+        f"- {name_of(row)} in {row['neighborhood']}: {winner} wins, {values}; paired, AnchoredKEC is {behind} higher."
+    )
 
 
 def _table_of_delta(rows: Sequence[Row]) -> str:
@@ -121,8 +124,8 @@ def _table_of_delta(rows: Sequence[Row]) -> str:
         )
     header = ["contest", "neighbourhood", ANCHORED, KEC, "best other", "first less second, in errors", RANDOM]
     return (
-        "Relative Delta: the share of F's change that p leaves, ± its error over predictions and trainings. Winners are "
-        "by Delta itself, in which predictions with large changes weigh more.\n\n" + format_table(header, lines)
+        "Relative Delta: the share of F's change that p leaves, ± its error over predictions and trainings. Winners "
+        "are by Delta itself, in which predictions with large changes weigh more.\n\n" + format_table(header, lines)
     )
 
 
@@ -169,15 +172,15 @@ def _atoms(rows: Sequence[Row]) -> str:
     methods = sorted(by[names[0]]["values"], key=lambda method: -_sortable(_value(by[names[0]], method)))
     lines = [[method, *(_cell(by[name], method) for name in names)] for method in methods]
     learnt = by[names[0]]["learnt"]
-    said = [format_with_error(learnt[name], learnt[f"{name} stderr"]) for name in names[:2]]
+    said = [format_with_error(*learnt[name]) for name in names[:2]]
     header = ["method", "ranks, truth", "signs, truth", "ranks, the model's own", "signs, the model's own"]
     return (
-        "Agreement of the atoms' scores with their true contributions to logP, and with what the model's own prediction "
-        "loses without each atom (its features 0, its bonds gone): Spearman's rank correlation, and the share of right "
-        "signs. Scores without a sign, such as masks, have a sign agreement that says nothing. The model's own effects "
-        f"agree with the truth to {said[0]} in ranks and {said[1]} in signs: an explainer that sees the model exactly "
-        "is there. What is missing from 1 in the first columns, but not in the last, the model did not learn; what is "
-        "missing in the last, the explainer did not see.\n\n" + format_table(header, lines)
+        "Agreement of the atoms' scores with their true contributions to logP, and with what the model's own "
+        "prediction loses without each atom (its features 0, its bonds gone): Spearman's rank correlation, and the "
+        "share of right signs. Scores without a sign, such as masks, have a sign agreement that says nothing. The "
+        f"model's own effects agree with the truth to {said[0]} in ranks and {said[1]} in signs: an explainer that "
+        "sees the model exactly is there. What is missing from 1 in the first columns, but not in the last, the model "
+        "did not learn; what is missing in the last, the explainer did not see.\n\n" + format_table(header, lines)
     )
 
 
@@ -281,9 +284,9 @@ def format_agreement(rows: Sequence[Row]) -> str:
     lines = [[a, *(f"{found[a, b][0]:.2f}" if (a, b) in found else "–" for b in names)] for a in names]
     count = max((many for _, many in found.values()), default=0)
     return (
-        f"Spearman's rank correlation of the methods' ranks by two measures, each contest by itself, then the mean over "
-        f"up to {count} contests; 1 is the same order, 0 none, -1 the opposite one. The zero explanation is left out.\n\n"
-        + format_table(["", *names], lines)
+        "Spearman's rank correlation of the methods' ranks by two measures, each contest by itself, then the mean over "
+        f"up to {count} contests; 1 is the same order, 0 none, -1 the opposite one. The zero explanation is left "
+        "out.\n\n" + format_table(["", *names], lines)
     )
 
 
