@@ -16,7 +16,7 @@ from graphfaith.metric.truth import signed_agreement
 
 from ..paper.experiment import Experiment, Row, Size, Unit
 from .contests import CONTESTS, Contest, Ground, contest_named, ground_of
-from .text import format_rows
+from .text import ANCHORED, KEC, RANDOM, format_rows
 
 METHODS = (
     *("anchored-kec", "kec", "linear", "saliency", "ig-zero", "gnnexplainer", "gnnexplainer-soft"),
@@ -24,7 +24,6 @@ METHODS = (
     *("captum-saliency", "captum-ig", "captum-deconvolution", "captum-inputxgradient"),
 )
 SLOW = ("pyg-graphmask", "captum-shapley", "subgraphx", "shapley")  # on fewer predictions, and explained once
-ANCHORED = "anchored-kec"
 AGAIN = tuple(name for name, measure in MEASURES.items() if measure.group == "again")
 ONCE = tuple(name for name, measure in MEASURES.items() if measure.group not in ("again", "training"))
 OF_TRAININGS = "stability-training"
@@ -245,7 +244,7 @@ def _pooled(table: Table) -> list[float | None]:
 
 
 def _pairs(tables: Mapping[str, Table], better: str) -> Row:
-    """Return the winner among methods on all predictions, and each method less AnchoredKEC and less the winner."""
+    """Return the winner among methods on all predictions, the next best less it, and each method less AnchoredKEC."""
     full = {name: table for name, table in tables.items() if name not in SLOW and not np.isnan(table).any()}
     if not full:
         return {}
@@ -254,6 +253,8 @@ def _pairs(tables: Mapping[str, Table], better: str) -> Row:
     found: Row = {"winner": order[0], "second": order[1] if len(order) > 1 else None}
     if len(order) > 1:
         found["margin"] = _difference(full[order[1]], full[order[0]])
+    if KEC in tables and RANDOM in tables:
+        found["random_less_kec"] = _difference(tables[RANDOM], tables[KEC])
     if ANCHORED in tables:
         found["less_anchored"] = {
             name: _difference(table, tables[ANCHORED]) for name, table in tables.items() if name != ANCHORED

@@ -141,12 +141,12 @@ def _bold(text: str, yes: bool) -> str:
 def _requirements(rows: Sequence[Row]) -> str:
     found, above = _delta_rows(rows), []
     for row in found:
-        above += [
-            f"{name_of(row)} in {row['neighborhood']} (above {name}: {format_number(_value(row, RANDOM))} against "
-            f"{format_number(_value(row, name))})"
-            for name in (ANCHORED, KEC)
-            if _value(row, RANDOM) < _value(row, name)
-        ]
+        pairs = {ANCHORED: row.get("less_anchored", {}).get(RANDOM), KEC: row.get("random_less_kec")}
+        for name, pair in pairs.items():
+            if pair is not None and pair[0] is not None and pair[0] < 0:
+                values = f"{format_number(_value(row, RANDOM))} against {format_number(_value(row, name))}"
+                where = f"{name_of(row)} in {row['neighborhood']}"
+                above.append(f"{where} (above {name}: {values}; paired {format_with_error(*pair[:2])})")
     won = sum(row["winner"] == ANCHORED for row in found)
     lines = [
         "- The random explainer is ranked above KEC or AnchoredKEC by Delta "
@@ -191,7 +191,10 @@ def _sortable(value: float) -> float:
 def _motifs(rows: Sequence[Row]) -> str:
     methods = list(dict.fromkeys(method for row in rows for method in row["values"]))
     header = ["method", *(name_of(row) for row in rows)]
-    return format_table(header, [[method, *(_cell(row, method) for row in rows)] for method in methods])
+    return (
+        "Scores count with their sign: an edge that speaks against the class is ranked last, not first.\n\n"
+        + format_table(header, [[method, *(_cell(row, method) for row in rows)] for method in methods])
+    )
 
 
 def _ranks_in(row: Row, methods: Sequence[str] | None = None) -> dict[str, float]:
