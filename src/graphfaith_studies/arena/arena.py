@@ -28,8 +28,9 @@ AGAIN = tuple(name for name, measure in MEASURES.items() if measure.group == "ag
 ONCE = tuple(name for name, measure in MEASURES.items() if measure.group not in ("again", "training"))
 OF_TRAININGS = "stability-training"
 OF_TRUTH = ("rank-agreement", "sign-agreement")
-NODES, NODES_SLOW = 3, 1  # predictions of each contest, in each of three trainings; the latter also for
-# stability
+# Predictions of each contest in each of three trainings; and of slow methods, and for stability.
+NODES, NODES_SLOW = 3, 1
+MOLECULES = 10  # that are compared with the truth
 DRAWS, TEST_SAMPLES = 50, 300
 
 Table = NDArray[np.float64]
@@ -53,12 +54,14 @@ class Arena(Experiment):
         So a run that is stopped has something of every contest.
         """
         seeds = _seeds(size)
-        plan = [(seed, part, cost) for part, cost in (("quick", 40.0), ("slow", 15.0)) for seed in seeds]
-        plan = [*sorted(plan, key=lambda one: one[0]), *([(0, "trainings", 30.0)] if len(seeds) > 1 else [])]
+        kinds = (("quick", 40.0), ("atoms", 40.0), ("slow", 15.0))
+        plan = [(seed, part, cost) for seed in seeds for part, cost in kinds]
+        plan += [(0, "trainings", 30.0)] if len(seeds) > 1 else []
         return [
             Unit(contest.dataset, seed, part=f"{contest.family}/{part}", cost=cost)
             for seed, part, cost in plan
             for contest in CONTESTS
+            if part != "atoms" or contest.dataset == "crippen"
         ]
 
     def measure(self, unit: Unit, size: Size) -> Any:
@@ -70,17 +73,16 @@ class Arena(Experiment):
             ground = ground_of(contest, _seeds(size), count)
             verdict = _judge(contest, ground, methods, ground.rows[:NODES_SLOW], [OF_TRAININGS], size)
             return {"columns": _columns(verdict)}
+        if part == "atoms":
+            return _judge_atoms(contest, unit.model_seed, methods, MOLECULES if size.name == "full" else count, size)
         ground = ground_of(contest, (unit.model_seed,), count)
         rows = ground.rows if part == "quick" else ground.rows[:NODES_SLOW]
         columns = _columns(_judge(contest, ground, methods, rows, ONCE, size))
         if part == "quick":
             columns += _columns(_judge(contest, ground, methods, rows[:NODES_SLOW], AGAIN, size))
-        if not ground.own:
-            return {"quality": ground.quality[0], "rows": list(rows), "columns": columns}
-        own = _columns(_judge(contest, ground, methods, rows, OF_TRUTH, size, own=True))
-        columns += [{**column, "measure": f"own-{column['measure']}"} for column in own]
-        learnt = _learnt(ground, rows)
-        return {"quality": ground.quality[0], "rows": list(rows), "columns": columns, "learnt": learnt}
+        elif ground.own:
+            columns += _own_columns(contest, ground, methods, rows, size)
+        return {"quality": ground.quality[0], "rows": list(rows), "columns": columns}
 
     def make_rows(self, results: Mapping[Unit, Any], size: Size) -> list[Row]:  # noqa: ARG002
         """Return a row for each contest and column, with each method's value and error, the winner and how sure."""
@@ -163,6 +165,23 @@ def _columns(verdict: Verdict) -> list[dict[str, Any]]:
     return found
 
 
+def _judge_atoms(contest: Contest, seed: int, methods: Sequence[str], count: int, size: Size) -> Any:
+    """Return the agreement of scores with true contributions, and with the model's own effects, on more molecules."""
+    ground = ground_of(contest, (seed,), count)
+    columns = _columns(_judge(contest, ground, methods, ground.rows, OF_TRUTH, size))
+    columns += _own_columns(contest, ground, methods, ground.rows, size)
+    learnt = _learnt(ground, ground.rows)
+    return {"quality": ground.quality[0], "rows": list(ground.rows), "columns": columns, "learnt": learnt}
+
+
+def _own_columns(
+    contest: Contest, ground: Ground, methods: Sequence[str], rows: Sequence[int], size: Size
+) -> list[dict[str, Any]]:
+    """Return the agreement with what the model's own prediction loses without each atom."""
+    own = _columns(_judge(contest, ground, methods, rows, OF_TRUTH, size, own=True))
+    return [{**column, "measure": f"own-{column['measure']}"} for column in own]
+
+
 def _learnt(ground: Ground, rows: Sequence[int]) -> dict[str, list[float | None]]:
     """Return how far the model's own effects agree with the truth, at each prediction."""
     assert ground.truth is not None
@@ -177,12 +196,11 @@ def _learnt(ground: Ground, rows: Sequence[int]) -> dict[str, list[float | None]
 def _rows_of(contest: Contest, parts: Mapping[str, Sequence[Any]]) -> list[Row]:
     """Return the rows of one contest, from its units in the order of trainings."""
     quick, slow = parts["quick"], parts.get("slow", [])
-    columns = _join([*quick, *parts.get("trainings", [])])
+    atoms = parts.get("atoms", [])
+    of_atoms = _join(atoms)
+    columns = {**_join([*quick, *parts.get("trainings", [])]), **of_atoms}
     late = _join(slow)
-    learnt: dict[str, list[float | None]] = {}
-    for name in OF_TRUTH if "learnt" in quick[0] else ():
-        value, error = pool(_table([one["learnt"][name] for one in quick]))
-        learnt[name] = [_short(value), _short(error)]
+    learnt = {name: _pooled(_table([one["learnt"][name] for one in atoms])) for name in OF_TRUTH if atoms}
     rows = []
     for (measure, near), methods in columns.items():
         found = {**methods, **{name: one for name, one in late.get((measure, near), {}).items() if name in SLOW}}
@@ -196,16 +214,16 @@ def _rows_of(contest: Contest, parts: Mapping[str, Sequence[Any]]) -> list[Row]:
             "measure": measure,
             "neighborhood": near,
             "better": known.better,
-            "nodes": len(quick[0]["rows"]),
+            "nodes": len((atoms if (measure, near) in of_atoms else quick)[0]["rows"]),
             "slow_nodes": len(slow[0]["rows"]) if slow else 0,
-            "trainings": len(quick),
+            "trainings": len(atoms if (measure, near) in of_atoms else quick),
             "quality": [_short(one["quality"]) for one in quick],
             "values": {name: _pooled(table) for name, table in tables.items()},
             "failed": {name: one["failed"] for name, one in found.items() if one.get("failed")},
         }
         if measure in ("delta", "rank-agreement", "own-rank-agreement", "roc-auc"):
             row |= _pairs({name: table for name, table in tables.items() if not np.isnan(table).all()}, known.better)
-        if learnt:
+        if (measure, near) in of_atoms:
             row["learnt"] = learnt
         rows.append(row)
     return rows

@@ -167,7 +167,7 @@ def _requirements(rows: Sequence[Row]) -> str:
 def _atoms(rows: Sequence[Row]) -> str:
     by = {row["measure"]: row for row in rows}
     names = ("rank-agreement", "sign-agreement", "own-rank-agreement", "own-sign-agreement")
-    if any(name not in by for name in names):
+    if any(name not in by for name in names) or "learnt" not in by[names[0]]:
         return "Not measured yet."
     methods = sorted(by[names[0]]["values"], key=lambda method: -_sortable(_value(by[names[0]], method)))
     lines = [[method, *(_cell(by[name], method) for name in names)] for method in methods]
@@ -175,6 +175,7 @@ def _atoms(rows: Sequence[Row]) -> str:
     said = [format_with_error(*learnt[name]) for name in names[:2]]
     header = ["method", "ranks, truth", "signs, truth", "ranks, the model's own", "signs, the model's own"]
     return (
+        f"{by[names[0]]['nodes']} molecules of the test set, {by[names[0]]['trainings']} training(s). "
         "Agreement of the atoms' scores with their true contributions to logP, and with what the model's own "
         "prediction loses without each atom (its features 0, its bonds gone): Spearman's rank correlation, and the "
         "share of right signs. Scores without a sign, such as masks, have a sign agreement that says nothing. The "
