@@ -1,4 +1,4 @@
-"""The command line: ``graphfaith demo | explain | explain-many | view | score | graph``, and those that studies add."""
+"""The command line: ``graphfaith demo | explain | score | judge | ...``, and the commands that studies add."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from .demo import demo
 from .explain import explain
 from .explain_many import explain_many
 from .graph import graph
+from .judge import judge
 from .score import score
 from .source import say
 from .view import view
@@ -49,7 +50,7 @@ def root(
         typer.echo(context.get_help())
 
 
-for _command in (demo, explain, explain_many, view, score):
+for _command in (demo, explain, explain_many, view, score, judge):
     app.command()(_command)
 app.add_typer(graph, name="graph")
 

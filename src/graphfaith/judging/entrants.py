@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,10 +25,13 @@ from ..metric.attribution import Attribution
 from ..metric.unfaithfulness import MASK_LEARNERS
 from ..model.record import evaluating
 from ..model.target import Target
+from ..model.task import Task
 from ..sampling.draw import keys
 from ..sampling.neighborhood import draw_edges, draw_features
 from ..surrogate.difference import SubgraphModel
 from .scene import Scene
+
+TRAINED_ON = 10  # rows, evenly out of those that are judged
 
 ScoreFunction = Callable[[torch.nn.Module, Data, int], Any]
 
@@ -114,12 +120,15 @@ class Algorithm:
 
 @dataclass
 class TrainedAlgorithm:
-    """PyG's PGExplainer, which is trained on all rows together before it explains any; it needs the whole graph."""
+    """PyG's PGExplainer, which is trained on rows together before it explains any; it needs the whole graph.
+
+    A step of its training takes the model on the whole graph, so that at most ten rows are trained on. Noise on the
+    input comes after the training: what was trained is asked again.
+    """
 
     name: str
     make: Callable[[torch.nn.Module], PGExplainer]
     is_fitted: bool = False
-    _trained: dict[int, tuple[PGExplainer, torch.nn.Module]] = field(default_factory=dict)
 
     def prepare(self, scene: Scene, seed: int) -> None:
         """Train it for this scene and seed."""
@@ -132,19 +141,22 @@ class TrainedAlgorithm:
             return run_algorithm(algorithm, scene, scene.target(index), index, model, whole=True, edges_only=True)
 
     def _train(self, scene: Scene, seed: int) -> tuple[PGExplainer, torch.nn.Module]:
-        key = hash((id(scene.subject), seed))
-        if key not in self._trained:
-            model, data = Bound(scene.copy_model(), scene.arguments()), scene.subject.data
-            with seeded(seed, 0), torch.enable_grad():
+        key = self.name, seed
+        if key not in scene.trained:
+            model, data = Bound(scene.copy_model(), scene.arguments(), scene.subject.task), scene.subject.data
+            rows = scene.nodes[:: max(1, -(-len(scene.nodes) // TRAINED_ON))]
+            with seeded(seed, 0), torch.enable_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # It converts its loss to a number without detaching it.
                 algorithm = self.make(model.model)
                 explainer = make_explainer(model, algorithm, scene, edges_only=True)
                 labels = labels_on(explainer, scene, data.x, data.edge_index, None)
                 for epoch in range(algorithm.epochs):
-                    for index in scene.nodes:
+                    for index in rows:
                         row = None if scene.subject.task.level == "graph" and len(labels) == 1 else index
                         algorithm.train(epoch, model, data.x, data.edge_index, target=labels, index=row)
-            self._trained[key] = algorithm, model.model
-        return self._trained[key]
+            scene.trained[key] = algorithm, model.model
+        found: tuple[PGExplainer, torch.nn.Module] = scene.trained[key]
+        return found
 
 
 @dataclass
@@ -213,16 +225,20 @@ class Zero:
 
 
 class Bound(torch.nn.Module):
-    """A model of x and edge_index alone: PyG's wrapper of Captum passes other arguments by their place."""
+    """A model of x and edge_index alone: PyG's wrapper of Captum passes other arguments by their place.
 
-    def __init__(self, model: torch.nn.Module, arguments: Mapping[str, Any]) -> None:
+    The output of a regression with one number a row is [rows]: a second dimension of one makes Captum's Shapley values
+    have one more, too.
+    """
+
+    def __init__(self, model: torch.nn.Module, arguments: Mapping[str, Any], task: Task) -> None:
         super().__init__()
-        self.model, self.arguments = model, dict(arguments)
+        self.model, self.arguments, self.flat = model, dict(arguments), task.mode == "regression"
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """Call the model with the other arguments that were given."""
         out: Tensor = self.model(x, edge_index, **self.arguments)
-        return out
+        return out.squeeze(-1) if self.flat and out.dim() == 2 and out.size(-1) == 1 else out
 
 
 class seeded:  # used as a statement: with seeded(...)
@@ -248,8 +264,8 @@ def make_explainer(model: torch.nn.Module, algorithm: Any, scene: Scene, *, edge
     kinds = ["model", "phenomenon"] if scene.subject.labels is None else ["phenomenon", "model"]
     masks = [None] if edges_only else ["attributes", "object", None]
     reasons: list[str] = []
-    for kind in kinds:
-        for nodes in masks:
+    for kind, nodes in product(kinds, masks):
+        with _quiet():
             try:
                 return Explainer(
                     model,
@@ -262,6 +278,21 @@ def make_explainer(model: torch.nn.Module, algorithm: Any, scene: Scene, *, edge
             except (ValueError, NotImplementedError) as error:
                 reasons.append(str(error))
     raise UnsupportedError(f"PyG does not run {type(algorithm).__name__} on this task: {reasons[0]}")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep PyG from logging why settings do not suit an algorithm, which others are then tried for."""
+    root = logging.getLogger()
+    root.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        root.removeFilter(_nothing)
+
+
+def _nothing(record: logging.LogRecord) -> bool:  # noqa: ARG001
+    return False
 
 
 def labels_on(explainer: Explainer, scene: Scene, x: Tensor, edge_index: Tensor, own: Tensor | None) -> Tensor:
@@ -293,7 +324,7 @@ def run_algorithm(
         arguments, row = call.arguments_at(places)
         if target.graph.is_weighted:
             arguments["edge_weight"] = graph.weight[places]
-    bound = Bound(model, arguments)
+    bound = Bound(model, arguments, scene.subject.task)
     explainer = make_explainer(bound, algorithm, scene, edges_only=edges_only)
     words: dict[str, Any] = {}
     if explainer.explanation_type.value == "phenomenon":

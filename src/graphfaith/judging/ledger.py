@@ -89,7 +89,8 @@ class Ledger:
         return (method, "characterization", near.replace(" inside ", " of ")), table
 
     def _set(self, key: Key, table: Table) -> None:
-        self.values[key], self.errors[key] = table, np.full(table.shape, np.nan)
+        self.values[key] = table
+        self.errors.setdefault(key, np.full(table.shape, np.nan))
 
     def _row(self, key: Key, dataset: str, seed: int) -> Row:
         method, measure, near = key

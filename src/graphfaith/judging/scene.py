@@ -28,6 +28,8 @@ class Scene:
     nodes: tuple[int, ...]
     near: Neighborhood
     samples: Samples = 200
+    # What was trained once for this training of the model; the scenes with noise have the same.
+    trained: dict[Any, Any] = field(default_factory=dict, repr=False)
     _targets: dict[int, Target] = field(default_factory=dict, repr=False)
 
     def target(self, index: int) -> Target:

@@ -306,6 +306,10 @@ class Bench:
             measured = [
                 Measured(what, *mean_and_error(values), "lower", len(values), str(near)) for what, values in found
             ]
+            if zero.value > 0:  # The error over samples is what is known if there is one node.
+                ratio = measured[0].value / zero.value
+                _, spread = mean_and_error(found[0][1] - ratio * changes.square())
+                measured.append(Measured("relative-delta", ratio, spread / zero.value, "lower", 0, str(near)))
             self.ledger.note(name, self.training, index, [*measured, zero])
 
     def _judge(self, entrant: Entrant, index: int, target: Target, scores: Attribution) -> None:

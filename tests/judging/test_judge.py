@@ -1,0 +1,341 @@
+"""The judge: any explainer on the same samples, failures as rows, pooled and paired numbers, JSON and a page."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.explain import Explainer
+from torch_geometric.explain.algorithm import AttentionExplainer, CaptumExplainer, DummyExplainer, GNNExplainer
+from typer.testing import CliRunner
+
+import graphfaith as gf
+from graphfaith import metric
+from graphfaith.cli.application import app
+from graphfaith.facade.subject import Subject
+from graphfaith.judging import MEASURES, PEERS
+from graphfaith.judging.scene import Scene
+from graphfaith.metric.attribution import read_attribution
+from judged import setting, small_graph
+
+QUICK = {"samples": 40, "test_samples": 40, "draws": 10, "repeats": 2}
+
+
+def by_degree(model, data, node):
+    return torch.bincount(data.edge_index[1], minlength=data.num_nodes)[data.edge_index[1]].double()
+
+
+def breaks_at_three(model, data, node):
+    if node == 3:
+        raise RuntimeError("no explanation of <node> 3")
+    return torch.ones(data.num_nodes, 1), torch.ones(data.num_edges)
+
+
+@pytest.fixture(scope="module")
+def verdict():
+    model, data, *_ = setting("gcn")
+    explainers = {
+        "kec": "kec",
+        "saliency": "saliency",
+        "pyg": GNNExplainer(epochs=5),
+        "mine": gf.Linear("U(A,0.5)", num_samples=30),
+        "degree": by_degree,
+        "breaks": breaks_at_three,
+        "attention": AttentionExplainer(),
+    }
+    return gf.judge(model, data, explainers, [2, 3, 4], "all", dataset="toy", **QUICK)
+
+
+def test_every_method_has_every_measure(verdict):
+    assert verdict.methods == ["kec", "saliency", "pyg", "mine", "degree", "breaks", "attention", "random", "zero"]
+    measures = {measure for measure, _ in verdict.columns}
+    assert measures == {m.name for m in MEASURES.values() if m.group not in ("truth", "training")}
+    assert len(verdict) == len(verdict.methods) * len(verdict.columns)
+    for method in ("kec", "saliency", "pyg", "degree", "random"):
+        for measure, near in verdict.columns:
+            row = verdict.row(method, measure, near)
+            assert row.nodes == [2, 3, 4]
+            assert not row.errors
+            if not measure.startswith("stability"):  # equal scores have no ranks
+                assert math.isfinite(row.value)
+                assert math.isfinite(row.stderr)
+    for measure, near in verdict.columns:
+        column = [row for row in verdict if (row.measure, row.neighborhood) == (measure, near)]
+        best = [row.value for row in column if row.rank == 1]
+        values = [row.value for row in column if not math.isnan(row.value)]
+        assert best[0] == (max if column[0].better == "higher" else min)(values)
+
+
+def test_a_failure_is_a_row_and_not_the_end(verdict):
+    row = verdict.row("breaks", "fidelity+")
+    assert row.nodes == [2, 4]
+    assert "no explanation of <node> 3" in row.errors[3]
+    row = verdict.row("attention", "fidelity+")
+    assert row.nodes == []
+    assert math.isnan(row.value)
+    assert row.rank is None
+    assert "attention" in row.errors[2]
+    assert verdict.row("saliency", "delta", "B(A,0.5)").errors == {}
+
+
+def test_rows_are_the_functions_numbers(verdict):
+    """The judge's batches give what each function gives by itself."""
+    model, data, *_ = setting("gcn")
+    for place, node in enumerate((2, 3, 4)):
+        explanation = gf.explain(model, data, node, method="saliency")
+        explainer = gf.explainer_for(model, data, method="saliency")
+        target, scores = read_attribution(explainer, explanation)
+        robust = metric.robust_fidelity(target, scores, num_samples=10, seed=1)
+        plain = metric.fidelity(target, scores, top=0.2, level="probability")
+        suf = metric.sufficiency(target, scores, num_samples=10, seed=1)
+        curves = metric.curves(target, scores)
+        expected = {
+            "delta": gf.general_unfaithfulness(explainer, explanation, "B(A,0.5)", num_samples=40, seed=1),
+            "infidelity": metric.infidelity(target, scores, "B(A,0.5)", num_samples=40, seed=1),
+            "fidelity+": plain.plus,
+            "fidelity-": plain.minus,
+            "robust-fidelity+": robust.plus,
+            "robust-fidelity-": robust.minus,
+            "sufficiency": suf.sufficiency,
+            "necessity": suf.necessity,
+            "deletion": curves.deletion,
+            "insertion": curves.insertion,
+            "gef": metric.pyg_unfaithfulness(target, scores, top=0.2),
+            "sparsity": metric.sparsity(scores),
+        }
+        for measure, wanted in expected.items():
+            near = "B(A,0.5)" if measure in ("delta", "infidelity") else None
+            found = verdict.row("saliency", measure, near).table[0, place]
+            # Self-loops have scores in a LinearModel of the explanation, and have them in Delta too.
+            assert found == pytest.approx(wanted.value, abs=1e-6), measure
+
+
+def test_pooled_and_paired_numbers(verdict):
+    row = verdict.row("saliency", "delta", "U(A,0.5)")
+    assert (row.value, row.stderr) == metric.pool(row.table)
+    zero = verdict.row("zero", "delta", "U(A,0.5)")
+    relative = verdict.row("saliency", "relative-delta", "U(A,0.5)")
+    assert (relative.value, relative.stderr) == pytest.approx(metric.pool_ratio(row.table, zero.table))
+    assert verdict.row("zero", "relative-delta", "U(A,0.5)").value == pytest.approx(1)
+    found = verdict.difference("saliency", "random", "delta", "U(A,0.5)")
+    both = row.table - verdict.row("random", "delta", "U(A,0.5)").table
+    assert (found.value, found.stderr) == pytest.approx(metric.pool(both))
+    assert found.nodes == 3
+    part = verdict.difference("saliency", "breaks", "fidelity+")
+    assert part.nodes == 2
+    with pytest.raises(gf.InputError, match="2 rows"):
+        verdict.row("saliency", "delta")
+    plus, minus = (verdict.row("saliency", f"fidelity{sign}").value for sign in "+-")
+    harmonic = 2 / (1 / plus + 1 / (1 - minus)) if plus > 0 else 0
+    assert verdict.row("saliency", "characterization").value == pytest.approx(harmonic)
+
+
+def test_the_same_seed_gives_the_same_rows():
+    model, data, *_ = setting("gat")
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    runs = [
+        [
+            *gf.judge(model, data, [GNNExplainer(epochs=3), DummyExplainer()], [1, 2], "all", **QUICK),
+            *gf.judge(model, data, ["captum-shapley", "pyg-pgexplainer"], [1], "fidelity+", **QUICK),
+        ]
+        for _ in range(2)
+    ]
+    for a, b in zip(*runs, strict=True):
+        assert not a.errors, a.errors
+        if a.measure != "seconds":
+            assert (a.value, a.stderr) == pytest.approx((b.value, b.stderr), abs=1e-9, nan_ok=True), a
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert (np.random.get_state()[1] == before[1]).all()  # noqa: NPY002
+    other = gf.judge(model, data, [DummyExplainer()], [1, 2], "fidelity+", seed=5, **QUICK)
+    first = gf.Verdict(runs[0][:-4]).row("DummyExplainer", "fidelity+")
+    assert other.row("DummyExplainer", "fidelity+").value != first.value
+
+
+@pytest.mark.parametrize("name", ["gat", "graph", "link", "regression"])
+def test_every_peer_at_every_level(name):
+    """Each peer gives scores or says why not; the model is left as it was."""
+    model, data, config, row = setting(name)
+    state = {key: value.clone() for key, value in model.state_dict().items()}
+    measures = ["delta", "fidelity+", "sufficiency", "sparsity"]
+    words = {"level": config["task_level"], "mode": config["mode"], "return_type": "raw"}
+    found = gf.judge(model, data, [*PEERS, "subgraphx"], [row], measures, neighborhoods="B(A,0.5)", **words, **QUICK)
+    failed = {method: found.row(method, "fidelity+").errors for method in found.methods}
+    refused = {method for method, errors in failed.items() if errors}
+    known = {
+        "gat": set(),
+        "graph": {"pyg-attention", "subgraphx"},
+        # PyG's PGExplainer explains no edges, and its wrapper of Captum no binary model that returns logits.
+        "link": {"pyg-attention", "subgraphx", "pyg-pgexplainer", *(peer for peer in PEERS if "captum" in peer)},
+        "regression": {"pyg-attention"},
+    }
+    assert refused == known[name], {method: failed[method] for method in refused}
+    for method in set(found.methods) - refused:
+        assert math.isfinite(found.row(method, "delta").value)
+    assert all(torch.equal(value, state[key]) for key, value in model.state_dict().items())
+    assert not any(hasattr(module, "_edge_mask") and module._edge_mask is not None for module in model.modules())
+
+
+@pytest.mark.filterwarnings("ignore:Input Tensor")
+def test_a_peer_on_the_computation_graph_is_what_it_is_on_the_whole():
+    """Captum's gradients of a node are the same there; scores of PyG's own are masks over the same edges."""
+    data, model = small_graph(2, nodes=40, edges=45), setting("gcn")[0]
+    scene = Scene(Subject(model, data), (5,), gf.UniformEdges(0.5))
+    found = PEERS["captum-ig"]().explain(scene, 5, 0)
+    config = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
+    explainer = Explainer(
+        model,
+        CaptumExplainer("IntegratedGradients"),
+        explanation_type="model",
+        node_mask_type="attributes",
+        edge_mask_type="object",
+        model_config=config,
+    )
+    whole = explainer(data.x, data.edge_index, index=5)
+    part = found.graph
+    assert part.num_nodes < 40
+    given = (part.edge_id >= 0).nonzero().view(-1)
+    assert torch.allclose(found.edges[given].float(), whole.edge_mask[part.edge_id[given]], atol=1e-5)
+    seen = slice(None, part.num_visible)
+    assert torch.allclose(found.features[seen].float(), whole.node_mask[part.nodes[seen]], atol=1e-5)
+
+
+def test_several_trainings_are_pooled():
+    models = [setting("gcn", seed)[0] for seed in (0, 1, 2)]
+    data = setting("gcn")[1]
+    found = gf.judge(models, data, ["saliency"], [1, 2], ["fidelity+", "stability-training"], **QUICK)
+    row = found.row("saliency", "fidelity+")
+    assert row.table.shape == (3, 2)
+    assert row.trainings == 3
+    assert (row.value, row.stderr) == metric.pool(row.table)
+    alone = [gf.judge(model, data, ["saliency"], [1, 2], "fidelity+", **QUICK) for model in models]
+    for one, table in zip(alone, row.table, strict=True):
+        assert one.row("saliency", "fidelity+").table[0] == pytest.approx(table)
+    again = found.row("saliency", "stability-training")
+    assert -1 <= again.value < 1
+    assert found.row("random", "stability-training").value == pytest.approx(1)
+
+
+def test_a_truth_ranks_who_finds_it():
+    model, data, *_ = setting("gcn")
+    truth = metric.Truth(edges=(data.edge_index[0] < data.edge_index[1]).float())
+
+    def knows(model, data, node):
+        return (data.edge_index[0] < data.edge_index[1]).double()
+
+    found = gf.judge(model, data, [knows], [1, 2], ["roc-auc", "precision-at-k", "sparsity"], truth=truth, **QUICK)
+    assert found.row("knows", "roc-auc").value == found.row("knows", "precision-at-k").value == 1
+    assert found.row("random", "roc-auc").value < 1
+    assert found.row("zero", "roc-auc").value == 0.5
+    signed = metric.Truth(nodes=data.x[:, 0].double())
+    by_node = gf.judge(
+        model,
+        data,
+        {"sum": lambda model, data, node: (data.x[:, 0], None)},
+        [1, 2],
+        ["rank-agreement", "sign-agreement"],
+        truth=lambda node: signed if node == 1 else None,
+        **QUICK,
+    )
+    assert by_node.row("sum", "rank-agreement").value == pytest.approx(1)
+    assert by_node.row("sum", "sign-agreement").value == 1
+    assert by_node.row("sum", "sign-agreement").nodes == [1]
+
+
+def test_features_can_be_removed_too():
+    model, data, *_ = setting("gcn")
+    measures = ["fidelity+", "robust-fidelity+", "deletion"]
+    found = gf.judge(model, data, ["saliency"], [1, 2], measures, parts=["edges", "features"], **QUICK)
+    assert {near[:3] for _, near in found.columns} == {"B(A", "B(X"}
+    target = gf.Target(model, data.x, data.edge_index, 1)
+    part = target.computation_graph
+    scores = torch.where(part.x != 0, target.gradient()[0], -math.inf)[: part.num_visible].flatten()
+    first = scores.argsort(descending=True)[: round(0.2 * len(scores))]
+    x = part.x.clone().flatten()
+    x[first] = 0
+    gone = target.outputs(gf.Perturbations(part, (part.x - x.view(part.x.shape)).unsqueeze(0), None)).softmax(-1)
+    lost = float(gone[0, 0, target.label] - gone[1, 0, target.label])
+    near = "B(X,1) inside the top 0.2"
+    assert found.row("saliency", "fidelity+", near).table[0, 0] == pytest.approx(lost, abs=1e-6)
+
+
+def test_mistakes_are_found_before_any_work():
+    model, data, *_ = setting("gcn")
+
+    def never(model, data, node):
+        raise AssertionError("it was called")
+
+    for wrong in (
+        {"explainers": ["kecc"]},
+        {"explainers": {"random": never}},
+        {"explainers": [3]},
+        {"measures": "fidelity++"},
+        {"neighborhoods": "U(Z,1)"},
+        {"top": 2.0},
+        {"by": "size"},
+        {"parts": "nodes"},
+        {"alpha1": 3},
+        {"nodes": []},
+        {"nodes": [99]},
+        {"draws": 0},
+        {"seed": -1},
+    ):
+        with pytest.raises(gf.InputError):
+            gf.judge(**{"model": model, "data": data, "explainers": [never], "nodes": [1], **wrong})
+
+
+def test_json_pandas_and_the_page(verdict, tmp_path):
+    verdict.to_json(tmp_path / "rows.json")
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    keys = {"dataset", "method", "measure", "neighborhood", "value", "stderr", "nodes", "seed"}
+    assert len(rows) == len(verdict)
+    assert all(keys <= set(row) for row in rows)
+    assert rows[0]["dataset"] == "toy"
+    frame = verdict.to_pandas()
+    assert len(frame) == len(verdict)
+    text = verdict.page(tmp_path / "page.html", title="<b>judged</b>")
+    assert (tmp_path / "page.html").read_text() == text
+    assert "<b>judged" not in text
+    assert "&lt;node&gt; 3" in text  # what a method raised is text
+    assert "<script" not in text
+    assert "default-src &#x27;none&#x27;; style-src &#x27;sha256-" in text
+    row = verdict.row("saliency", "fidelity+")
+    assert f"{row.value:.3g} ± {row.stderr:.1g}" in text
+    shown = str(verdict)
+    assert "no explanation of <node> 3" in shown
+    assert "failed" in shown
+    with pytest.raises(gf.InputError):
+        verdict.page(tmp_path / "page.txt")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_command(tmp_path, monkeypatch):
+    model, data, *_ = setting("gcn")
+    torch.save(data, tmp_path / "graph.pt")
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    code = "import torch\nfrom torch_geometric.nn import GCN\n\n\ndef load():\n    model = GCN(4, 8, 2, 3)\n"
+    code += "    model.load_state_dict(torch.load('weights.pt', weights_only=True))\n    return model\n"
+    (tmp_path / "judged_model.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = "judge --model judged_model:load --data graph.pt --nodes 1,2 --method saliency --method pyg-dummy "
+    words += "--measure fidelity+ --measure delta --neighborhood U(A,0.5) --test-samples 20 --top 3 "
+    words += "--json rows.json --page page.html"
+    run = CliRunner().invoke(app, words.split(), catch_exceptions=False)
+    assert run.exit_code == 0
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert {row["method"] for row in rows} == {"saliency", "pyg-dummy", "random", "zero"}
+    assert {row["measure"] for row in rows} == {"fidelity+", "delta"}
+    assert rows[0]["nodes"] == [1, 2]
+    assert rows[0]["dataset"] == "graph.pt"
+    options = {"neighborhoods": "U(A,0.5)", "test_samples": 20, "top": 3}
+    same = gf.judge(model, data, ["saliency", "pyg-dummy"], [1, 2], ["fidelity+", "delta"], **options)
+    for row, other in zip(rows, same, strict=True):
+        assert row["value"] == pytest.approx(other.value)
+    assert "fidelity+" in run.stdout
+    assert (tmp_path / "page.html").stat().st_size > 2000
+    for wrong in ("--method nobody", "--measure nothing", "--top many", "--part nodes", "--json rows.txt"):
+        with pytest.raises(gf.GraphfaithError):
+            CliRunner().invoke(app, [*words.split(), *wrong.split()], catch_exceptions=False)
