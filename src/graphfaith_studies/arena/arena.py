@@ -26,6 +26,7 @@ METHODS = (
 SLOW = ("pyg-graphmask", "captum-shapley", "subgraphx", "shapley")  # on fewer predictions, and explained once
 AGAIN = tuple(name for name, measure in MEASURES.items() if measure.group == "again")
 ONCE = tuple(name for name, measure in MEASURES.items() if measure.group not in ("again", "training"))
+LARGE = ("minesweeper", "actor")
 OF_TRAININGS = "stability-training"
 OF_TRUTH = ("rank-agreement", "sign-agreement")
 # Predictions of each contest in each of three trainings; and of slow methods, and for stability.
@@ -68,7 +69,8 @@ class Arena(Experiment):
         """Judge explainers on one contest; return the numbers of each column at each training and prediction."""
         family, part = unit.part.split("/")
         contest, count = contest_named(f"{unit.dataset} {family}"), _count(size)
-        methods = [name for name in (SLOW if part == "slow" else METHODS) if _enters(name, contest)]
+        methods = [name for name in (*METHODS, *SLOW) if _enters(name, contest)]
+        methods = [name for name in methods if _is_slow(name, contest) == (part == "slow")]
         if part == "trainings":
             ground = ground_of(contest, _seeds(size), count)
             verdict = _judge(contest, ground, methods, ground.rows[:NODES_SLOW], [OF_TRAININGS], size)
@@ -110,6 +112,11 @@ def _seeds(size: Size) -> tuple[int, ...]:
 def _count(size: Size) -> int:
     """Return how many predictions of a contest are explained."""
     return NODES if size.name == "full" else min(2, size.most or 2)
+
+
+def _is_slow(method: str, contest: Contest) -> bool:
+    """Return whether a method explains few predictions; PGExplainer is trained on the whole graph."""
+    return method in SLOW or (method == "pyg-pgexplainer" and contest.dataset in LARGE)
 
 
 def _enters(method: str, contest: Contest) -> bool:
@@ -203,7 +210,7 @@ def _rows_of(contest: Contest, parts: Mapping[str, Sequence[Any]]) -> list[Row]:
     learnt = {name: _pooled(_table([one["learnt"][name] for one in atoms])) for name in OF_TRUTH if atoms}
     rows = []
     for (measure, near), methods in columns.items():
-        found = {**methods, **{name: one for name, one in late.get((measure, near), {}).items() if name in SLOW}}
+        found = {**methods, **{name: one for name, one in late.get((measure, near), {}).items() if name not in methods}}
         tables = {name: one["table"] for name, one in found.items()}
         if measure == "relative-delta":
             tables = _shares(columns["delta", near], late.get(("delta", near), {}))
@@ -246,7 +253,7 @@ def _join(units: Sequence[Any]) -> dict[tuple[str, str], dict[str, Any]]:
 def _shares(quick: Mapping[str, Any], slow: Mapping[str, Any]) -> dict[str, Table]:
     """Return tables whose means are Delta over Delta(0), the Delta of the zero explanation."""
     found = {}
-    for methods, wanted in ((quick, set(quick)), (slow, set(slow) & set(SLOW))):
+    for methods, wanted in ((quick, set(quick)), (slow, set(slow) - set(quick))):
         for name in sorted(wanted):
             above, below = methods[name]["table"], methods["zero"]["table"]
             scale = float(below[~np.isnan(above)].mean()) if not np.isnan(above).all() else math.nan
@@ -263,7 +270,8 @@ def _pooled(table: Table) -> list[float | None]:
 
 def _pairs(tables: Mapping[str, Table], better: str) -> Row:
     """Return the winner among methods on all predictions, the next best less it, and each method less AnchoredKEC."""
-    full = {name: table for name, table in tables.items() if name not in SLOW and not np.isnan(table).any()}
+    most = max((table.size for table in tables.values()), default=0)
+    full = {name: table for name, table in tables.items() if table.size == most and not np.isnan(table).any()}
     if not full:
         return {}
     sign = 1 if better == "lower" else -1

@@ -15,7 +15,7 @@ from ..paper.experiment import FULL, QUICK, Row
 from ..paper.journal import Journal
 from ..paper.results import rows_in
 from ..paper.run import write_rows
-from .arena import Arena
+from .arena import SLOW, Arena
 from .text import format_agreement
 
 MARK, END = "<!-- arena: agreement -->", "<!-- /arena -->"
@@ -37,8 +37,8 @@ from the rows that
 
     {made}
 
-left there. Slow methods ({slow}) explain the first prediction of each training only, and stability under noise and
-other seeds is of that one too.
+left there. Slow methods explain the first prediction of each training only ({slow}, and on minesweeper and actor
+pyg-pgexplainer), and stability under noise and other seeds is of that prediction too.
 """
 
 
@@ -65,8 +65,6 @@ def make_page(folder: Path, path: Path) -> Path:
 
 def page_text(folder: Path, path: Path, rows: list[Row]) -> str:
     """Return the text of the page."""
-    from .arena import SLOW
-
     where = shlex.quote(folder.as_posix())
     command = f"graphfaith reproduce arena --page {shlex.quote(path.as_posix())} --out {where}"
     quick = " --quick" if max(row["trainings"] for row in rows) == 1 else ""
