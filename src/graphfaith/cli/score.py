@@ -28,6 +28,12 @@ PAPER_NODES = {
     "tree-grid": "511:1231:12",
     "cora": "0:1000:5",
     "citeseer": "0:1000:5",
+    # The paper has no nodes for the following ones.
+    "texas": "0:183:5",
+    "cornell": "0:183:5",
+    "wisconsin": "0:251:5",
+    "actor": "0:1000:20",
+    "minesweeper": "0:1000:20",
 }
 
 

@@ -8,13 +8,7 @@ Reference: "Revisiting Semi-Supervised Learning with Graph Embeddings" (arXiv 16
 
 from __future__ import annotations
 
-import hashlib
-import http.client
-import logging
-import os
-import ssl
 import tempfile
-import urllib.request
 import warnings
 from pathlib import Path
 
@@ -22,11 +16,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.io import read_planetoid_data
 
-from .._base.errors import DataError, InputError
-from .._base.files import write_file
+from .._base.errors import InputError
+from .verified import Published
 
 SOURCE = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data/"
-TIMEOUT_SECONDS = 60
 FOLDERS = {"cora": "Cora/raw", "citeseer": "CiteSeer/raw"}
 SHA256 = {
     "ind.citeseer.allx": "2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668",
@@ -56,10 +49,6 @@ CLASS_NAMES = {
     "citeseer": ("AI", "ML", "IR", "DB", "Agents", "HCI"),
 }
 
-_LARGEST = 64 * 2**20  # bytes; of a longer file, which is not a published one, no more is read
-
-log = logging.getLogger(__name__)
-
 
 def planetoid(name: str, *, normalize: bool = True) -> Data:
     """Load "cora" or "citeseer" with the public split in `train_mask`, `val_mask` and `test_mask`.
@@ -74,67 +63,17 @@ def planetoid(name: str, *, normalize: bool = True) -> Data:
     """
     if name not in FOLDERS:
         raise InputError(f"unknown citation graph {name!r}; known are {', '.join(FOLDERS)}")
-    data = _parse(name, {file: _read_verified(name, file) for file in SHA256 if file.startswith(f"ind.{name}.")})
+    folder = FOLDERS[name]
+    files = [
+        Published(file, folder, f"planetoid/{folder}", digest, SOURCE)
+        for file, digest in SHA256.items()
+        if file.startswith(f"ind.{name}.")
+    ]
+    data = _parse(name, {file.name: file.read() for file in files})
     data.class_names = list(CLASS_NAMES[name])
     if normalize:
-        data.x = _normalize_rows(data.x)
+        data.x = normalize_rows(data.x)
     return data
-
-
-def cache_folder() -> Path:
-    """Return the folder for files that graphfaith can compute or download again; it need not exist."""
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "graphfaith"
-
-
-def _read_verified(name: str, file: str) -> bytes:
-    """Return the content of one file, after checking that its checksum is the published one."""
-    given = os.environ.get("GRAPHFAITH_DATA")
-    if given:
-        path = Path(given) / FOLDERS[name] / file
-        return _check(_read(path), file, path, f"replace it with {SOURCE}{file}, or unset GRAPHFAITH_DATA")
-    path = cache_folder() / "planetoid" / FOLDERS[name] / file
-    if os.path.isfile(path):
-        return _check(_read(path), file, path, "delete it, and the next run downloads it again")
-    content = _download(SOURCE + file)
-    _check(content, file, SOURCE + file, "the download was cut short or altered: try again")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, content)
-    except OSError as error:
-        log.warning("cannot store %s (%s): the next run will download it again", path, error)
-    return content
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(_LARGEST)
-    except OSError as error:
-        raise DataError(
-            f"cannot read {path} ({error.strerror}); unset GRAPHFAITH_DATA to download missing files to the cache"
-        ) from error
-
-
-def _download(url: str) -> bytes:
-    verified_tls = ssl.create_default_context()
-    try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS, context=verified_tls) as response:
-            content: bytes = response.read(_LARGEST)
-    except (OSError, http.client.HTTPException) as error:
-        raise DataError(
-            f"cannot download {url} ({error}); check the network, or set GRAPHFAITH_DATA to a folder that has the file"
-        ) from error
-    return content
-
-
-def _check(content: bytes, file: str, origin: Path | str, remedy: str) -> bytes:
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != SHA256[file]:
-        raise DataError(
-            f"{origin} is not the published {file}: its sha256 should be {SHA256[file]} and is {digest}; {remedy}"
-        )
-    return content
 
 
 def _parse(name: str, files: dict[str, bytes]) -> Data:
@@ -145,6 +84,7 @@ def _parse(name: str, files: dict[str, bytes]) -> Data:
         return read_planetoid_data(folder, name)
 
 
-def _normalize_rows(x: Tensor) -> Tensor:
+def normalize_rows(x: Tensor) -> Tensor:
+    """Return the features with each row divided by its sum; rows without any feature stay zero."""
     total = x.sum(dim=-1, keepdim=True)
     return x / total.masked_fill(total == 0, 1)

@@ -183,7 +183,14 @@ class AnchoredKEC(FittedExplainer):
             first = near.numbered(graph, asked, self.seed)
         with stage("sensitivity"):
             sensitivity = Sensitivity.of(target, gradients_at(target, first), first)
-            terms = Terms(target, sensitivity, self.kinds_for(target), drops=near.drops_edges, strength=strength)
+            terms = Terms(
+                target,
+                sensitivity,
+                self.kinds_for(target),
+                drops=near.drops_edges,
+                strength=strength,
+                attentive=near.perturbs_features and "attention" in self.blocks,
+            )
             del first  # This frees as much memory as a chunk needs.
         for chunk in time_items(self._chunks_of(target, near, rest, size), "sampling"):
             numbers, done = rest[done : done + len(chunk)], done + len(chunk)
@@ -267,7 +274,12 @@ class AnchoredKEC(FittedExplainer):
         change = terms.numbers("change")
         fits = {kind: Fit(terms.blocks(kind, self.blocks), change) for kind in terms.kinds}
         kind = min(fits, key=lambda name: fits[name].error)
-        fit = fits[kind]
+        fit, attended = fits[kind], None
+        if terms.attention is not None:
+            numbers, columns = terms.attend(kind)
+            more = Fit({**terms.blocks(kind, self.blocks), "attention": (numbers, 0.0)}, change)
+            if more.error < fit.error:
+                fit, attended = more, columns
         kriged = None
         if terms.strength is not None and "kriging" in self.blocks:
             kriged = fit.krige(terms.graph, terms.numbers("kriging"), terms.strength)
@@ -285,7 +297,7 @@ class AnchoredKEC(FittedExplainer):
         # perturbed. Therefore it is preferred.
         if errors["zero"] <= noise:
             chosen = "saliency" if errors["saliency"] <= noise else "zero"
-        p = terms.model(fit, kind) if chosen == "anchored" else terms.simple(chosen, kind)
+        p = terms.model(fit, kind, attended) if chosen == "anchored" else terms.simple(chosen, kind)
         if kriged is not None and chosen == "anchored":
             p.kriging = kriged.kriging
         terms.anchor(p)

@@ -32,6 +32,7 @@ from .._base.expansion import safetensors_header
 from .._base.files import check_output, read_file, write_file
 from .._base.version import __version__
 from ..graph.computation_graph import ComputationGraph
+from ..surrogate.attention import Attention, AttentionLayer
 from ..surrogate.difference import AnchoredModel, KHopModel, LinearModel, SubgraphModel
 from ..surrogate.estimate import Unfaithfulness
 from ..surrogate.evidence import Evidence
@@ -49,7 +50,8 @@ _HEADER = 100_000_000  # bytes; safetensors does not read a longer header
 _REAL = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64)
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 _DTYPES = (*_REAL, *_WHOLE, torch.bool)  # the types that safetensors has
-_RECORDS = {cls.__name__: cls for cls in (Unfaithfulness, ComputationGraph, Evidence, Kriging)}
+_KNOWN = (Unfaithfulness, ComputationGraph, Evidence, Kriging, Attention, AttentionLayer)
+_RECORDS = {cls.__name__: cls for cls in _KNOWN}
 _MODELS = {cls.__name__: cls for cls in (LinearModel, KHopModel, AnchoredModel)}
 
 

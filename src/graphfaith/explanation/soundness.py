@@ -8,6 +8,7 @@ import torch
 
 from .._base.errors import InputError
 from ..graph.computation_graph import ComputationGraph
+from ..surrogate.attention import Attention, AttentionLayer, Removes
 from ..surrogate.difference import AnchoredModel, KHopModel, LinearModel
 from ..surrogate.evidence import Evidence
 from ..surrogate.kriging import Kriging
@@ -61,7 +62,7 @@ def check_model(model: LinearModel | KHopModel | AnchoredModel) -> None:
         }
         fits = hops >= 1 and all(tuple(actual) == shape for actual, shape in shapes)
         fits = fits and model.normalization in get_args(Normalization) and _has_sound_evidence(model)
-        fits = fits and _has_sound_kriging(model)
+        fits = fits and _has_sound_kriging(model) and _has_sound_attention(model)
     else:
         fits = model.weights.dim() == 2 and model.weights.size(1) == part.x.size(1)
         fits = fits and model.normalization in get_args(Normalization)
@@ -97,3 +98,41 @@ def _has_sound_kriging(model: AnchoredModel) -> bool:
     sound = all(tuple(getattr(found, name).shape) == shape for name, shape in shapes.items())
     real = all(getattr(found, name).dtype == torch.float64 for name in shapes if name != "entries")
     return sound and real and bool(((found.entries >= 0) & (found.entries < edges)).all())
+
+
+def _has_sound_attention(model: AnchoredModel) -> bool:
+    """Return whether the layers of attention, if there are any, follow each other, from X to the terms of the fit."""
+    found, (n, width) = model.attention, model.graph.x.shape
+    if found is None:
+        return True
+    if not isinstance(found, Attention) or not isinstance(found.layers, tuple) or not found.layers:
+        return False
+    read = width
+    for layer in found.layers:
+        if not isinstance(layer, AttentionLayer) or layer.of_source.dim() != 2:
+            return False
+        heads, size = layer.of_source.shape
+        shapes = {
+            "source": (heads * size, width),
+            "sink": (heads * size, width),
+            "source_bias": (heads * size,),
+            "sink_bias": (heads * size,),
+            "of_source": (heads, size),
+            "of_sink": (heads, size),
+            "bias": (layer.width,),
+        }
+        for name, shape in shapes.items():
+            part = getattr(layer, name)
+            if tuple(part.shape) != shape or part.dtype != torch.float64:
+                return False
+        read, width = (width if layer is not found.layers[0] else heads * size * (1 + bool(layer.joint))), layer.width
+    terms, means = (
+        found.weights.numel(),
+        ((found.mean_x, (n, model.graph.x.size(1))), (found.mean_a, (len(model.phi_a),))),
+    )
+    sound = (
+        tuple(found.columns.shape) == (found.layers[-1].of_source.size(0) * read, terms) and found.weights.dim() == 1
+    )
+    sound = sound and found.removes in get_args(Removes)
+    real = found.columns.dtype == found.weights.dtype == torch.float64
+    return sound and real and all(part is None or tuple(part.shape) == shape for part, shape in means)

@@ -17,6 +17,7 @@ from torch import Tensor
 from ..graph.computation_graph import ComputationGraph
 from ..model.target import Target
 from ..sampling.perturbations import Perturbations
+from .attention import Attention
 from .estimate import Unfaithfulness
 from .evidence import Evidence
 from .kriging import Kriging
@@ -187,13 +188,14 @@ class AnchoredModel:
     r"""The k-hop model anchored to the gradients of F, which :class:`~graphfaith.explainers.AnchoredKEC` fits.
 
     .. math:: p(X, A) = \sum_{k=0}^{M} e^\top N(A)^k X w_k + \sum_{k=0}^{M-1} \sum_{j=2}^{3} v_{kj}\, e^\top N(A)^k c^j
-              + \Phi_X \cdot X + \Phi_A \cdot A - q(X_0 - X, A_0 - A) - g(A_0 - A)
+              + \Phi_X \cdot X + \Phi_A \cdot A - q(X_0 - X, A_0 - A) - g(A_0 - A) + t(X, A)
 
     where :math:`c = N(A) 1` and :math:`(X_0, A_0)` is the unperturbed graph. The curvature is
     :math:`q(\epsilon) = \kappa_X |\epsilon_X|^2 + \kappa_A |\epsilon_A|^2 + \frac12 z^\top B z`, where z has the
     products of :math:`\epsilon` with ``along_x`` and ``along_a``. Its derivative is 0 at :math:`(X_0, A_0)`, so the
     gradient of p there is that of the other terms. For removed edges, g
-    (:class:`~graphfaith.surrogate.kriging.Kriging`) interpolates what these terms leave.
+    (:class:`~graphfaith.surrogate.kriging.Kriging`) interpolates what these terms leave. For an F with attention
+    layers, where features move, t (:class:`~graphfaith.surrogate.attention.Attention`) follows that attention.
 
     Args:
         graph: the computation graph.
@@ -212,6 +214,7 @@ class AnchoredModel:
         chosen: which candidate the fit has chosen: "anchored", "saliency" or "zero".
         evidence: what the fit has seen of F.
         kriging: what is known beside these terms of edges that are removed, if the neighbourhood removes some.
+        attention: what the attention of F's own layers lets through, if F has such layers and features move.
     """
 
     def __init__(
@@ -232,6 +235,7 @@ class AnchoredModel:
         chosen: str | None = None,
         evidence: Evidence | None = None,
         kriging: Kriging | None = None,
+        attention: Attention | None = None,
     ) -> None:
         self.graph, self.weights, self.degree_weights = graph, weights.double(), degree_weights.double()
         self.phi_x, self.phi_a, self.stiffness = phi_x, phi_a, stiffness.double()
@@ -240,11 +244,11 @@ class AnchoredModel:
         self.in_sample_error = in_sample_error
         self.estimate, self.fit_samples, self.chosen = estimate, fit_samples, chosen
         self.evidence = evidence
-        self.kriging = kriging
+        self.kriging, self.attention = kriging, attention
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without what was read off p before, which can be read again."""
-        known = "_read", "_readings", "_gradient_x", "_gradient_a"
+        known = "_read", "_readings", "_gradient_x", "_gradient_a", "_attention_gradient"
         return {"phi_x": self.phi_x, **{name: value for name, value in vars(self).items() if name not in known}}
 
     @property
@@ -297,7 +301,7 @@ class AnchoredModel:
             change += torch.einsum("sku,ku->s", carry(self.propagation, rows, eps), self.weights.to(eps.dtype)).double()
         if self.kriging is not None and perturbations.edges is not None:
             change += self.kriging.change(perturbations.edges)
-        return change
+        return change if self.attention is None else change + self.attention.change(perturbations)
 
     def _value(self, weight: Tensor) -> Tensor:
         """Return sum_k e^T N(A)^k X w_k + sum_kj v_kj e^T N(A)^k c^j for S sets of entries of A, [S, e] -> [S]."""
@@ -337,6 +341,10 @@ class AnchoredModel:
         degree 2 in X, whose best additive function in a symmetric neighbourhood has these coefficients.
         """
         dx, da = self.gradient_x().double(), self.gradient_a(weight).double()
+        attention = self.attention
+        if attention is not None and attention.mean_x is not None and attention.mean_a is not None:
+            dx = dx + (attention.mean_x.double() - self._attention_gradient[0])
+            da = da + (attention.mean_a - self._attention_gradient[1])
         z = torch.zeros(len(self.bend), dtype=torch.float64)
         for mean, along in ((mean_x, self.along_x), (mean_a, self.along_a)):
             if mean is not None and along is not None:
@@ -352,10 +360,19 @@ class AnchoredModel:
                 da = da + pull @ self.along_a.double()
         return dx, da
 
+    @cached_property
+    def _attention_gradient(self) -> tuple[Tensor, Tensor]:
+        """The derivatives of the terms of attention at the unperturbed graph, [n, d] and [e]."""
+        assert self.attention is not None
+        return self.attention.mean_gradient(Perturbations(self.graph, None, None))
+
     def gradient_x(self) -> Tensor:
         """Return the derivative of p with respect to X, [n, d]."""
         known: Tensor | None = vars(self).get("_gradient_x")
-        return self._khop_gradient_x().add_(self.phi_x) if known is None else known.clone()
+        if known is not None:
+            return known.clone()
+        dx = self._khop_gradient_x().add_(self.phi_x)
+        return dx if self.attention is None else dx + self._attention_gradient[0].to(dx.dtype)
 
     def _khop_gradient_x(self) -> Tensor:
         """Return the derivative of sum_k e^T N(A)^k X w_k with respect to X, [n, d]."""
@@ -375,7 +392,8 @@ class AnchoredModel:
         da = self.propagation.gradient(values, self.products, self.degree_weights, self.normalization)
         da[~self.graph.felt] = 0
         da.add_(self.phi_a)
-        return da if self.kriging is None else da + self.kriging.gradient()
+        da = da if self.kriging is None else da + self.kriging.gradient()
+        return da if self.attention is None else da + self._attention_gradient[1]
 
 
 def carry(propagation: Propagation, rows: Tensor, eps: Tensor) -> Tensor:

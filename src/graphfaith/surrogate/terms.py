@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -16,6 +18,7 @@ from .._base.stages import stage
 from ..graph.computation_graph import ComputationGraph
 from ..model.target import Target
 from ..sampling.perturbations import Perturbations
+from .attention import Attention, find_attention, main_terms
 from .difference import AnchoredModel, carry, curvature_of, energy
 from .kriging import Kriged, krige, strongest
 from .propagation import MOMENTS, Propagation
@@ -23,7 +26,7 @@ from .sensitivity import Sensitivity
 from .solve import ridge
 from .walks import Float64, Normalization
 
-Block = Literal["khop", "degrees", "saliency", "mean", "energy", "curvature", "kriging"]
+Block = Literal["khop", "degrees", "saliency", "mean", "energy", "curvature", "kriging", "attention"]
 BLOCKS: tuple[Block, ...] = get_args(Block)
 Chosen = Literal["anchored", "saliency", "zero"]
 
@@ -36,8 +39,10 @@ KINDS = {
     "mean": core.FORESEEN,
     "energy": core.ENERGY,
     "curvature": core.FORESEEN,
+    "attention": core.KHOP,
 }
 FIRM = 100.0  # the penalty of all terms except "khop" and "degrees" is smaller by this factor
+_SLOPES = 32  # samples at which the slope of attention is taken
 
 
 class Terms:
@@ -51,6 +56,7 @@ class Terms:
         *,
         drops: bool,
         strength: Tensor | None,
+        attentive: bool = False,
     ) -> None:
         self.target, self.graph, self.sensitivity, self.kinds = target, target.computation_graph, sensitivity, kinds
         self._drops = drops
@@ -58,6 +64,8 @@ class Terms:
         # strength over the samples does, unless no gradient is finite.
         known = strength if strength is None or not sensitivity.strength.any() else sensitivity.strength
         self.strength, self._strongest = known, None if known is None else strongest(known)
+        self.attention = find_attention(target) if attentive else None
+        self._samples: Perturbations | None = None  # some, at which the slope of attention is taken
         self._propagation = Propagation(self.graph, target.num_hops)
         self._columns = self.graph.x.double() @ sensitivity.columns  # [n, u]
         self._parts: dict[str, list[Tensor]] = {}  # the terms by name, a part for each chunk
@@ -77,6 +85,9 @@ class Terms:
             self._store("mean", predicted[:, 1:2])
             self._store("energy", energies[0] if len(energies) == 1 else torch.cat(energies, dim=1))
             self._store("curvature", curvature_of(predicted[:, 2:], self.sensitivity.bend).unsqueeze(1))
+            if self.attention is not None:
+                self._store("attention", self.attention.terms(chunk))
+                self._samples = chunk[:_SLOPES] if self._samples is None else self._samples
             if self._strongest is not None and chunk.edges is not None:
                 self._store("kriging", chunk.edges[:, self._strongest])
         with stage("F"):
@@ -120,12 +131,31 @@ class Terms:
         terms: dict[Block, tuple[Tensor, float]] = {}
         for name in wanted:
             key = f"{name} {kind}" if name in ("khop", "degrees") else name
-            if key in self._parts and name != "kriging":
+            if key in self._parts and name not in ("kriging", "attention"):
                 terms[name] = self.numbers(key), self._rounding.get(key, 0.0)
         return terms
 
-    def model(self, fit: Fit, kind: Normalization) -> AnchoredModel:
-        """Return the p with the weights of ``fit``."""
+    def attend(self, kind: Normalization) -> tuple[Tensor, Tensor]:
+        """Return the main terms of attention at all samples, [S, t], and their directions, [u, t].
+
+        They share the scale of the k-hop terms, whose unit is another one, and have the smaller penalty of the rest.
+        """
+        numbers = self.numbers("attention")
+        columns = main_terms(numbers)
+        own, others = (float(part.square().sum()) for part in (numbers @ columns, self.numbers(f"khop {kind}")))
+        columns = columns * math.sqrt(FIRM * others / own) if own > 0 and others > 0 else columns
+        return numbers @ columns, columns
+
+    def _attention(self, columns: Tensor, weights: Float64) -> Attention:
+        """Return what was fitted of attention, with its mean slope at some samples."""
+        assert self.attention is not None
+        assert self._samples is not None
+        fitted = replace(self.attention, columns=columns, weights=torch.from_numpy(weights))
+        of_x, of_a = fitted.mean_gradient(self._samples)
+        return replace(fitted, mean_x=of_x.to(self.graph.x.dtype), mean_a=of_a)
+
+    def model(self, fit: Fit, kind: Normalization, attended: Tensor | None = None) -> AnchoredModel:
+        """Return the p with the weights of ``fit``; ``attended`` are the directions of attention that it has."""
         known, hops = self.sensitivity, self.target.num_hops
         first = 0 if self._moves[0] else 1  # e^T X only changes if features are perturbed.
         solved = np.zeros((hops + 1, known.columns.size(1)))
@@ -150,6 +180,8 @@ class Terms:
             curvature * known.bend,
             kind,
         )
+        if attended is not None:
+            p.attention = self._attention(attended, fit.weights("attention", (attended.size(1),)))
         p.remember(self._propagation, self._rows[kind])
         return p
 

@@ -15,11 +15,15 @@ from graphfaith._base.files import make_folder
 from graphfaith._base.workers import POSSIBLE_WORKERS
 from graphfaith.data import DATASETS, load_dataset
 
-from .experiment import FULL, QUICK
+from ..arena.arena import Arena
+from ..arena.page import make_page as make_arena_page
+from .experiment import FULL, QUICK, Experiment
 from .experiments import EXPERIMENTS
 from .results import page as make_page
 from .run import reproduce as reproduce_all
 
+ARENA = Arena()
+KNOWN: dict[str, Experiment] = {**EXPERIMENTS, ARENA.name: ARENA}  # The arena is not of the paper, nor of --all.
 MOST_WORKERS = 8  # that are started unless the user asks for more
 
 
@@ -29,8 +33,8 @@ def add_to(app: typer.Typer) -> None:
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(EXPERIMENTS)}.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Reproduce all of them.")] = False,
+    names: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(KNOWN)}.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Reproduce all of the paper.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Use a tenth of the nodes.")] = False,
     folder: Annotated[
         Path | None,
@@ -46,13 +50,19 @@ def reproduce(
 ) -> None:
     """Reproduce tables and figures of the paper, with its values next to ours. An interrupted run continues.
 
+    The arena is not of the paper: it is every explainer by every measure on data that others have made.
+
     \b
     Examples:
       graphfaith reproduce table1 --quick
       graphfaith reproduce --all --out results/paper
       graphfaith reproduce --page results/paper.md --out results/paper
+      graphfaith reproduce arena --quick
+      graphfaith reproduce arena --page results/arena.md --out results/arena
     """
-    folder = folder or Path("results") / ("quick" if quick else "paper")
+    arena = names == [ARENA.name]
+    usual = ("arena-quick" if quick else "arena") if arena else ("quick" if quick else "paper")
+    folder = folder or Path("results") / usual
     options = {"everything": everything, "quick": quick, "restart": restart}
     run_reproduce(names or [], folder, **options, workers=workers, page=page)
 
@@ -69,20 +79,25 @@ def run_reproduce(
 ) -> None:
     """Make the named tables and figures in ``folder``, or write a ``page`` of those that the folder contains."""
     if page is not None:
-        if names or everything or quick or restart:
-            raise InputError("--page makes a page of the results in --out and measures nothing: use it only with --out")
-        make_page(folder, page)
+        if list(names) not in ([], [ARENA.name]) or everything or quick or restart:
+            raise InputError(
+                "--page makes a page of the results in --out and measures nothing: use it only with --out, and with "
+                "arena for the page of the arena"
+            )
+        (make_arena_page if names else make_page)(folder, page)
         typer.echo(f"Page: {page}")
         return
     for name in names:
-        if name not in EXPERIMENTS:
-            raise InputError(f"unknown name {name!r}: known are {', '.join(EXPERIMENTS)}, and --all")
+        if name not in KNOWN:
+            raise InputError(f"unknown name {name!r}: known are {', '.join(KNOWN)}, and --all")
     if everything == bool(names):
-        raise InputError(f"name what to reproduce ({', '.join(EXPERIMENTS)}), or use --all")
+        raise InputError(f"name what to reproduce ({', '.join(KNOWN)}), or use --all")
     if workers is not None:
         check_count(workers, "--workers", most=POSSIBLE_WORKERS)
-    chosen = [experiment for name, experiment in EXPERIMENTS.items() if everything or name in names]
+    chosen = [one for name, one in KNOWN.items() if name in names or (everything and name in EXPERIMENTS)]
     size = QUICK if quick else FULL
+    for experiment in chosen:
+        experiment.check()
     for dataset in {unit.dataset for experiment in chosen for unit in experiment.units(size)} & set(DATASETS):
         load_dataset(dataset)  # A data set that cannot be loaded is reported before any work.
     make_folder(folder)

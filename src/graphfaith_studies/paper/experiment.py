@@ -83,6 +83,9 @@ class Experiment(ABC):
     title: ClassVar[str]  # the heading in the results
     alone: ClassVar[bool] = False  # whether nothing else may run at the same time, because it measures times
 
+    def check(self) -> None:  # noqa: B027
+        """Raise an error if something that the experiment needs is missing; this is asked before any work."""
+
     @abstractmethod
     def units(self, size: Size) -> list[Unit]:
         """Return the units of work."""

@@ -1,0 +1,106 @@
+"""The page of the arena, made from the rows of a run, finished or not; and the table of agreement in another page."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+from graphfaith._base.errors import DataError, InputError, describe_error
+from graphfaith._base.expansion import JSON_GROWTH
+from graphfaith._base.files import check_output, read_file, write_file
+
+from ..paper.experiment import FULL, QUICK, Row
+from ..paper.journal import Journal
+from ..paper.results import rows_in
+from ..paper.run import write_rows
+from .arena import SLOW, Arena
+from .text import format_agreement
+
+MARK, END = "<!-- arena: agreement -->", "<!-- /arena -->"
+INTRODUCTION = """\
+# The arena
+
+Every explainer of the judge on data and truths that others have made: heterophilous web graphs and minesweeper,
+Tree-Cycles and Tree-Grid, BA-2Motifs, and molecules with the exact signed contribution of every atom (Crippen). Models
+are PyG's own GCN, GraphSAGE and GAT with 16 hidden numbers and two layers, the model of GNNExplainer's repository on
+trees, graph convolutions with attention pooling on BA-2Motifs, and three layers of GINE on molecules. Nothing was tuned
+on any of these: neither models nor methods, nor their options, which are their defaults. Predictions are test nodes at
+even distances; on heterophilous graphs among those with at most 120 nodes within three hops.
+
+This page was made by
+
+    {command}
+
+from the rows that
+
+    {made}
+
+left there. Slow methods explain the first prediction of each training only ({slow}, and on minesweeper and actor
+pyg-pgexplainer), and stability under noise and other seeds is of that prediction too.
+"""
+
+
+def make_page(folder: Path, path: Path) -> Path:
+    """Write the page of a run in ``folder`` to ``path``, and its table of agreement to measures.md beside it."""
+    target = check_output(path, (".md",))
+    finished = folder / "arena.json"
+    if not finished.exists():
+        collect_rows(folder)
+    rows = rows_in(folder, "arena")
+    try:
+        text = page_text(folder, path, rows)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise DataError(
+            f"the rows in '{finished}' are damaged or those of another version ({describe_error(error)}): measure them "
+            "again with --restart"
+        ) from error
+    write_file(target, text.encode())
+    beside = path.parent / "measures.md"
+    if beside.exists():
+        _put_agreement(beside, format_agreement(rows), folder)
+    return target
+
+
+def page_text(folder: Path, path: Path, rows: list[Row]) -> str:
+    """Return the text of the page."""
+    where = shlex.quote(folder.as_posix())
+    command = f"graphfaith reproduce arena --page {shlex.quote(path.as_posix())} --out {where}"
+    quick = " --quick" if max(row["trainings"] for row in rows) == 1 else ""
+    made = f"graphfaith reproduce arena{quick} --out {where}"
+    start = INTRODUCTION.format(command=command, made=made, slow=", ".join(SLOW)).rstrip()
+    return "\n\n".join([start, Arena().to_markdown(rows)]) + "\n"
+
+
+def collect_rows(folder: Path) -> None:
+    """Write the rows of a run that is not finished, from its journal."""
+    path = folder / "arena.journal.jsonl"
+    if not path.exists():
+        raise DataError(f"'{folder}' has no results: make them with graphfaith reproduce arena --out {folder}")
+    first = read_file(path, "cannot read", JSON_GROWTH).split(b"\n", 1)[0]
+    try:
+        header = json.loads(first)
+        size = {one.name: one for one in (FULL, QUICK)}[header["size"]["name"]]
+    except (ValueError, LookupError, TypeError) as error:
+        raise DataError(f"the first line of '{path}' is damaged: measure again with --restart") from error
+    with Journal(path, header) as journal:
+        results = journal.load().results
+    experiment = Arena()
+    done = {unit: results[unit.key] for unit in experiment.units(size) if unit.key in results}
+    if not done:
+        raise InputError(f"nothing in '{folder}' is measured yet: wait for the first unit of work")
+    write_rows(folder / "arena.json", experiment.make_rows(done, size))
+
+
+def _put_agreement(path: Path, table: str, folder: Path) -> None:
+    """Put the table of agreement after its mark in a page, in place of the one that is there."""
+    text = path.read_text(encoding="utf-8")
+    if MARK not in text:
+        return
+    made = (
+        f"`graphfaith reproduce arena --page {path.parent.name}/arena.md --out {folder.as_posix()}` put this here.\n\n"
+    )
+    block = f"{MARK}\n\n{made}{table}\n\n{END}"
+    whole = re.escape(MARK) + r"(?:.*?" + re.escape(END) + ")?"
+    write_file(path, re.sub(whole, lambda _: block, text, count=1, flags=re.DOTALL).encode())

@@ -1,0 +1,304 @@
+"""The arena in words and tables: who wins where, what the random explainer wins, and which measures agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean
+
+import numpy as np
+
+from graphfaith.judging import MEASURES
+
+from ..paper.experiment import Row
+from ..paper.markdown import format_number, format_table, format_with_error
+
+ANCHORED, KEC, RANDOM, ZERO = "anchored-kec", "kec", "random", "zero"
+CLEAR = 2.0  # errors by which a difference is called clear
+_FEWEST = 5  # methods with a number that a rank correlation needs
+
+
+def format_rows(rows: Sequence[Row], contests: Sequence[str]) -> str:
+    """Return all tables of the arena, for the rows that are there."""
+    done = list(dict.fromkeys(name_of(row) for row in rows))
+    missing = [name for name in contests if name not in done]
+    parts = [_describe(rows, missing)]
+    parts += ["## Delta: who wins where", _summary(rows), _table_of_delta(rows)]
+    parts += ["## What must hold", _requirements(rows)]
+    crippen = [row for row in rows if row["dataset"] == "crippen"]
+    if crippen:
+        parts += ["## Crippen: what the model did not learn, and what the explainer did not see", _atoms(crippen)]
+    motifs = [row for row in rows if row["measure"] == "roc-auc"]
+    if motifs:
+        parts += ["## Motifs: ROC-AUC of the edges that are known to matter", _motifs(motifs)]
+    parts += ["## Every measure: mean rank of each method", _ranks(rows)]
+    parts += ["## Which measures the random explainer wins", _random_wins(rows)]
+    parts += ["## Which measures agree", format_agreement(rows)]
+    failed = _failures(rows)
+    if failed:
+        parts += ["## Who could not be asked", failed]
+    return "\n\n".join(parts)
+
+
+def name_of(row: Row) -> str:
+    """Return the name of the contest of a row."""
+    return f"{row['dataset']} {row['model']}"
+
+
+def _describe(rows: Sequence[Row], missing: Sequence[str]) -> str:
+    first: dict[str, Row] = {}
+    for row in rows:
+        first.setdefault(name_of(row), row)
+    lines = [
+        [
+            name,
+            ", ".join(f"{value:.2f}" for value in row["quality"]),
+            str(row["trainings"]),
+            str(row["nodes"]),
+            str(row["slow_nodes"]),
+        ]
+        for name, row in first.items()
+    ]
+    header = ["contest", "test accuracy (R² for Crippen)", "trainings", "predictions", "predictions of slow methods"]
+    text = format_table(header, lines)
+    left = [name for name, row in first.items() if not row["slow_nodes"]]
+    if missing:
+        text += f"\n\nNot measured yet: {', '.join(missing)}."
+    if left:
+        text += f"\n\nSlow methods not measured yet: {', '.join(left)}."
+    return text
+
+
+def _value(row: Row, method: str) -> float:
+    value = row["values"].get(method, [None])[0]
+    return math.nan if value is None else float(value)
+
+
+def _delta_rows(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["measure"] == "delta" and "winner" in row]
+
+
+def _summary(rows: Sequence[Row]) -> str:
+    found = _delta_rows(rows)
+    won = [row for row in found if row["winner"] == ANCHORED]
+    clear = [row for row in won if row["margin"][1] and row["margin"][0] > CLEAR * row["margin"][1]]
+    ratios = [_value(row, row["second"]) / _value(row, ANCHORED) for row in won if _value(row, ANCHORED) > 0]
+    text = (
+        f"AnchoredKEC has the lowest mean Delta of all methods on all predictions in {len(won)} of {len(found)} "
+        f"columns ({100 * len(won) / max(1, len(found)):.0f} %); in {len(clear)} of these it is at least {CLEAR:g} "
+        "errors of the paired difference away from the next best"
+    )
+    text += f", and the next best is {np.median(ratios):.3g} times higher in the median." if ratios else "."
+    lines = [_describe_loss(row) for row in found if row["winner"] != ANCHORED and ANCHORED in row["values"]]
+    return text + ("\n\nIt does not win\n\n" + "\n".join(lines) if lines else "")
+
+
+def _describe_loss(row: Row) -> str:
+    winner = row["winner"]
+    difference, error, _ = row.get("less_anchored", {}).get(winner, [None, None, 0])
+    behind = format_with_error(None if difference is None else -difference, error)
+    values = f"{format_number(_value(row, ANCHORED))} against {format_number(_value(row, winner))}"
+    return (
+        f"- {name_of(row)} in {row['neighborhood']}: {winner} wins, {values}; paired, AnchoredKEC is {behind} higher."
+    )
+
+
+def _table_of_delta(rows: Sequence[Row]) -> str:
+    relative = {(name_of(row), row["neighborhood"]): row for row in rows if row["measure"] == "relative-delta"}
+    lines = []
+    for row in _delta_rows(rows):
+        share = relative[name_of(row), row["neighborhood"]]
+        margin = row.get("margin") or [None, None]
+        sure = margin[0] / margin[1] if margin[0] is not None and margin[1] else math.nan
+        rival = row["second"] if row["winner"] == ANCHORED else row["winner"]
+        lines.append(
+            [
+                name_of(row),
+                row["neighborhood"],
+                _bold(_cell(share, ANCHORED), row["winner"] == ANCHORED),
+                _cell(share, KEC),
+                "–" if rival is None else f"{rival} {_bold(_cell(share, rival), row['winner'] == rival)}",
+                format_number(sure, 2),
+                _cell(share, RANDOM),
+            ]
+        )
+    header = ["contest", "neighbourhood", ANCHORED, KEC, "best other", "first less second, in errors", RANDOM]
+    return (
+        "Relative Delta: the share of F's change that p leaves, ± its error over predictions and trainings. Winners "
+        "are by Delta itself, in which predictions with large changes weigh more.\n\n" + format_table(header, lines)
+    )
+
+
+def _cell(row: Row, method: str) -> str:
+    value, error = row["values"].get(method, [None, None])
+    return format_with_error(value, error)
+
+
+def _bold(text: str, yes: bool) -> str:
+    return f"**{text}**" if yes else text
+
+
+def _requirements(rows: Sequence[Row]) -> str:
+    found, above = _delta_rows(rows), []
+    for row in found:
+        pairs = {ANCHORED: row.get("less_anchored", {}).get(RANDOM), KEC: row.get("random_less_kec")}
+        for name, pair in pairs.items():
+            if pair is not None and pair[0] is not None and pair[0] < 0:
+                values = f"{format_number(_value(row, RANDOM))} against {format_number(_value(row, name))}"
+                where = f"{name_of(row)} in {row['neighborhood']}"
+                above.append(f"{where} (above {name}: {values}; paired {format_with_error(*pair[:2])})")
+    won = sum(row["winner"] == ANCHORED for row in found)
+    lines = [
+        "- The random explainer is ranked above KEC or AnchoredKEC by Delta "
+        + ("nowhere." if not above else "here: " + "; ".join(above) + "."),
+        f"- AnchoredKEC has the lowest mean Delta in {won} of {len(found)} columns; 95 % were asked for.",
+    ]
+    seconds = [row for row in rows if row["measure"] == "seconds"]
+    ratios = [_value(row, ANCHORED) / _value(row, KEC) for row in seconds if _value(row, KEC) > 0]
+    if ratios:
+        lines.append(
+            f"- AnchoredKEC takes {np.median(ratios):.2g} times KEC's time in the median over contests "
+            f"({min(ratios):.2g} to {max(ratios):.2g}), in the first neighbourhood, scores included, with first calls "
+            "and on a machine that others use; [speed.md](speed.md) has figures of a quiet one."
+        )
+    return "\n".join(lines)
+
+
+def _atoms(rows: Sequence[Row]) -> str:
+    by = {row["measure"]: row for row in rows}
+    names = ("rank-agreement", "sign-agreement", "own-rank-agreement", "own-sign-agreement")
+    if any(name not in by for name in names) or "learnt" not in by[names[0]]:
+        return "Not measured yet."
+    methods = sorted(by[names[0]]["values"], key=lambda method: -_sortable(_value(by[names[0]], method)))
+    lines = [[method, *(_cell(by[name], method) for name in names)] for method in methods]
+    learnt = by[names[0]]["learnt"]
+    said = [format_with_error(*learnt[name]) for name in names[:2]]
+    header = ["method", "ranks, truth", "signs, truth", "ranks, the model's own", "signs, the model's own"]
+    return (
+        f"{by[names[0]]['nodes']} molecules of the test set, {by[names[0]]['trainings']} training(s). "
+        "Agreement of the atoms' scores with their true contributions to logP, and with what the model's own "
+        "prediction loses without each atom (its features 0, its bonds gone): Spearman's rank correlation, and the "
+        "share of right signs. Scores without a sign, such as masks, have a sign agreement that says nothing. The "
+        f"model's own effects agree with the truth to {said[0]} in ranks and {said[1]} in signs: an explainer that "
+        "sees the model exactly is there. What is missing from 1 in the first columns, but not in the last, the model "
+        "did not learn; what is missing in the last, the explainer did not see.\n\n" + format_table(header, lines)
+    )
+
+
+def _sortable(value: float) -> float:
+    return -math.inf if math.isnan(value) else value
+
+
+def _motifs(rows: Sequence[Row]) -> str:
+    methods = list(dict.fromkeys(method for row in rows for method in row["values"]))
+    header = ["method", *(name_of(row) for row in rows)]
+    return (
+        "Scores count with their sign: an edge that speaks against the class is ranked last, not first.\n\n"
+        + format_table(header, [[method, *(_cell(row, method) for row in rows)] for method in methods])
+    )
+
+
+def _ranks_in(row: Row, methods: Sequence[str] | None = None) -> dict[str, float]:
+    """Return the rank of each method with a number, 1 for the best; equal numbers share a rank."""
+    sign = 1 if row["better"] == "lower" else -1
+    known = {m: sign * _value(row, m) for m in (methods or row["values"]) if not math.isnan(_value(row, m))}
+    return {
+        m: 1
+        + sum(other < value for other in known.values())
+        + (sum(other == value for other in known.values()) - 1) / 2
+        for m, value in known.items()
+    }
+
+
+def _ranks(rows: Sequence[Row]) -> str:
+    measures = [name for name in MEASURES if any(row["measure"] == name for row in rows)]
+    methods = list(dict.fromkeys(method for row in rows for method in row["values"]))
+    shares: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        ranks = _ranks_in(row)
+        for method, rank in ranks.items():
+            if len(ranks) > 1:
+                shares.setdefault((method, row["measure"]), []).append((rank - 1) / (len(ranks) - 1))
+    lines = [
+        [method, *(f"{fmean(shares[method, m]):.2f}" if (method, m) in shares else "–" for m in measures)]
+        for method in methods
+    ]
+    return (
+        "0 is first and 1 is last in a column, on average over contests and neighbourhoods. Slow methods are ranked on "
+        "fewer predictions.\n\n" + format_table(["method", *measures], lines)
+    )
+
+
+def _random_wins(rows: Sequence[Row]) -> str:
+    lines = []
+    for measure in MEASURES:
+        found = [row for row in rows if row["measure"] == measure and not math.isnan(_value(row, RANDOM))]
+        if not found or measure == "seconds":
+            continue
+        better = [_ranks_in(row, [RANDOM, KEC, ANCHORED]) for row in found]
+        first = [_ranks_in(row).get(RANDOM) == 1 for row in found]
+        beats = [
+            [ranks[RANDOM] < ranks[name] for ranks in better if name in ranks and RANDOM in ranks]
+            for name in (KEC, ANCHORED)
+        ]
+        lines.append(
+            [
+                measure,
+                str(len(found)),
+                *(f"{100 * fmean(one):.0f} %" if one else "–" for one in beats),
+                f"{100 * fmean(first):.0f} %",
+            ]
+        )
+    header = ["measure", "columns", f"random before {KEC}", f"random before {ANCHORED}", "random first of all"]
+    return format_table(header, lines)
+
+
+def agreement_of(rows: Sequence[Row]) -> dict[tuple[str, str], tuple[float, int]]:
+    """Return the mean rank correlation of methods between each two measures, over contests, and how many there were.
+
+    A measure with several neighbourhoods has the mean of its ranks over them.
+    """
+    from scipy.stats import spearmanr
+
+    contests: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for row in rows:
+        measure = row["measure"]
+        if measure in MEASURES and measure not in ("seconds", "relative-delta"):
+            for method, rank in _ranks_in(row).items():
+                contests.setdefault(name_of(row), {}).setdefault(measure, {}).setdefault(method, []).append(rank)
+    found: dict[tuple[str, str], list[float]] = {}
+    for by_measure in contests.values():
+        means = {
+            measure: {method: fmean(ranks) for method, ranks in by_method.items() if method != ZERO}
+            for measure, by_method in by_measure.items()
+        }
+        for a in means:
+            for b in means:
+                shared = sorted(set(means[a]) & set(means[b]))
+                first, second = ([means[name][method] for method in shared] for name in (a, b))
+                if len(shared) >= _FEWEST and len(set(first)) > 1 and len(set(second)) > 1:
+                    found.setdefault((a, b), []).append(float(spearmanr(first, second).statistic))
+    return {pair: (fmean(values), len(values)) for pair, values in found.items()}
+
+
+def format_agreement(rows: Sequence[Row]) -> str:
+    """Return a table of rank correlations between measures."""
+    found = agreement_of(rows)
+    names = [name for name in MEASURES if (name, name) in found]
+    lines = [[a, *(f"{found[a, b][0]:.2f}" if (a, b) in found else "–" for b in names)] for a in names]
+    count = max((many for _, many in found.values()), default=0)
+    return (
+        "Spearman's rank correlation of the methods' ranks by two measures, each contest by itself, then the mean over "
+        f"up to {count} contests; 1 is the same order, 0 none, -1 the opposite one. The zero explanation is left "
+        "out.\n\n" + format_table(["", *names], lines)
+    )
+
+
+def _failures(rows: Sequence[Row]) -> str:
+    said: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for method, reason in row["failed"].items():
+            names = said.setdefault((method, reason), [])
+            if name_of(row) not in names:
+                names.append(name_of(row))
+    return "\n".join(f"- {method} on {', '.join(names)}: {reason}" for (method, reason), names in said.items())
