@@ -112,7 +112,7 @@ def test_little_memory_gives_the_same_files(tmp_path, monkeypatch):
 def test_integers_are_small_and_draws_keep_their_places(tmp_path):
     packed = pack_graph({"x": torch.eye(4), "edge_index": PATH.flip(1), "y": torch.arange(4)}, tmp_path / "path")
     kinds = {name: entry["dtype"] for name, entry in packed.about["files"].items()}
-    assert {kinds[name] for name in ("source", "sink", "place", "start", "out", "out_start")} == {"<i4"}
+    assert {kinds[name] for name in ("edge", "sink", "start", "out", "out_start")} == {"<i4"}
     assert packed.source.tolist() == [1, 2, 3]
     assert packed.ids(np.array([0, 1, 2, -1])).tolist() == [0, 1, 2, -1]
     assert packed.labels[torch.tensor([3, 1])].tolist() == [3, 1]
@@ -191,7 +191,7 @@ def rewrite(packed, change):
         (lambda a: a.update(format="other"), "says 'other'"),
         (lambda a: a.update(num_nodes="4"), "does not say what a graph is made of"),
         (lambda a: a.update(lowest=float("nan")), "does not say what a graph is made of"),
-        (lambda a: a["files"].pop("source"), "lacks 'source'"),
+        (lambda a: a["files"].pop("edge"), "lacks 'edge'"),
         (lambda a: a["files"].update({"../x": {}}), "has '../x'"),
         (lambda a: a.update(num_edges=5), "wrong shape"),
         (lambda a: a.update(num_loops=0), r"out\.npy has the wrong shape"),
@@ -206,14 +206,14 @@ def test_a_header_that_does_not_fit_is_refused(packed, change, words):
 
 
 def test_a_damaged_file_is_found(packed):
-    path = packed.folder / "source.npy"
+    path = packed.folder / "edge.npy"
     content = path.read_bytes()
     path.write_bytes(content[:-4])
-    with pytest.raises(DataError, match=r"source\.npy has"):
+    with pytest.raises(DataError, match=r"edge\.npy has"):
         PackedGraph(packed.folder)
     path.write_bytes(content[:-16] + (10**6).to_bytes(4, "little") + content[-12:])
     damaged = PackedGraph(packed.folder)
-    with pytest.raises(DataError, match=r"source\.npy is not what was packed"):
+    with pytest.raises(DataError, match=r"edge\.npy is not what was packed"):
         damaged.verify()
     with pytest.raises(DataError, match="a node that there is not"):
         damaged.find_part(np.array([0, 1, 2, 3]), 2, 2)

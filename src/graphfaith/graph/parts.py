@@ -138,9 +138,11 @@ class Parts:
         """Sources and sinks of the entries as ids in the whole graph, [2, e]."""
         own = self.own_node
         loop = self.nodes[self.node_start[self.part_of_entry] + np.maximum(own, 0)]
-        if not self.whole.num_edges:
-            return np.stack((loop, loop))
-        found: Int64 = np.where(own < 0, self.whole.ends(np.where(own < 0, self.edge, 0)), loop)
+        plain, found = np.flatnonzero(own < 0), np.stack((loop, loop))
+        part, places = self.part_of_entry[plain], self.ends[:, plain]
+        found[:, plain] = self.whole.ends_of_part(
+            self.edge[plain], self.nodes, places + self.node_start[part], places >= self.num_visible[part]
+        )
         return found
 
     def side_by_side(self, weight: Tensor) -> tuple[ComputationGraph, Int64, Int64]:
