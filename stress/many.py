@@ -26,7 +26,7 @@ from disk import can_mount, fill, mounted
 from table import Row
 
 HERE = Path(__file__).parent
-SECONDS = 900.0  # after which no further kill is begun
+SECONDS = 1800.0  # after which no further kill is begun
 LIMIT = 300.0  # in which a run has to get further, by a table that a worker begins
 WORKERS = 2
 JOB = {"graph": "ba-shapes", "method": "kec", "samples": 100, "block": 20, "workers": WORKERS}

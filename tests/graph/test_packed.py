@@ -7,6 +7,7 @@ import pickle
 from contextlib import ExitStack
 from dataclasses import fields
 
+import numba
 import numpy as np
 import pytest
 import torch
@@ -116,7 +117,20 @@ def test_integers_are_small_and_draws_keep_their_places(tmp_path):
     assert packed.source.tolist() == [1, 2, 3]
     assert packed.ids(np.array([0, 1, 2, -1])).tolist() == [0, 1, 2, -1]
     assert packed.labels[torch.tensor([3, 1])].tolist() == [3, 1]
+    assert packed.about["files"]["x"]["bytes"] == 4096 + 4 * 4 * 4, "rows begin with a page"
+    assert np.array_equal(np.load(packed.folder / "x.npy"), np.eye(4))
     assert pickle.loads(pickle.dumps(packed)).num_nodes == 4
+
+
+def test_the_core_is_compiled_for_one_layout_of_graphs(tmp_path):
+    loop = torch.cat((PATH, torch.tensor([[1], [1]])), dim=1)
+    for out_degrees in (False, True):
+        found = set()
+        for i, edges in enumerate((PATH, loop, PATH.flip(1)[:, ::2], PATH[:, :1], PATH[:, :0])):
+            tensors = {"x": torch.eye(4), "edge_index": edges}
+            packed = pack_graph(tensors, tmp_path / f"{out_degrees}-{i}")
+            found |= {numba.typeof(graph.index(out_degrees)) for graph in (Graph(**tensors), packed)}
+        assert len(found) == 1, found
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,8 @@ class ComputationGraph:
         edge_index = np.empty((2, plain + n), dtype=np.int64)
         edge_index[:, :plain] = ends
         edge_index[:, plain:] = np.arange(n)
-        whole_ends = graph.ends_of_part(edges, nodes, ends, ends >= num_visible)
+        # Nodes that are further away than F sees have one place, which does not tell which of them it is.
+        whole_ends = graph.ends_of_part(edges, lambda: (nodes[ends], ends >= num_visible))
         node_ids = torch.from_numpy(nodes)
         return cls(
             nodes=node_ids,

@@ -6,7 +6,7 @@ import math
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ Ids = npt.NDArray[Any]  # int32 or int64
 NO_LIMIT = 1 << 62  # nodes and edges, more than any graph has
 Pair = tuple[Ids, Ids]
 Index = tuple[Pair, Pair, Pair, Ids, Ids]
+Known = tuple[Int64, npt.NDArray[np.bool_]]
 
 
 class Part(NamedTuple):
@@ -113,10 +114,6 @@ class Graph:
     def _out(self) -> tuple[Ids, Ids]:
         return self._sort_by_end(self.source)
 
-    @cached_property
-    def _small_sink(self) -> Ids:
-        return self.sink.astype(self._small)
-
     @property
     def x(self) -> Tensor:
         """The node features X, [N, d]."""
@@ -183,17 +180,12 @@ class Graph:
         ends[0], ends[1] = self.source[edges], self.sink[edges]
         return ends
 
-    def ends_of_part(self, edges: Int64, nodes: Int64, places: Int64, is_outer: npt.NDArray[np.bool_]) -> Int64:
-        """Return source and sink of edges in a part of the graph, whose ends are at some ``places`` among ``nodes``.
+    def ends_of_part(self, edges: Int64, known: Callable[[], Known]) -> Int64:  # noqa: ARG002
+        """Return source and sink of edges in a part of the graph, [2, e]; ``known`` returns what the walk knows.
 
-        A place that ``is_outer`` stands for several nodes, so that it does not tell, and the edge is looked up; the
-        others are not, because a graph in files would have to read its sinks for that. Places are [2, e].
+        That is ids of the ends, and which of them are not theirs, because they stand for several nodes.
         """
-        found = nodes[places]
-        for end, several, ids in zip(found, is_outer, (self.source, self.sink), strict=True):
-            if several.any():
-                end[several] = ids[edges[several]]
-        return found
+        return self.ends(edges)
 
     def in_edges(self, nodes: Int64) -> Int64:
         """Return the slots of the edges into ``nodes`` without self-loops, in the order of the nodes."""
@@ -242,8 +234,19 @@ class Graph:
         these suffice and cannot be written to, and the sources and the ids lie two apart, as the halves of 64-bit
         integers and as columns of a table do.
         """
+        return self._index_with_out if out_degrees else self._index
+
+    @cached_property
+    def _index(self) -> Index:
+        return self._make_index(out_degrees=False)
+
+    @cached_property
+    def _index_with_out(self) -> Index:
+        return self._make_index(out_degrees=True)
+
+    def _make_index(self, *, out_degrees: bool) -> Index:
         none = np.empty(0, dtype=self._small)
-        out_of, sink = (self._out, self._small_sink) if out_degrees else ((none, none), none)
+        out_of, sink = (self._out, self.sink.astype(self._small)) if out_degrees else ((none, none), none)
         ids = np.full((2, 2), -1, dtype=self._small)
         source = halves(self.source) if self._small is np.int32 else self.source
         return as_index(self._in, out_of, (source, sink), ids[:, 0], self.loop_edge)

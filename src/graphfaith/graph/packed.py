@@ -21,6 +21,7 @@ import json
 import math
 import mmap
 import os
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from torch import Tensor
 
 from .._base.errors import DataError, UnsupportedError
 from .._base.files import read_file
-from .graph import Graph, Ids, Index, Int64, as_index
+from .graph import Graph, Ids, Index, Int64, Known, as_index
 
 FORMAT = "graphfaith graph 2"
 HEADER = "graph.json"
@@ -142,11 +143,18 @@ class PackedGraph(Graph):
         found: Int64 = np.argsort(self._place[: self.num_edges - self.num_loops])
         return found
 
-    def index(self, out_degrees: bool = False) -> Index:
-        """Return what the compiled core reads of the graph; see :meth:`Graph.index`."""
+    def _make_index(self, *, out_degrees: bool) -> Index:
         out_of = self._out if out_degrees else (self._out[0][:0], self._out[1][:0])
         source, place = self._table
         return as_index(self._in, out_of, (source, self.sink), place, self.loop_edge)
+
+    def ends_of_part(self, edges: Int64, known: Callable[[], Known]) -> Int64:
+        """Return source and sink of edges in a part; only those that the walk does not know are read."""
+        found, is_other = known()
+        for end, others, ids in zip(found, is_other, (self.source, self.sink), strict=True):
+            if others.any():
+                end[others] = ids[edges[others]]
+        return found
 
     # The whole graph ------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._base import core
 from .computation_graph import ComputationGraph
-from .graph import NO_LIMIT, Graph, Int64
+from .graph import NO_LIMIT, Graph, Int64, Known
 
 
 class Rows:
@@ -138,11 +138,15 @@ class Parts:
         """Sources and sinks of the entries as ids in the whole graph, [2, e]."""
         own = self.own_node
         loop = self.nodes[self.node_start[self.part_of_entry] + np.maximum(own, 0)]
-        plain, found = np.flatnonzero(own < 0), np.stack((loop, loop))
-        part, places = self.part_of_entry[plain], self.ends[:, plain]
-        found[:, plain] = self.whole.ends_of_part(
-            self.edge[plain], self.nodes, places + self.node_start[part], places >= self.num_visible[part]
-        )
+        if not self.whole.num_edges:
+            return np.stack((loop, loop))
+        part = self.part_of_entry
+
+        def known() -> Known:
+            is_outer = (self.ends >= self.num_visible[part]) & (own < 0)
+            return self.nodes[self.ends + self.node_start[part]], is_outer
+
+        found: Int64 = np.where(own < 0, self.whole.ends_of_part(np.where(own < 0, self.edge, 0), known), loop)
         return found
 
     def side_by_side(self, weight: Tensor) -> tuple[ComputationGraph, Int64, Int64]:
