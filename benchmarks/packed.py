@@ -233,8 +233,8 @@ def main() -> None:
                 print(
                     f"{nodes:>9} nodes, {method}, {state}: open {took['open_seconds']:.3f} s, first node "
                     f"{took['first_seconds']:.2f} s, {took['first_bytes'] / 1e6:.0f} MB and "
-                    f"{took['first_kb_read']:.0f} kB read, one by one {took['alone_ms']:.2f} ms, together "
-                    f"{took['ms_a_node']:.2f} ms, {took['entries_a_node']:.0f} entries of A and "
+                    f"{took['first_kb_read']:.0f} kB read, one by one {took['alone_ms']:.2f} ms at the median, "
+                    f"together {took['ms_a_node']:.2f} ms, {took['entries_a_node']:.0f} entries of A and "
                     f"{took['read_kb_a_node']:.0f} kB read a node, private {took['private_bytes'] / 1e6:.0f} MB",
                     flush=True,
                 )
