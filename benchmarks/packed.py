@@ -3,10 +3,16 @@
     python benchmarks/packed.py --folder /some/disk/with/20/GB
 
 makes a random graph of 10^4 and one of 10^7 nodes, each with five times as many edges and 128 features, as arrays
-(``x.npy``, ``edge_index.npy``), packs both, and explains 200 random nodes of each in a process of its own. With
+(``x.npy``, ``edge_index.npy``), packs both, and explains 200 random nodes of each at a time, in processes of their
+own. One has the files in the page cache before it begins ("warm": they have been read once, and there is memory for
+them), another has none of them there ("cold": every page comes from the disk when it is first asked for). In both, no
+node was looked at before by the process, so that each page is also one that the process has to map. Computation graphs
+of 200 random nodes overlap in the small graph and not in the large one, where more entries of A are drawn and computed
+for each; so nodes are also explained one by one, where nothing is shared in either. With
 ``--power-law`` the ends of edges are drawn by a power law, so that there are hubs; as a node's own computation graph
 is a sizeable part of such a graph, nodes with at most ``--reach`` entries in theirs are explained. Private
-memory is what /proc/self/smaps_rollup calls Anonymous: pages of mapped files, which all processes share, are not in it.
+memory is what /proc/self/status calls RssAnon: pages of mapped files, which all processes share, are not in it. (Not
+that of smaps_rollup: the system walks all mapped files to count it, in the time of the process.)
 Times are processor times, the least of the repeats, with that of the system for pages that it has to fetch. All files
 are removed at the end.
 """
@@ -14,6 +20,7 @@ are removed at the end.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -35,8 +42,8 @@ FEATURES, DEGREE, NODES = 128, 5, 200
 
 def private() -> int:
     """Return the private memory of this process, in bytes."""
-    with open("/proc/self/smaps_rollup") as file:
-        return next(1024 * int(line.split()[1]) for line in file if line.startswith("Anonymous:"))
+    with open("/proc/self/status") as file:
+        return next(1024 * int(line.split()[1]) for line in file if line.startswith("RssAnon:"))
 
 
 def bytes_read() -> int:
@@ -115,13 +122,24 @@ def choose_nodes(graph: PackedGraph, count: int, reach: int) -> list[int]:
     return list(chosen)
 
 
-def explain(folder: str, method: str, repeats: int, reach: int) -> dict[str, float]:
-    """Explain random nodes of a packed graph, and return what that took and read."""
+def set_cache(folder: str, state: str) -> None:
+    """Read the files of a graph into the page cache, or drop them from it."""
+    for path in Path(folder).iterdir():
+        with open(path, "rb", buffering=0) as file:
+            if state == "cold":
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            while state == "warm" and file.read(1 << 24):
+                pass
+
+
+def explain(folder: str, method: str, state: str, nodes: str) -> dict[str, float]:
+    """Explain random nodes of a packed graph that is "warm" or "cold", and return what that took and read."""
     import torch
     from torch_geometric.explain import Explainer
     from torch_geometric.nn import GCN
 
     import graphfaith as gf
+    from graphfaith.graph.computation_graph import ComputationGraph
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -139,31 +157,37 @@ def explain(folder: str, method: str, repeats: int, reach: int) -> dict[str, flo
         model_config=config,
     )
     opened = time.process_time() - start
-    chosen = np.reshape(choose_nodes(graph, (repeats + 1) * NODES, reach), (repeats + 1, NODES)).tolist()
-    for name in graph.about["files"]:  # so that what follows reads from the disk
-        with open(graph.folder / f"{name}.npy", "rb") as file:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    start, before = time.process_time(), private()
+    chosen = json.loads(Path(nodes).read_text())
+    set_cache(folder, state)
+    start, before, read = time.process_time(), private(), bytes_read()
     with Peak() as proof:
         gf.explain_all(explainer, graph, nodes=chosen[0][:1], progress=False)
-    first = time.process_time() - start
-    read, cold, warm = bytes_read(), [], []
+    first, first_read, read = time.process_time() - start, bytes_read() - read, bytes_read()
+    took: list[float] = []
+    alone: list[float] = []
+    *together, single = chosen
     with Peak() as peak:
-        for number, nodes in enumerate(chosen):
-            for kept in (cold, warm):  # The second time, all that is read of the files is in memory.
-                start = time.process_time()
-                gf.explain_all(explainer, graph, nodes=nodes, progress=False)
-                kept.append(time.process_time() - start)
-                if number == 0 and kept is cold:
-                    read = bytes_read() - read
+        for some in together:
+            start = time.process_time()
+            gf.explain_all(explainer, graph, nodes=some, progress=False)
+            took.append(time.process_time() - start)
+        read = bytes_read() - read
+        for node in single:
+            start = time.process_time()
+            gf.explain_all(explainer, graph, nodes=[node], progress=False)
+            alone.append(time.process_time() - start)
+    hops = explainer.algorithm.num_hops or 2
+    joint = ComputationGraph.around(graph, np.sort(together[0]), hops)
     return {
         "open_seconds": opened,
         "first_seconds": first,
         "first_bytes": proof.most - before,
-        "ms_a_node": 1000 * min(warm) / NODES,
-        "cold_ms_a_node": 1000 * min(cold) / NODES,
+        "first_kb_read": first_read / 1024,
+        "ms_a_node": 1000 * min(took) / NODES,
+        "entries_a_node": joint.num_edges / NODES,
+        "alone_ms": 1000 * float(np.median(alone)),
         "private_bytes": peak.most,
-        "read_kb_a_node": read / 1024 / NODES,
+        "read_kb_a_node": read / 1024 / NODES / len(together),
     }
 
 
@@ -194,29 +218,35 @@ def main() -> None:
             took = run("pack", place / f"arrays-{nodes}", packed, given.memory)
             shutil.rmtree(place / f"arrays-{nodes}")
             found[f"pack {nodes}"] = took
+            sets = place / f"nodes-{nodes}.json"
+            run("choose", packed, given.repeats, given.reach, sets)
             print(
                 f"{nodes:>9} nodes packed: {took['seconds']:.1f} s, private memory at most "
                 f"{took['private_bytes'] / 1e6:.0f} MB, {took['own_bytes'] / 1e6:.0f} of them for packing",
                 flush=True,
             )
         for method in given.methods:
-            run("explain", packed, method, 1, given.reach)  # compiles what is not compiled yet
-            for nodes in given.nodes:
-                options = method, given.repeats, given.reach
-                took = found[f"{method} {nodes}"] = run("explain", place / f"packed-{nodes}", *options)
+            run("explain", packed, method, "warm", sets)  # compiles what is not compiled yet
+            for nodes, state in itertools.product(given.nodes, ("warm", "cold")):
+                options = method, state, place / f"nodes-{nodes}.json"
+                took = found[f"{method} {nodes} {state}"] = run("explain", place / f"packed-{nodes}", *options)
                 print(
-                    f"{nodes:>9} nodes, {method}: open {took['open_seconds']:.3f} s, first node "
-                    f"{took['first_seconds']:.2f} s and {took['first_bytes'] / 1e6:.0f} MB, "
-                    f"{took['ms_a_node']:.2f} ms a node "
-                    f"({took['cold_ms_a_node']:.2f} when they are first read), private "
-                    f"{took['private_bytes'] / 1e6:.0f} MB, {took['read_kb_a_node']:.0f} kB read a node",
+                    f"{nodes:>9} nodes, {method}, {state}: open {took['open_seconds']:.3f} s, first node "
+                    f"{took['first_seconds']:.2f} s, {took['first_bytes'] / 1e6:.0f} MB and "
+                    f"{took['first_kb_read']:.0f} kB read, one by one {took['alone_ms']:.2f} ms at the median, "
+                    f"together {took['ms_a_node']:.2f} ms, {took['entries_a_node']:.0f} entries of A and "
+                    f"{took['read_kb_a_node']:.0f} kB read a node, private {took['private_bytes'] / 1e6:.0f} MB",
                     flush=True,
                 )
-            few, many = (found[f"{method} {nodes}"] for nodes in (given.nodes[0], given.nodes[-1]))
-            ratios = {name: many[name] / few[name] for name in ("private_bytes", "ms_a_node")}
-            print(
-                f"{method}: private memory {ratios['private_bytes']:.2f}, time a node {ratios['ms_a_node']:.2f} times"
-            )
+            few = found[f"{method} {given.nodes[0]} warm"]
+            for state in ("warm", "cold"):
+                many = found[f"{method} {given.nodes[-1]} {state}"]
+                names = "private_bytes", "alone_ms", "ms_a_node", "entries_a_node"
+                memory, one, time_each, entries = (many[name] / few[name] for name in names)
+                print(
+                    f"{method}, {state}: private memory {memory:.2f}, time of a node one by one {one:.2f}, together "
+                    f"{time_each:.2f} times, where it has {entries:.2f} times the entries of A"
+                )
     finally:
         shutil.rmtree(place)
     if given.json is not None:
@@ -224,9 +254,17 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["pack"]:
-        print(json.dumps(pack(*sys.argv[2:5])))
-    elif sys.argv[1:2] == ["explain"]:
-        print(json.dumps(explain(sys.argv[2], sys.argv[3], *map(int, sys.argv[4:6]))))
+    command, *words = sys.argv[1:] or [""]
+    if command == "pack":
+        print(json.dumps(pack(*words)))
+    elif command == "choose":
+        from graphfaith import open_graph
+
+        repeats, reach = map(int, words[1:3])
+        chosen = choose_nodes(open_graph(words[0]), (repeats + 1) * NODES, reach)
+        Path(words[3]).write_text(json.dumps([chosen[i :: repeats + 1] for i in range(repeats + 1)]))
+        print("{}")
+    elif command == "explain":
+        print(json.dumps(explain(*words)))
     else:
         main()

@@ -1,7 +1,8 @@
 """Faults of runs over many nodes, on both engines: each run is compared with one that was left alone.
 
 Right is every row exactly once and, but for the milliseconds, with the same bits; no file that is half written; no
-process that lives on after its run. Workers, the run itself and a raylet are killed with SIGKILL, a worker also inside
+process that lives on after its run; not more than one block begun again for each worker that was killed; and no worker
+replaced that was not. Workers, the run itself and a raylet are killed with SIGKILL, a worker also inside
 of a write (a draft is left, and no part), a node kills whoever explains it, the disk is full, two runs share a folder.
 """
 
@@ -25,8 +26,10 @@ from disk import can_mount, fill, mounted
 from table import Row
 
 HERE = Path(__file__).parent
-SECONDS, LIMIT = 700.0, 300.0  # of all, and of one run
-JOB = {"graph": "ba-shapes", "method": "kec", "samples": 100, "block": 20, "workers": 2}
+SECONDS = 1800.0  # after which no further kill is begun
+LIMIT = 300.0  # in which a run has to get further, by a table that a worker begins
+WORKERS = 2
+JOB = {"graph": "ba-shapes", "method": "kec", "samples": 100, "block": 20, "workers": WORKERS}
 WORKER = {"local": b"graphfaith.many.engines.worker", "ray": b"ray::_do"}
 KILLER = 333
 
@@ -58,10 +61,29 @@ class Bench:
         return self.root / f"run-{self.count}"
 
     def start(self, out: Path, **settings: object) -> subprocess.Popen[str]:
-        """Start a run."""
+        """Start a run. What its workers begin is in a file beside its folder, as of those before it in the folder."""
+        words = {**self.words, "GRAPHFAITH_STRESS_LOG": str(self.log_of(out))}
         command = [sys.executable, str(HERE / "many_run.py"), json.dumps({**JOB, "out": str(out), **settings})]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(command, env=self.words, start_new_session=True, **pipes)  # type: ignore[call-overload, no-any-return]
+        return subprocess.Popen(command, env=words, start_new_session=True, **pipes)  # type: ignore[call-overload, no-any-return]
+
+    def log_of(self, out: Path) -> Path:
+        """Return the file with the tables that were begun for a folder."""
+        return self.root / f"{out.name}.log"
+
+    def begun(self, out: Path) -> list[list[int]]:
+        """Return the tables that were begun for a folder: process, first node, number of nodes."""
+        log = self.log_of(out)
+        return [[*map(int, line.split())] for line in log.read_text().splitlines()] if log.exists() else []
+
+    def check_work(self, out: Path, killed: int, runs: int = 1) -> None:
+        """Check that a killed worker has cost at most its block, and that no other worker was replaced."""
+        begun = self.begun(out)
+        again, processes = len(begun) - len(self.calm), len({process for process, _, _ in begun})
+        if again > killed:
+            raise Wrong(f"{again} blocks were done again after {killed} workers were killed")
+        if processes > runs * WORKERS + killed:
+            raise Wrong(f"{processes} processes did the work, and {killed} were killed")
 
     def finished(self, out: Path, **settings: object) -> dict[str, str]:
         """Run to the end, and return the rows."""
@@ -69,16 +91,29 @@ class Bench:
 
     def end_of(self, run: subprocess.Popen[str], out: Path) -> dict[str, str]:
         """Wait for the end of a run, and return the rows."""
-        try:
-            said, errors = run.communicate(timeout=LIMIT)
-        except subprocess.TimeoutExpired:
-            os.killpg(run.pid, signal.SIGKILL)
-            raise Wrong(f"no end in {LIMIT:.0f} s") from None
+        said, errors = self.wait(run, out)
         if run.returncode:
             raise Wrong(f"code {run.returncode}: {errors[-300:]}")
         if not (out / "done.json").exists() or (out / "_tmp").exists():
             raise Wrong(f"it says that it has ended ({said.strip()}), and its folder does not")
         return rows_of(out)
+
+    def wait(self, run: subprocess.Popen[str], out: Path) -> tuple[str, str]:
+        """Wait for the end of a run, as long as its workers begin something, and return what it said.
+
+        How long a run takes depends on the machine and on how many workers it has to replace: it is not limited.
+        """
+        begun, since = 0, time.monotonic()
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                said, errors = run.communicate(timeout=1.0)
+                return said, errors
+            if len(self.begun(out)) > begun:
+                begun, since = len(self.begun(out)), time.monotonic()
+            elif time.monotonic() - since > LIMIT:
+                os.killpg(run.pid, signal.SIGKILL)
+                run.communicate()
+                raise Wrong(f"nothing was begun for {LIMIT:.0f} s")
 
     def compare(self, rows: dict[str, str], but: str = "") -> None:
         """Check that rows are those of the run that was left alone, except for one part."""
@@ -147,8 +182,9 @@ def _session_of(entry: Path) -> int | None:
 
 def kill_workers(bench: Bench, engine: str, kills: int) -> str:
     """Kill a worker after every new part, at a random moment."""
-    out, done = bench.fresh(), 0
+    done = 0
     while done < kills and time.monotonic() < bench.end:
+        out, before = bench.fresh(), done
         run = bench.start(out, engine=engine)
         while done < kills:
             is_further = partial(_has_more, out, parts_in(out), run.pid, engine)
@@ -160,7 +196,7 @@ def kill_workers(bench: Bench, engine: str, kills: int) -> str:
                 os.kill(bench.draw.choice(workers), signal.SIGKILL)
                 done += 1
         bench.compare(bench.end_of(run, out))
-        out = out if done >= kills else bench.fresh()
+        bench.check_work(out, killed=done - before)
     return _counted(done, kills)
 
 
@@ -181,6 +217,7 @@ def kill_runs(bench: Bench, engine: str, kills: int) -> str:
         if engine == "local":  # Ray ends its processes by itself, after they have finished their blocks.
             check_gone(run.pid)
     bench.compare(bench.finished(out, engine=engine))
+    bench.check_work(out, killed=WORKERS * done, runs=1 + done)
     return _counted(done, kills)
 
 
@@ -188,10 +225,11 @@ def kill_raylet(bench: Bench, engine: str, kills: int) -> str:  # noqa: ARG001
     """Kill one of two raylets, with all its processes."""
     out = bench.fresh()
     run = bench.start(out, engine="ray", raylet=10)
-    said, errors = run.communicate(timeout=LIMIT)
+    said, errors = bench.wait(run, out)
     if run.returncode or "raylet killed" not in said:
         raise Wrong(f"code {run.returncode}: {said} {errors[-300:]}")
     bench.compare(rows_of(out))
+    bench.check_work(out, killed=1)
     return "1"
 
 
@@ -211,6 +249,7 @@ def kill_inside_write(bench: Bench, engine: str, kills: int) -> str:
                 os.kill(worker, signal.SIGKILL if drafts and not done else signal.SIGCONT)
             done += bool(drafts)
         bench.compare(bench.end_of(run, out))
+        bench.check_work(out, killed=WORKERS * done)
     return _counted(done, kills)
 
 
@@ -238,10 +277,10 @@ def fill_disk(bench: Bench, engine: str, kills: int) -> str:  # noqa: ARG001
     disk = bench.root / f"disk-{engine}"
     disk.mkdir()
     with mounted(disk, True):
-        out = disk / "run"
+        out = disk / f"run-{engine}"
         fill(disk, 150 << 10)
         run = bench.start(out, engine=engine)
-        _, errors = run.communicate(timeout=LIMIT)
+        _, errors = bench.wait(run, out)
         if run.returncode == 0 or "OutputError" not in errors or "No space left" not in errors:
             raise Wrong(f"code {run.returncode} on a full disk: {errors[-300:]}")
         if not 0 < parts_in(out) < len(bench.calm):
@@ -259,7 +298,7 @@ def share_folder(bench: Bench, engine: str, kills: int) -> str:  # noqa: ARG001
         raise Wrong("the first run ended too soon")
     first.send_signal(signal.SIGSTOP)  # It must not end before the second one has looked.
     second = bench.start(out, engine=engine)
-    _, errors = second.communicate(timeout=LIMIT)
+    _, errors = bench.wait(second, out)
     first.send_signal(signal.SIGCONT)
     bench.compare(bench.end_of(first, out))
     if second.returncode == 0 or "another run is working" not in errors:
@@ -299,7 +338,7 @@ def run(quick: bool, seed: int, seconds: float = SECONDS) -> list[Row]:
             began = time.monotonic()
             try:
                 row = Row(name, fault(bench, engine, kills), "every row once, with the bits of a run left alone")
-            except (Wrong, subprocess.TimeoutExpired) as error:
+            except Wrong as error:
                 row = Row(name, "0", f"FAILED: {error}")
             print(f"  {name}: {time.monotonic() - began:.0f} s, {row.outcome}", file=sys.stderr, flush=True)
             rows.append(row)

@@ -1,7 +1,8 @@
 """``python many_run.py JSON``: one call of ``explain_many``, in a process that is there to be disturbed.
 
 A node among ``killers`` ends the process that explains it, as a fault in compiled code would. ``raylet`` starts two
-raylets of a cluster, and kills one of them when half of the parts are there.
+raylets of a cluster, and kills one of them when half of the parts are there. Every table that a worker begins is a line
+of the file that the variable ``GRAPHFAITH_STRESS_LOG`` names: its process, its first node and the number of its nodes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class KillingJob(gf.ManyJob):
     killers: tuple[int, ...] = ()
 
     def table(self, ids: Any) -> Any:
-        """Return the rows of nodes, unless one of them kills."""
+        """Note that the rows of some nodes are begun, and return them, unless one of the nodes kills."""
+        with open(os.environ["GRAPHFAITH_STRESS_LOG"], "a") as log:
+            log.write(f"{os.getpid()} {ids[0]} {len(ids)}\n")  # one write, which no other process comes into
         if set(self.killers) & set(map(int, ids)):
             os.kill(os.getpid(), signal.SIGKILL)
         return super().table(ids)

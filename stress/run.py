@@ -31,7 +31,7 @@ from table import FAILED, Row, format_table, has_failed, write_into
 
 # The parts, and the seconds after which one that has not ended is killed. Each ends by itself long before, and then
 # says how many tries it had time for. The times allow for a machine that is busy with other work.
-PARTS = {"fuzz": 540.0, "files": 400.0, "threads": 260.0, "live": 480.0, "disk": 760.0, "kills": 1100.0, "many": 1500.0}
+PARTS = {"fuzz": 540.0, "files": 400.0, "threads": 260.0, "live": 480.0, "disk": 760.0, "kills": 1100.0, "many": 4200.0}
 
 
 def run_part(name: str, quick: bool, seed: int) -> tuple[list[Row], float]:

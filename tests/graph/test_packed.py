@@ -7,6 +7,7 @@ import pickle
 from contextlib import ExitStack
 from dataclasses import fields
 
+import numba
 import numpy as np
 import pytest
 import torch
@@ -112,11 +113,24 @@ def test_little_memory_gives_the_same_files(tmp_path, monkeypatch):
 def test_integers_are_small_and_draws_keep_their_places(tmp_path):
     packed = pack_graph({"x": torch.eye(4), "edge_index": PATH.flip(1), "y": torch.arange(4)}, tmp_path / "path")
     kinds = {name: entry["dtype"] for name, entry in packed.about["files"].items()}
-    assert {kinds[name] for name in ("source", "sink", "place", "start", "out", "out_start")} == {"<i4"}
+    assert {kinds[name] for name in ("edge", "sink", "start", "out", "out_start")} == {"<i4"}
     assert packed.source.tolist() == [1, 2, 3]
     assert packed.ids(np.array([0, 1, 2, -1])).tolist() == [0, 1, 2, -1]
     assert packed.labels[torch.tensor([3, 1])].tolist() == [3, 1]
+    assert packed.about["files"]["x"]["bytes"] == 4096 + 4 * 4 * 4, "rows begin with a page"
+    assert np.array_equal(np.load(packed.folder / "x.npy"), np.eye(4))
     assert pickle.loads(pickle.dumps(packed)).num_nodes == 4
+
+
+def test_the_core_is_compiled_for_one_layout_of_graphs(tmp_path):
+    loop = torch.cat((PATH, torch.tensor([[1], [1]])), dim=1)
+    for out_degrees in (False, True):
+        found = set()
+        for i, edges in enumerate((PATH, loop, PATH.flip(1)[:, ::2], PATH[:, :1], PATH[:, :0])):
+            tensors = {"x": torch.eye(4), "edge_index": edges}
+            packed = pack_graph(tensors, tmp_path / f"{out_degrees}-{i}")
+            found |= {numba.typeof(graph.index(out_degrees)) for graph in (Graph(**tensors), packed)}
+        assert len(found) == 1, found
 
 
 @pytest.mark.parametrize(
@@ -191,7 +205,7 @@ def rewrite(packed, change):
         (lambda a: a.update(format="other"), "says 'other'"),
         (lambda a: a.update(num_nodes="4"), "does not say what a graph is made of"),
         (lambda a: a.update(lowest=float("nan")), "does not say what a graph is made of"),
-        (lambda a: a["files"].pop("source"), "lacks 'source'"),
+        (lambda a: a["files"].pop("edge"), "lacks 'edge'"),
         (lambda a: a["files"].update({"../x": {}}), "has '../x'"),
         (lambda a: a.update(num_edges=5), "wrong shape"),
         (lambda a: a.update(num_loops=0), r"out\.npy has the wrong shape"),
@@ -206,14 +220,14 @@ def test_a_header_that_does_not_fit_is_refused(packed, change, words):
 
 
 def test_a_damaged_file_is_found(packed):
-    path = packed.folder / "source.npy"
+    path = packed.folder / "edge.npy"
     content = path.read_bytes()
     path.write_bytes(content[:-4])
-    with pytest.raises(DataError, match=r"source\.npy has"):
+    with pytest.raises(DataError, match=r"edge\.npy has"):
         PackedGraph(packed.folder)
     path.write_bytes(content[:-16] + (10**6).to_bytes(4, "little") + content[-12:])
     damaged = PackedGraph(packed.folder)
-    with pytest.raises(DataError, match=r"source\.npy is not what was packed"):
+    with pytest.raises(DataError, match=r"edge\.npy is not what was packed"):
         damaged.verify()
     with pytest.raises(DataError, match="a node that there is not"):
         damaged.find_part(np.array([0, 1, 2, 3]), 2, 2)

@@ -18,6 +18,7 @@ from graphfaith import DataError, InputError, UnfinishedRunWarning
 from graphfaith.explanation.faithfulness import faithfulness_by_kind, faithfulness_of
 from graphfaith.many import job as job_module
 from graphfaith.many.ranking import Sums
+from graphfaith.model import target as target_module
 from written_run import write_run
 
 BAD = [7, 30]
@@ -47,7 +48,7 @@ def test_a_run_has_its_rows(run):
 def test_an_explanation_has_what_was_kept_and_says_that_it_is_not_all(run):
     graph, row = make_graph(BAD), run.row(12)
     kept, model = run[12], make_model()
-    explainer = gf.explainer_for(model, run.job.open().load(), samples=100)
+    explainer = gf.explainer_for(model, run.job.open().load_around(12), samples=100)
     whole = explainer(graph["x"], graph["edge_index"], index=12)
     assert isinstance(kept, gf.SignedExplanation)
     assert int(kept.index) == 12
@@ -71,6 +72,41 @@ def test_an_explanation_has_what_was_kept_and_says_that_it_is_not_all(run):
     assert faithfulness_by_kind(kept)["features"] is None
     kept.edge_mask *= 2
     assert faithfulness_of(kept) is None
+
+
+def test_on_a_large_graph_an_explanation_is_on_what_the_node_depends_on(tmp_path, monkeypatch):
+    graph, generator = make_graph(), torch.Generator().manual_seed(2)
+    loops = torch.arange(0, NODES, 2).repeat(2, 1)
+    extra = torch.cat([graph["edge_index"], loops], dim=1)
+    edges = extra[:, torch.randperm(extra.size(1), generator=generator)]
+    weight = torch.rand(edges.size(1), generator=generator, dtype=torch.float64)
+    gf.pack_graph({**graph, "edge_index": edges, "edge_weight": weight}, tmp_path / "packed")
+    job = gf.ManyJob(tmp_path / "packed", "fragile_model:load", samples=100, top_edges=12, top_features=3)
+    write_run(tmp_path / "run", job, [12, 13])
+    run = gf.Run(tmp_path / "run")
+    for node in (12, 13):  # with a self-loop of the user's, and without
+        whole = run[node]
+        with monkeypatch.context() as patch:
+            for module in (job_module, target_module):
+                patch.setattr(module, "LARGE", 0)
+            part = run[node]
+        assert len(part.x) == 7  # the ring's nodes up to three hops away, as the degrees of those two away count
+        assert torch.equal(part.x, whole.x[part.n_id])
+        assert torch.equal(part.n_id[part.edge_index], edges[:, part.e_id])
+        for name in ("edge_mask", "edge_stderr", "edge_weight"):
+            assert torch.equal(part[name], whole[name][part.e_id]), name
+        for name in ("self_loop_score", "self_loop_stderr"):
+            assert torch.equal(part[name], whole[name][part.n_id]), name
+            assert int((part[name] != 0).sum()) == int((whole[name] != 0).sum()) > 0
+        assert int((part.edge_mask != 0).sum()) == int((whole.edge_mask != 0).sum()) > 3
+        assert torch.equal(part.node_mask, whole.node_mask)
+        row = run.row(node)
+        output = make_model()(part.x, part.edge_index, edge_weight=part.edge_weight)[part.index.item()]
+        assert float(output.detach()[part.target[part.index]]) == pytest.approx(row["value"], rel=1e-12)
+        assert [e.names for e in part.top_edges(12)] == [(str(e["source"]), str(e["target"])) for e in row["edges"]]
+        assert str(faithfulness_of(part)) == str(faithfulness_of(whole))
+        gf.page(part, tmp_path / "page.html")
+        assert f"looked at for node {node}</h1>" in (tmp_path / "page.html").read_text()
 
 
 def test_an_explanation_that_was_kept_whole_does_not_say_so(tmp_path):

@@ -244,10 +244,11 @@ def is_among_first(slot, slots, start, node, each):
 def find_part(seeds, into, out_of, ends, ids, reach, depth, leaving, most, each):
     """Return the nodes up to ``reach`` hops before ``seeds``, and the edges into those up to hop ``depth``.
 
-    An edge is kept in a slot: ``ends`` has the sources and the sinks of all slots. ``into`` has the slots of edges
+    An edge is kept in a slot: ``ends`` has the sources of all slots, and their sinks, which are read only with edges
+    that leave and on a thinner graph. ``into`` has the slots of edges
     sorted by their sink, or nothing if that is their order, and where those of each node begin; ``out_of`` the same by
     their source, or two empty arrays. If ``leaving``, ``depth`` is ``reach``, and edges out of the nodes are found too.
-    ``ids`` has the id of the edge in each slot, or nothing if slots are ids.
+    ``ids`` has the id of the edge in each slot, or begins with -1 if slots are ids.
 
     The walk stops as soon as it has found more than ``most`` nodes and edges, before there is memory for them; then
     the result has no nodes. If ``each`` is not 0, the walk is on a thinner graph, which has an edge only if it is one
@@ -349,7 +350,7 @@ def find_part(seeds, into, out_of, ends, ids, reach, depth, leaving, most, each)
         return nodes[:0].copy(), hops[:0].copy(), 0, edges[:0].copy(), np.empty((2, 0), np.int64), np.int64(-1)
     slots, places = np.empty(found, np.int64), np.empty((2, found), np.int64)
     for j in range(found):
-        slots[j] = ids[edges[j]] if len(ids) else edges[j]
+        slots[j] = edges[j] if ids[0] < 0 else ids[edges[j]]
     order = np.argsort(slots)
     for j in range(found):
         slots[j], places[1, j] = edges[order[j]], sinks[order[j]]
@@ -406,7 +407,7 @@ def find_parts(seeds, graph, reach, depth, adds_loops, rows, most, largest):
             nodes[b - 1], hops[b - 1] = beyond, reach + 1
         for j in range(len(edges)):
             slots[c + j], sources[c + j], sinks[c + j] = edges[j], ends[0, j], ends[1, j]
-            place = edge_table[1][find_entry(edge_table, edge_ids[edges[j]] if len(edge_ids) else edges[j])]
+            place = edge_table[1][find_entry(edge_table, edges[j] if edge_ids[0] < 0 else edge_ids[edges[j]])]
             places[c + j] = place if place >= 0 else blank
         for j in range(b - a):
             node = nodes[a + j]

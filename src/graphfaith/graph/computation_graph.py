@@ -169,6 +169,8 @@ class ComputationGraph:
         edge_index = np.empty((2, plain + n), dtype=np.int64)
         edge_index[:, :plain] = ends
         edge_index[:, plain:] = np.arange(n)
+        # Nodes that are further away than F sees have one place, which does not tell which of them it is.
+        whole_ends = graph.ends_of_part(edges, lambda: (nodes[ends], ends >= num_visible))
         node_ids = torch.from_numpy(nodes)
         return cls(
             nodes=node_ids,
@@ -184,7 +186,7 @@ class ComputationGraph:
             size=(graph.num_nodes, graph.num_edges),
             seeds=torch.arange(seeds) if isinstance(seeds, int) else torch.from_numpy(seeds),
             e=torch.from_numpy(np.ones(1) if e is None else e),
-            ends=torch.from_numpy(np.concatenate((graph.ends(edges), np.stack((nodes, nodes))), axis=1)),
+            ends=torch.from_numpy(np.concatenate((whole_ends, np.stack((nodes, nodes))), axis=1)),
         )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,7 +22,9 @@ from .._base.errors import DataError, InputError, MemoryLimitError
 Int64 = npt.NDArray[np.int64]
 Ids = npt.NDArray[Any]  # int32 or int64
 NO_LIMIT = 1 << 62  # nodes and edges, more than any graph has
-Index = tuple[tuple[Ids, Ids], tuple[Ids, Ids], tuple[Ids, Ids], Ids, Ids]
+Pair = tuple[Ids, Ids]
+Index = tuple[Pair, Pair, Pair, Ids, Ids]
+Known = tuple[Int64, npt.NDArray[np.bool_]]
 
 
 class Part(NamedTuple):
@@ -76,8 +79,9 @@ class Graph:
         self._index_edges()
 
     def _index_edges(self) -> None:
+        self._small = np.int32 if max(self.num_edges, self.num_nodes) < 1 << 31 else np.int64
         loops = np.flatnonzero(self.source == self.sink)
-        self.loop_edge: Int64 = np.full(self.num_nodes, -1, dtype=np.int64)
+        self.loop_edge: Ids = np.full(self.num_nodes, -1, dtype=self._small)
         if len(loops):
             self.loop_edge[self.sink[loops]] = loops
             # If a node has several self-loops, the assignment above kept only the last one, so the first one differs.
@@ -95,7 +99,7 @@ class Graph:
 
         Both are 32-bit integers if these suffice, because for a large graph they take memory beside the user's tensors.
         """
-        small = np.int32 if self.num_edges < 1 << 31 else np.int64
+        small = self._small
         others = np.flatnonzero(self.source != self.sink) if self._has_loops else np.arange(self.num_edges)
         end = end[others] if self._has_loops else end.copy()
         start = np.zeros(self.num_nodes + 1, dtype=small)
@@ -186,7 +190,7 @@ class Graph:
 
     def loops(self, nodes: Int64) -> Int64:
         """Return the slots of the self-loops of ``nodes``; -1 where the user gave none."""
-        return self.loop_edge.take(nodes)
+        return self.loop_edge.take(nodes).astype(np.int64, copy=False)
 
     def check_flow(self, flow: str) -> None:
         """Refuse to be read in another direction; the graph of tensors was indexed for the one that was asked for."""
@@ -199,6 +203,13 @@ class Graph:
         ends = np.empty((2, len(edges)), dtype=np.int64)
         ends[0], ends[1] = self.source[edges], self.sink[edges]
         return ends
+
+    def ends_of_part(self, edges: Int64, known: Callable[[], Known]) -> Int64:  # noqa: ARG002
+        """Return source and sink of edges in a part of the graph, [2, e]; ``known`` returns what the walk knows.
+
+        That is ids of the ends, and which of them are not theirs, because they stand for several nodes.
+        """
+        return self.ends(edges)
 
     def in_edges(self, nodes: Int64) -> Int64:
         """Return the slots of the edges into ``nodes`` without self-loops, in the order of the nodes."""
@@ -241,11 +252,28 @@ class Graph:
         """Return what the compiled core reads of the graph.
 
         These are the slots of edges by their sink, and where those of each node begin; the same by their source, if
-        ``out_degrees``; sources and sinks; ids, or nothing if slots are ids; and self-loops.
+        ``out_degrees``; sources, and sinks if ``out_degrees``; ids, or -1 if slots are ids; and self-loops.
+
+        The core is compiled once for each layout of its arguments. Whatever the graph, they are 32-bit integers if
+        these suffice and cannot be written to, and the sources and the ids lie two apart, as the halves of 64-bit
+        integers and as columns of a table do.
         """
-        none = np.empty(0, dtype=self._in[0].dtype)
-        out_of = self._out if out_degrees else (none, none)
-        return self._in, out_of, (self.source, self.sink), np.empty(0, dtype=np.int64), self.loop_edge
+        return self._index_with_out if out_degrees else self._index
+
+    @cached_property
+    def _index(self) -> Index:
+        return self._make_index(out_degrees=False)
+
+    @cached_property
+    def _index_with_out(self) -> Index:
+        return self._make_index(out_degrees=True)
+
+    def _make_index(self, *, out_degrees: bool) -> Index:
+        none = np.empty(0, dtype=self._small)
+        out_of, sink = (self._out, self.sink.astype(self._small)) if out_degrees else ((none, none), none)
+        ids = np.full((2, 2), -1, dtype=self._small)
+        source = halves(self.source) if self._small is np.int32 else self.source
+        return as_index(self._in, out_of, (source, sink), ids[:, 0], self.loop_edge)
 
     @classmethod
     def of(
@@ -279,6 +307,30 @@ _REMEMBERED = 8
 _ROWS = 1 << 16  # number of rows that are searched at a time for an entry that is not finite
 _KEY_BITS = 63  # bits of the number that holds a node and an edge id while edges are sorted
 _PRECISIONS = (torch.float16, torch.float32, torch.float64)
+
+
+def halves(ids: Int64) -> Ids:
+    """Return a view of 64-bit integers that fit into 32 bits as such, two apart; of fewer than two, a copy with more.
+
+    numpy calls an array of one number dense, whatever the distance to the next.
+
+    >>> halves(np.array([5, 7])).tolist(), halves(np.array([5])).strides
+    ([5, 7], (8,))
+    """
+    if len(ids) < 2:
+        ids = np.concatenate((ids, np.zeros(2, dtype=np.int64)))
+    return ids.view(np.int32)[0 if sys.byteorder == "little" else 1 :: 2]
+
+
+def as_index(into: Pair, out_of: Pair, ends: Pair, ids: Ids, loops: Ids) -> Index:
+    """Return what the core reads of a graph as arrays that cannot be written to."""
+    return _frozen(*into), _frozen(*out_of), _frozen(*ends), *_frozen(ids, loops)
+
+
+def _frozen(one: Ids, other: Ids) -> Pair:
+    one, other = one.view(), other.view()
+    one.flags.writeable = other.flags.writeable = False
+    return one, other
 
 
 def _edges_at(nodes: Int64, ids: Ids, start: Ids) -> Int64:

@@ -4,9 +4,10 @@ The folder is written by :func:`~graphfaith.graph.packing.pack_graph`. Its files
 into memory: processes that read the same graph share its pages, and none holds anything of the size of the graph.
 
 - ``x.npy`` [N, d] the features;
-- ``source.npy``, ``sink.npy``, ``place.npy`` [E] the ends of the edges, sorted by sink, and the columns of the user's
-  ``edge_index`` that they come from: draws are keyed by these, so that answers are those of the graph in memory.
-  Self-loops come last;
+- ``edge.npy`` [E, 2] the sources of the edges, which are sorted by sink, and beside each the column of the user's
+  ``edge_index`` that it comes from: draws are keyed by these, so that answers are those of the graph in memory. Both
+  are read together, and so are on one page. Self-loops come last;
+- ``sink.npy`` [E] their sinks, which a walk against the edges knows without reading them;
 - ``start.npy`` [N + 1] where the edges into each node begin;
 - ``out.npy`` [E'], ``out_start.npy`` [N + 1] the slots of edges without self-loops, sorted by source;
 - ``weight.npy`` [E], ``loop.npy`` [N] (slots of self-loops), ``y.npy`` [N, ...] if there are such;
@@ -20,6 +21,7 @@ import json
 import math
 import mmap
 import os
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,11 +33,11 @@ from torch import Tensor
 
 from .._base.errors import DataError, UnsupportedError
 from .._base.files import read_file
-from .graph import Graph, Ids, Index, Int64
+from .graph import Graph, Ids, Index, Int64, Known, as_index
 
-FORMAT = "graphfaith graph 1"
+FORMAT = "graphfaith graph 2"
 HEADER = "graph.json"
-_NEEDED = ("x", "source", "sink", "place", "start", "out", "out_start")
+_NEEDED = ("x", "edge", "sink", "start", "out", "out_start")
 _OPTIONAL = ("weight", "loop", "y")
 _PIECE = 1 << 24  # bytes of a file that are read at a time when its digest is verified
 
@@ -64,10 +66,14 @@ class PackedGraph(Graph):
         self.feature_range = float(about["highest"]) - self.lowest
         arrays = {name: _map(self.folder, name, entry) for name, entry in about["files"].items()}
         _check_arrays(self, arrays)
-        none: Ids = np.empty(0, dtype=np.int64)
+        none: Ids = np.empty(0, dtype=arrays["start"].dtype)
         self._features: NDArray[Any] = arrays["x"]
         self._weights: NDArray[Any] | None = arrays.get("weight")
-        self.source, self.sink, self._place = arrays["source"], arrays["sink"], arrays["place"]
+        edge = arrays["edge"]
+        self.source, self._place, self.sink = edge[:, 0], edge[:, 1], arrays["sink"]
+        # numpy calls columns of fewer than two rows dense, which would be another layout for the compiled core.
+        table = edge if len(edge) > 1 else np.concatenate((edge, np.zeros((2, 2), dtype=edge.dtype)))
+        self._table = table[:, 0], table[:, 1]
         self.loop_edge = arrays.get("loop", none)
         self._in = none, arrays["start"]
         self._out = arrays["out"], arrays["out_start"]
@@ -137,11 +143,18 @@ class PackedGraph(Graph):
         found: Int64 = np.argsort(self._place[: self.num_edges - self.num_loops])
         return found
 
-    def index(self, out_degrees: bool = False) -> Index:
-        """Return what the compiled core reads of the graph; see :meth:`Graph.index`."""
-        none = np.empty(0, dtype=self._out[0].dtype), np.empty(0, dtype=self._out[1].dtype)
-        out_of = self._out if out_degrees else none
-        return self._in, out_of, (self.source, self.sink), self._place, self.loop_edge
+    def _make_index(self, *, out_degrees: bool) -> Index:
+        out_of = self._out if out_degrees else (self._out[0][:0], self._out[1][:0])
+        source, place = self._table
+        return as_index(self._in, out_of, (source, self.sink), place, self.loop_edge)
+
+    def ends_of_part(self, edges: Int64, known: Callable[[], Known]) -> Int64:
+        """Return source and sink of edges in a part; only those that the walk does not know are read."""
+        found, is_other = known()
+        for end, others, ids in zip(found, is_other, (self.source, self.sink), strict=True):
+            if others.any():
+                end[others] = ids[edges[others]]
+        return found
 
     # The whole graph ------------------------------------------------------------------------------------------------
 
@@ -294,12 +307,17 @@ def _map(folder: Path, name: str, entry: dict[str, Any]) -> NDArray[Any]:
 def _check_arrays(graph: PackedGraph, arrays: dict[str, NDArray[Any]]) -> None:
     """Check that the arrays have the sizes and types that go together, as far as that takes no time."""
     nodes, edges, plain = graph.num_nodes, graph.num_edges, graph.num_edges - graph.num_loops
-    sizes = {"source": edges, "sink": edges, "place": edges, "start": nodes + 1, "out": plain, "out_start": nodes + 1}
-    sizes |= {"weight": edges, "loop": nodes}
+    sizes: dict[str, tuple[int, ...]] = {
+        "sink": (edges,),
+        "start": (nodes + 1,),
+        "out": (plain,),
+        "out_start": (nodes + 1,),
+    }
+    sizes |= {"edge": (edges, 2), "weight": (edges,), "loop": (nodes,)}
     for name, array in arrays.items():
         if name in sizes:
             kinds = "f" if name == "weight" else "i"
-            right = array.shape == (sizes[name],) and array.dtype.kind in kinds and array.dtype.isnative
+            right = array.shape == sizes[name] and array.dtype.kind in kinds and array.dtype.isnative
         elif name == "x":
             right = array.shape == (nodes, graph.num_features) and array.dtype.str[1:] in ("f2", "f4", "f8")
         else:

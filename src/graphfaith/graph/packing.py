@@ -8,6 +8,7 @@ so that their digests are made on the way. The folder has a temporary name until
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -36,6 +37,7 @@ Piece = tuple[Array, Array, Array | None]  # sources and targets of some edges, 
 
 _MEMORY = "500 MB"
 _LEAST = 2**24  # bytes; a limit on memory has to leave room for buffers
+_PAGE, _BEFORE_HEADER = 4096, 10  # bytes of a page, and of what precedes the header of a .npy file: magic and length
 _WAYS = 256  # files that edges are divided into at a time
 _BYTES = 160  # memory for each edge of those that are sorted at a time
 
@@ -212,8 +214,9 @@ class _File:
         self.dtype, self.shape, self._left = np.dtype(dtype), shape, math.prod(shape)
         self._file: BinaryIO = open(path, "wb")  # noqa: SIM115  # it is closed by finish
         self._digest = hashlib.sha256()
-        header = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(_Tee(self._file, self._digest), header)
+        header = _header(self.dtype, shape)
+        self._digest.update(header)
+        self._file.write(header)
 
     def write(self, numbers: Array) -> None:
         """Write the next numbers."""
@@ -238,16 +241,14 @@ class _File:
         return {"dtype": self.dtype.str, "shape": list(self.shape), "bytes": size, "sha256": digest}
 
 
-class _Tee:
-    """What numpy writes a header to: a file and its digest."""
-
-    def __init__(self, file: BinaryIO, digest: Any) -> None:
-        self._file, self._digest = file, digest
-
-    def write(self, content: bytes) -> int:
-        """Write to both."""
-        self._digest.update(content)
-        return self._file.write(content)
+def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return the header of a ``.npy`` file, filled up to a page: rows that divide a page do not cross one."""
+    plain = io.BytesIO()
+    about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(plain, about)
+    text = plain.getvalue()[_BEFORE_HEADER:].rstrip()
+    text += b" " * (_PAGE - _BEFORE_HEADER - len(text) - 1) + b"\n"
+    return plain.getvalue()[: _BEFORE_HEADER - 2] + len(text).to_bytes(2, "little") + text
 
 
 class _Packing:
@@ -260,8 +261,9 @@ class _Packing:
         self._slot = np.dtype(np.int32 if self._num_edges < 1 << 31 else np.int64)
         self._most = max(1024, memory // _BYTES)  # edges that are sorted at a time
         self._files: dict[str, dict[str, Any]] = {}
+        self._pair = np.promote_types(self._node, self._slot)
         self._record = np.dtype(
-            [("key", self._node), ("source", self._node), ("place", self._slot)]
+            [("key", self._node), ("edge", self._pair, 2)]
             + ([] if edges.weight_type is None else [("weight", edges.weight_type)])
         )
 
@@ -316,9 +318,8 @@ class _Packing:
             loops = _Spill(scratch.path("loops"), self._record)
             stack.callback(loops.close)
             files = {
-                "source": stack.enter_context(self._open("source", self._node, num_edges)),
+                "edge": stack.enter_context(self._open("edge", self._pair, num_edges, 2)),
                 "key": stack.enter_context(self._open("sink", self._node, num_edges)),
-                "place": stack.enter_context(self._open("place", self._slot, num_edges)),
             }
             if weight_type is not None:
                 files["weight"] = stack.enter_context(self._open("weight", weight_type, num_edges))
@@ -342,13 +343,13 @@ class _Packing:
             least, most = (int(find([find(end) for end in ends])) for find in (np.min, np.max))
             check_range(least, most, self._num_nodes)
             found = np.empty(len(ends[0]), dtype=self._record)
-            found["source"], found["key"] = ends[source], ends[sink]
-            found["place"] = np.arange(place, place + len(found))
+            found["edge"][:, 0], found["key"] = ends[source], ends[sink]
+            found["edge"][:, 1] = np.arange(place, place + len(found))
             if weight is not None:
                 check_weights(torch.from_numpy(np.array(weight)), place)
                 found["weight"] = weight
             place += len(found)
-            is_loop = found["source"] == found["key"]
+            is_loop = found["edge"][:, 0] == found["key"]
             if is_loop.any():
                 loops.add(found[is_loop])
                 found = found[~is_loop]
@@ -389,12 +390,12 @@ class _Packing:
             starts = _Starts(start, self._num_nodes)
 
             def edges() -> Iterator[Array]:
-                with open(self._folder / "source.npy", "rb") as file:
+                with open(self._folder / "edge.npy", "rb") as file:
                     np.lib.format.read_magic(file)
                     np.lib.format.read_array_header_1_0(file)
                     for first, last in _ranges(0, count, self._most // 2):
                         found = np.empty(last - first, dtype=record)
-                        found["key"] = np.fromfile(file, dtype=self._node, count=last - first)
+                        found["key"] = np.fromfile(file, dtype=self._pair, count=2 * (last - first))[::2]
                         found["slot"] = np.arange(first, last)
                         yield found
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._base import core
 from .computation_graph import ComputationGraph
-from .graph import NO_LIMIT, Graph, Int64
+from .graph import NO_LIMIT, Graph, Int64, Known
 
 
 class Rows:
@@ -140,7 +140,13 @@ class Parts:
         loop = self.nodes[self.node_start[self.part_of_entry] + np.maximum(own, 0)]
         if not self.whole.num_edges:
             return np.stack((loop, loop))
-        found: Int64 = np.where(own < 0, self.whole.ends(np.where(own < 0, self.edge, 0)), loop)
+        part = self.part_of_entry
+
+        def known() -> Known:
+            is_outer = (self.ends >= self.num_visible[part]) & (own < 0)
+            return self.nodes[self.ends + self.node_start[part]], is_outer
+
+        found: Int64 = np.where(own < 0, self.whole.ends_of_part(np.where(own < 0, self.edge, 0), known), loop)
         return found
 
     def side_by_side(self, weight: Tensor) -> tuple[ComputationGraph, Int64, Int64]:

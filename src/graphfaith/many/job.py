@@ -39,6 +39,7 @@ from ..explainers.records import Records
 from ..explanation.digest import digest_of
 from ..facade import Options
 from ..facade.subject import METHOD, NEIGHBORHOOD, neighborhood_on, prepare
+from ..graph.excerpt import cut_out
 from ..graph.graph import Int64
 from ..graph.packed import HEADER, Column, PackedGraph, open_graph
 from ..model.arguments import arguments_for
@@ -240,13 +241,17 @@ class Opened:
         given["target"] = self.labels
         return explain_all(self.explainer, self.graph.x, self.graph.edge_index, **given)
 
-    def load(self) -> Data:
-        """Return the whole graph, with what the model takes beside it; refuse one that is too large for that."""
-        if isinstance(self.graph, PackedGraph):
-            if self.graph.loaded_bytes > LARGE:
-                raise UnsupportedError(f"an explanation has masks of the size of the graph, and {self.graph} is large")
+    def load_around(self, node: int) -> Data:
+        """Return the whole graph, with what the model takes beside it; if it is large, what the node depends on.
+
+        That has ``n_id`` and ``e_id``, the numbers of its nodes and edges in the whole graph.
+        """
+        if not isinstance(self.graph, PackedGraph):
+            return self.graph
+        if self.graph.loaded_bytes <= LARGE:
             return Data(**self.graph.tensors())
-        return self.graph
+        target = self.explainer.algorithm.target(self.explainer.model, self.graph, None, node, self.labels, {})
+        return cut_out(self.graph, target.computation_graph)
 
     @cached_property
     def digests(self) -> dict[str, str]:

@@ -141,10 +141,12 @@ class Run:
     # Explanations -----------------------------------------------------------------------------------------------
 
     def __getitem__(self, node: int) -> SignedExplanation:
-        """Return the explanation of a node on the whole graph, with the scores that were kept.
+        """Return the explanation of a node on the graph, with the scores that were kept.
 
-        All other scores are 0 in it. What is known of its faithfulness is what the run has found for all scores; where
-        not all were kept, the text says so.
+        It is on the whole graph; or, if that is a packed one above 256 MB, on what the node depends on. Nodes and edges
+        then have other numbers there, and their own ones are ``n_id`` and ``e_id``, and the names of the nodes. All
+        other scores are 0. What is known of its faithfulness is what the run has found for all scores; where not all
+        were kept, the text says so.
         """
         row = self.row(node)
         if row["status"] != OK:

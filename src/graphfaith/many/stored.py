@@ -1,4 +1,4 @@
-"""The explanation that a row of a run has kept: its strongest scores, laid out in PyG's masks of the whole graph."""
+"""The explanation that a row of a run has kept: its strongest scores, laid out in PyG's masks of the graph."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from .._base.version import __version__
 from ..explanation.faithfulness import record_stored
 from ..explanation.signed import SignedExplanation
+from ..graph.excerpt import find_places
 from ..model.arguments import arguments_for
 from ..surrogate.estimate import Unfaithfulness
 from .job import ManyJob
@@ -19,19 +20,25 @@ from .job import ManyJob
 def explanation_of(row: dict[str, Any], job: ManyJob) -> SignedExplanation:
     """Return the explanation of a row on the graph of its job; scores that were not kept are 0.
 
-    ``kept_scores`` says of how many edges the row has how many. The estimate is that of all scores.
+    ``kept_scores`` says of how many edges the row has how many. The estimate is that of all scores. If the graph is
+    large, the explanation is on the part that the node depends on, whose nodes and edges have other numbers: ``n_id``
+    and ``e_id`` are those in the whole graph, and the nodes have the former as their names.
     """
-    opened = job.open()
-    data, algorithm, node = opened.load(), opened.explainer.algorithm, int(row["node"])
+    opened, node = job.open(), int(row["node"])
+    data, algorithm = opened.load_around(node), opened.explainer.algorithm
     x, edge_index, arguments = data.x, data.edge_index, arguments_for(opened.explainer.model, data)
     explanation = SignedExplanation(x=x, edge_index=edge_index)
     explanation._model_config, explanation._model_args = opened.explainer.model_config, list(arguments)
     for name, value in arguments.items():
         explanation[name] = value
-    explanation.index, explanation.target = torch.tensor([node]), _target(row, len(x))
     edges, features = row["edges"], row["features"]
     place, source, sink = (_column(edges, name, torch.int64) for name in ("edge_id", "source", "target"))
-    given, loops = place >= 0, source == sink
+    given, loops, index = place >= 0, source == sink, torch.tensor([node])
+    if "n_id" in data:
+        explanation.n_id, explanation.e_id, data.node_names = data.n_id, data.e_id, list(map(str, data.n_id.tolist()))
+        index, source[loops] = (find_places(data.n_id, nodes) for nodes in (index, source[loops]))
+        place[given] = find_places(data.e_id, place[given])
+    explanation.index, explanation.target = index, _target(row, int(index), len(x))
     for name, loop_name, field in (
         ("edge_mask", "self_loop_score", "score"),
         ("edge_stderr", "self_loop_stderr", "stderr"),
@@ -64,10 +71,10 @@ def explanation_of(row: dict[str, Any], job: ManyJob) -> SignedExplanation:
     return explanation
 
 
-def _target(row: dict[str, Any], count: int) -> Tensor:
+def _target(row: dict[str, Any], node: int, count: int) -> Tensor:
     """Return PyG's target, the class of every node, of which only that of the explained node is known."""
     target = torch.full((count,), -1)
-    target[int(row["node"])] = -1 if row["class"] is None else int(row["class"])
+    target[node] = -1 if row["class"] is None else int(row["class"])
     return target
 
 

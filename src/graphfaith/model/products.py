@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -97,13 +98,22 @@ class Products:
 
         return self._replace_forward(weight, multiply)
 
-    def _entries(self, weight: Tensor) -> Tensor:
-        """Return the entries of N(A), [e, S], laid out so that the values of one entry are contiguous."""
+    @cached_property
+    def _by_sink(self) -> tuple[Int64, Int64, Int64]:
+        """Sources and sinks of the entries sorted by their sink, and that order, [e]."""
+        order = np.argsort(self._ends[1], kind="stable")
+        return self._ends[0][order], self._ends[1][order], order
+
+    def _entries(self, weight: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Return the entries of N(A), [e, S], laid out so that the values of one entry are contiguous.
+
+        ``chosen`` are places of entries, if not all are asked for.
+        """
         values = weight.unsqueeze(1) if weight.dim() == 1 else weight.T.contiguous()
         if self.first_order and values.requires_grad and torch.is_grad_enabled():
             entries: Tensor = _Normalise.apply(values, self.edge_index, self.num_nodes)  # type: ignore[no-untyped-call]
-            return entries
-        return _normalise(values, self.edge_index, self.num_nodes)[0]
+            return entries if chosen is None else entries.index_select(0, chosen)
+        return _normalise(values, self.edge_index, self.num_nodes, chosen)[0]
 
     def _matrix(self, weight: Tensor, rows: int, columns: int) -> Tensor:
         """Return the first ``rows`` rows and ``columns`` columns of N(A)."""
@@ -129,10 +139,11 @@ class Products:
         If every sample has its own X, the matrices N(A) are the blocks of a block-diagonal matrix. If the samples share
         X, the matrices are stacked vertically.
         """
-        source, sink = self.edge_index.numpy()
-        order = np.argsort(sink, kind="stable")
-        source, sink = source[order], sink[order]
-        entries = self._entries(weight).index_select(0, torch.from_numpy(order)).T.contiguous()  # [S, e]
+        source, sink, order = self._by_sink
+        if trimmed:  # No layer computes more nodes than the first. Entries further away count in degrees alone.
+            assert self.near is not None
+            order = order[: int(np.searchsorted(sink, self.near[-2]))]
+        entries = self._entries(weight, torch.from_numpy(order)).T.contiguous()  # [S, e]
         left = len(self.layers)
 
         def multiply(x: Tensor, w: Any) -> Tensor:
@@ -198,11 +209,18 @@ def _multiply_dense(matrix: Tensor, x: Tensor, w: Any) -> Tensor:
     return product
 
 
-def _normalise(values: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Return the entries of N(A), [e, S], for those of A, and D^-1/2, [n, S], which is 0 for a node without weight."""
+def _normalise(
+    values: Tensor, edge_index: Tensor, num_nodes: int, chosen: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the entries of N(A), [e, S], for those of A, and D^-1/2, [n, S], which is 0 for a node without weight.
+
+    ``chosen`` are places of entries, if not all are asked for.
+    """
     source, sink = edge_index
     degree = values.new_zeros(num_nodes, values.size(1)).index_add_(0, sink, values)
     scale = torch.where(degree > 0, degree, math.inf).rsqrt_()
+    if chosen is not None:
+        source, sink, values = source[chosen], sink[chosen], values.index_select(0, chosen)
     return values * scale.index_select(0, sink) * scale.index_select(0, source), scale
 
 
