@@ -61,7 +61,8 @@ class Rules:
     neighborhoods: tuple[Neighborhood, ...]
     parts: tuple[Part, ...]
     top: Top
-    by: By
+    by: By | None
+    mode: str  # of the task
     level: Level
     alpha1: float
     alpha2: float
@@ -75,21 +76,22 @@ class Rules:
         """Return whether a figure of merit of these groups is asked for."""
         return any(MEASURES[name].group in groups for name in self.measures)
 
-    def questions(self, part: Part, *, regression: bool) -> list[Question]:
+    def questions(self, part: Part) -> list[Question]:
         """Return what the model is asked about each explanation."""
-        where: dict[str, Any] = {"part": part, "top": self.top, "by": self.by, "level": self.level}
-        drawn: dict[str, Any] = {**where, "num_samples": self.draws, "seed": self.seed + 1}
+        sided, other = (default_by(self.mode, self.by, sided=sided) for sided in (True, False))
+        where: dict[str, Any] = {"part": part, "top": self.top, "by": sided, "level": self.level}
+        drawn: dict[str, Any] = {"num_samples": self.draws, "seed": self.seed + 1}
         found: list[Question] = []
         if self.wants("fidelity"):
             found.append(FidelityQuestion(**where))
         if self.wants("robust"):
-            found.append(RobustQuestion(alpha1=self.alpha1, alpha2=self.alpha2, **drawn))
+            found.append(RobustQuestion(alpha1=self.alpha1, alpha2=self.alpha2, **where, **drawn))
         if self.wants("sufficiency"):
-            found.append(SufficiencyQuestion(**drawn))
+            found.append(SufficiencyQuestion(**{**where, "by": other}, **drawn))
         if self.wants("curves"):
-            found.append(CurvesQuestion(part, None, self.by, self.level))
-        if self.wants("gef") and not regression:
-            found.append(DivergenceQuestion(**where))
+            found.append(CurvesQuestion(part, None, sided, self.level))
+        if self.wants("gef") and self.mode != "regression":
+            found.append(DivergenceQuestion(**{**where, "by": other}))
         return found
 
 
@@ -140,7 +142,8 @@ def judge(
         truth: what is known to matter, for all nodes or by node; see :class:`~graphfaith.metric.truth.Truth`.
         parts: whether to remove "edges" or "features", or both in turn.
         top: how many of them are inside: a number, or a share of those that F depends on.
-        by: "score" or "magnitude"; by default by score for a class, and by magnitude for regression.
+        by: "score" or "magnitude"; by default by score where a loss has a side, the fidelities and curves of a class,
+            and else by magnitude: sufficiency, necessity, GEF, and all of regression.
         level: "node", "edge" or "graph".
         at: what is read of the answer, "probability" or "value"; labels have figures of merit of their own.
         alpha1, alpha2: of robust fidelity.
@@ -183,11 +186,11 @@ def judge(
     rows = task.rows(nodes, int(data.num_nodes) if level == "node" else 1 << 62).tolist()
     parts_asked = tuple(list_of(parts, str, "parts", "edges or features"))
     rules = Rules(
-        tuple(wanted), nears, parts_asked, top, default_by(task.mode, by), at, alpha1, alpha2, test_samples, draws,
+        tuple(wanted), nears, parts_asked, top, by, task.mode, at, alpha1, alpha2, test_samples, draws,
         noise, repeats, seed,
     )  # fmt: skip
     for part in parts_asked:
-        rules.questions(part, regression=task.mode == "regression")  # raises if an option is wrong
+        rules.questions(part)  # raises if an option is wrong
     ledger = Ledger(len(models), rows, [entrant.name for entrant in entrants])
     options, kept = Options(num_hops, edges, max_memory), []
     for training, one in enumerate(models):
@@ -315,9 +318,8 @@ class Bench:
     def _judge(self, entrant: Entrant, index: int, target: Target, scores: Attribution) -> None:
         """Ask the model about one entrant's scores, and look at the scores themselves."""
         found: list[Measured] = []
-        regression = target.task.mode == "regression"
         for part in self.rules.parts:
-            questions = self.rules.questions(part, regression=regression)
+            questions = self.rules.questions(part)
             if scores.has(part) and questions:
                 found += _ask_all(questions, target, scores)
             if scores.has(part) and "sparsity" in self.rules.measures:

@@ -56,11 +56,12 @@ def pyg_unfaithfulness(
     P are the class probabilities on the graph and :math:`P_S` those on the explanation alone. It says nothing of how F
     changes near the graph, which :func:`~graphfaith.general_unfaithfulness` is about. Without ``top`` the masks
     multiply X and the messages as they are, and this is PyG's number; the arguments are those of
-    :func:`~graphfaith.metric.fidelity.fidelity`. It is not defined for regression.
+    :func:`~graphfaith.metric.fidelity.fidelity`, but for ``by``: a divergence has no side, so that the largest
+    magnitudes are inside if nothing is said. It is not defined for regression.
     """
     target, scores = read_attribution(source, explanation, edges or ("mask" if top is None else None))
     if top is not None:
-        return put(DivergenceQuestion(part, top, default_by(target.task.mode, by)), target, scores)[0]
+        return put(DivergenceQuestion(part, top, default_by(target.task.mode, by, sided=False)), target, scores)[0]
     both = masked(scores)
     answers = ask(target, both[torch.tensor([1])])
     return _measure(answers.divergences(), "masks alone")

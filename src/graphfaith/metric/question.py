@@ -44,15 +44,16 @@ def put(question: Question, target: Target, attribution: Attribution) -> list[Me
     return question.read(attribution, ask(target, question.samples(attribution)))
 
 
-def default_by(task_mode: str, by: By | None) -> By:
-    """Return ``by``, or how scores are ordered if nothing is said: by score for a class, by magnitude for a number.
+def default_by(task_mode: str, by: By | None, *, sided: bool = True) -> By:
+    """Return ``by``, or how scores are ordered if nothing is said: by score where a loss has a side, else by magnitude.
 
-    A class has a side: an edge with a negative score speaks against it, and to remove it raises its probability. A
-    regression's output has none, so that an edge that lowers it matters as much as one that raises it.
+    The loss of a class's probability has a side: an edge with a negative score speaks against the class, and to remove
+    it raises the probability. A regression's output has none, nor has a distance of probabilities (not ``sided``):
+    there an edge that moves the answer down matters as much as one that moves it up.
     """
     if by is not None:
         return check_by(by)
-    return "magnitude" if task_mode == "regression" else "score"
+    return "score" if sided and task_mode != "regression" else "magnitude"
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Selected:
     def law(self, share: float, side: Side) -> str:
         """Return the law in the words of restricted neighbourhoods."""
         of = "all" if self.top is None else f"the top {self.top:g}"
+        of = f"{of} by magnitude" if self.by == "magnitude" else of
         return f"B({'A' if self.part == 'edges' else 'X'},{share:g}) {side} {of}"
 
 

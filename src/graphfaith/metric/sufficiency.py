@@ -99,9 +99,10 @@ def sufficiency(
     sufficiency is then a monotone function in another distance); R' lacks a fixed number of edges, ``budget`` times the
     edges that F depends on, drawn from the inside, so that an explanation gains nothing by holding edges that do not
     matter. The error is that of the linearised exponential. The other arguments are those of
-    :func:`~graphfaith.metric.fidelity.fidelity`.
+    :func:`~graphfaith.metric.fidelity.fidelity`, but for ``by``: a distance has no side, so that the largest magnitudes
+    are inside if nothing is said.
     """
     target, scores = read_attribution(source, explanation, edges)
-    by = default_by(target.task.mode, by)
+    by = default_by(target.task.mode, by, sided=False)
     question = SufficiencyQuestion(part, top, by, "probability", drop_rate, budget, num_samples, seed)
     return Sufficiency(*put(question, target, scores))
