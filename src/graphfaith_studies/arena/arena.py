@@ -15,7 +15,7 @@ from graphfaith.metric.pooling import pool
 from graphfaith.metric.truth import signed_agreement
 
 from ..paper.experiment import Experiment, Row, Size, Unit
-from .contests import CONTESTS, Contest, Ground, contest_named, ground_of
+from .contests import CONTESTS, Contest, Ground, baseline_of, contest_named, ground_of
 from .text import ANCHORED, KEC, RANDOM, format_rows
 
 METHODS = (
@@ -225,6 +225,7 @@ def _rows_of(contest: Contest, parts: Mapping[str, Sequence[Any]]) -> list[Row]:
             "slow_nodes": len(slow[0]["rows"]) if slow else 0,
             "trainings": len(atoms if (measure, near) in of_atoms else quick),
             "quality": [_short(one["quality"]) for one in quick],
+            "baseline": [_short(number) for number in baseline_of(contest)],
             "values": {name: _pooled(table) for name, table in tables.items()},
             "failed": {name: one["failed"] for name, one in found.items() if one.get("failed")},
         }
