@@ -86,7 +86,7 @@ class Arena(Experiment):
             columns += _own_columns(contest, ground, methods, rows, size)
         return {"quality": ground.quality[0], "rows": list(rows), "columns": columns}
 
-    def make_rows(self, results: Mapping[Unit, Any], size: Size) -> list[Row]:  # noqa: ARG002
+    def make_rows(self, results: Mapping[Unit, Any], size: Size) -> list[Row]:
         """Return a row for each contest and column, with each method's value and error, the winner and how sure."""
         by_contest: dict[tuple[str, str], dict[str, list[Any]]] = {}
         for unit, found in sorted(results.items(), key=lambda item: item[0].model_seed):
@@ -96,7 +96,7 @@ class Arena(Experiment):
         for contest in CONTESTS:
             parts = by_contest.get((contest.dataset, contest.family), {})
             if "quick" in parts:
-                rows += _rows_of(contest, parts)
+                rows += [{**row, "size": size.name} for row in _rows_of(contest, parts)]
         return rows
 
     def to_markdown(self, rows: Sequence[Row]) -> str:
