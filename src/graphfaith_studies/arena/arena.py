@@ -15,7 +15,7 @@ from graphfaith.metric.pooling import pool
 from graphfaith.metric.truth import signed_agreement
 
 from ..paper.experiment import Experiment, Row, Size, Unit
-from .contests import CONTESTS, Contest, Ground, contest_named, ground_of
+from .contests import CONTESTS, Contest, Ground, baseline_of, contest_named, ground_of
 from .text import ANCHORED, KEC, RANDOM, format_rows
 
 METHODS = (
@@ -86,7 +86,7 @@ class Arena(Experiment):
             columns += _own_columns(contest, ground, methods, rows, size)
         return {"quality": ground.quality[0], "rows": list(rows), "columns": columns}
 
-    def make_rows(self, results: Mapping[Unit, Any], size: Size) -> list[Row]:  # noqa: ARG002
+    def make_rows(self, results: Mapping[Unit, Any], size: Size) -> list[Row]:
         """Return a row for each contest and column, with each method's value and error, the winner and how sure."""
         by_contest: dict[tuple[str, str], dict[str, list[Any]]] = {}
         for unit, found in sorted(results.items(), key=lambda item: item[0].model_seed):
@@ -96,7 +96,7 @@ class Arena(Experiment):
         for contest in CONTESTS:
             parts = by_contest.get((contest.dataset, contest.family), {})
             if "quick" in parts:
-                rows += _rows_of(contest, parts)
+                rows += [{**row, "size": size.name} for row in _rows_of(contest, parts)]
         return rows
 
     def to_markdown(self, rows: Sequence[Row]) -> str:
@@ -225,6 +225,7 @@ def _rows_of(contest: Contest, parts: Mapping[str, Sequence[Any]]) -> list[Row]:
             "slow_nodes": len(slow[0]["rows"]) if slow else 0,
             "trainings": len(atoms if (measure, near) in of_atoms else quick),
             "quality": [_short(one["quality"]) for one in quick],
+            "baseline": [_short(number) for number in baseline_of(contest)],
             "values": {name: _pooled(table) for name, table in tables.items()},
             "failed": {name: one["failed"] for name, one in found.items() if one.get("failed")},
         }

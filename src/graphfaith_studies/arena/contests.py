@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -125,6 +126,22 @@ def ground_of(contest: Contest, seeds: tuple[int, ...], count: int) -> Ground:
         return Ground(models, data, spread(_nodes_in_reach(data, 40 * count), count), quality)
     nodes = spread(list(parse_nodes(PAPER_NODES[contest.dataset])), count)
     return Ground(models, data, nodes, quality, Truth(edges=data.edge_label))
+
+
+@lru_cache
+def baseline_of(contest: Contest) -> tuple[float, float]:
+    """Return the quality of a model that has learnt nothing, and the error of a test accuracy of that size.
+
+    It is the share of the largest class among test nodes, or of either class of BA-2Motifs; R^2 of the mean is 0.
+    """
+    if contest.dataset == "crippen":
+        return 0.0, 0.0
+    if contest.dataset == "ba-2motifs":
+        return 0.5, math.sqrt(0.25 / 40)
+    data = load_dataset(contest.dataset)
+    counts = data.y[data.test_mask].bincount()
+    share, total = float(counts.max() / counts.sum()), int(counts.sum())
+    return share, math.sqrt(share * (1 - share) / total)
 
 
 def _nodes_in_reach(data: Data, most: int) -> list[int]:

@@ -67,7 +67,7 @@ def page_text(folder: Path, path: Path, rows: list[Row]) -> str:
     """Return the text of the page."""
     where = shlex.quote(folder.as_posix())
     command = f"graphfaith reproduce arena --page {shlex.quote(path.as_posix())} --out {where}"
-    quick = " --quick" if max(row["trainings"] for row in rows) == 1 else ""
+    quick = " --quick" if rows[0]["size"] == "quick" else ""
     made = f"graphfaith reproduce arena{quick} --out {where}"
     start = INTRODUCTION.format(command=command, made=made, slow=", ".join(SLOW)).rstrip()
     return "\n\n".join([start, Arena().to_markdown(rows)]) + "\n"

@@ -45,6 +45,12 @@ def name_of(row: Row) -> str:
     return f"{row['dataset']} {row['model']}"
 
 
+def has_learnt(row: Row) -> bool:
+    """Return whether the models of a contest are better than the largest class, by more than an error of that."""
+    share, error = row["baseline"]
+    return bool(fmean(row["quality"]) > share + error)
+
+
 def _describe(rows: Sequence[Row], missing: Sequence[str]) -> str:
     first: dict[str, Row] = {}
     for row in rows:
@@ -53,14 +59,24 @@ def _describe(rows: Sequence[Row], missing: Sequence[str]) -> str:
         [
             name,
             ", ".join(f"{value:.2f}" for value in row["quality"]),
+            f"{row['baseline'][0]:.2f}",
+            "yes" if has_learnt(row) else "**no**",
             str(row["trainings"]),
             str(row["nodes"]),
             str(row["slow_nodes"]),
         ]
         for name, row in first.items()
     ]
-    header = ["contest", "test accuracy (R² for Crippen)", "trainings", "predictions", "predictions of slow methods"]
-    text = format_table(header, lines)
+    header = ["contest", "test accuracy (R² for Crippen)", "largest class", "learnt", "trainings", "predictions"]
+    text = format_table([*header, "predictions of slow methods"], lines)
+    idle = [name for name, row in first.items() if not has_learnt(row)]
+    if idle:
+        text += (
+            f"\n\n**Models that have learnt nothing that shows** ({', '.join(idle)}): their mean accuracy is no more "
+            "than one error above the share of the largest class. Some answer the same everywhere and hardly change at "
+            "all, so that to be right about them is no merit. They were not trained again, because nothing is tuned "
+            "here; wins are counted with and without them."
+        )
     left = [name for name, row in first.items() if not row["slow_nodes"]]
     if missing:
         text += f"\n\nNot measured yet: {', '.join(missing)}."
@@ -89,6 +105,10 @@ def _summary(rows: Sequence[Row]) -> str:
         "errors of the paired difference away from the next best"
     )
     text += f", and the next best is {np.median(ratios):.3g} times higher in the median." if ratios else "."
+    fair = [row for row in found if has_learnt(row)]
+    held = sum(row["winner"] == ANCHORED for row in fair)
+    text += f" Of models that have learnt something alone, it is so in {held} of {len(fair)} columns"
+    text += f" ({100 * held / len(fair):.0f} %)." if fair else "."
     lines = [_describe_loss(row) for row in found if row["winner"] != ANCHORED and ANCHORED in row["values"]]
     return text + ("\n\nIt does not win\n\n" + "\n".join(lines) if lines else "")
 
@@ -151,7 +171,9 @@ def _requirements(rows: Sequence[Row]) -> str:
     lines = [
         "- The random explainer is ranked above KEC or AnchoredKEC by Delta "
         + ("nowhere." if not above else "here: " + "; ".join(above) + "."),
-        f"- AnchoredKEC has the lowest mean Delta in {won} of {len(found)} columns; 95 % were asked for.",
+        f"- AnchoredKEC has the lowest mean Delta in {won} of {len(found)} columns, and in "
+        f"{sum(row['winner'] == ANCHORED for row in found if has_learnt(row))} of "
+        f"{sum(map(has_learnt, found))} whose models have learnt something; 95 % were asked for.",
     ]
     seconds = [row for row in rows if row["measure"] == "seconds"]
     ratios = [_value(row, ANCHORED) / _value(row, KEC) for row in seconds if _value(row, KEC) > 0]

@@ -62,6 +62,7 @@ def test_effects_of_atoms_are_those_of_an_additive_model():
     assert effects_of_atoms(Additive(), molecule).tolist() == [1 + 2, -2 + 2 + 1, 1 + 1]
 
 
+@needs_data
 def test_rows_say_who_wins_and_how_sure():
     rows = {(row["measure"], row["neighborhood"]): row for row in Arena().make_rows(results(), FULL)}
     won, lost = rows["delta", "U(A,0.5)"], rows["delta", "B(A,0.5)"]
@@ -79,6 +80,17 @@ def test_rows_say_who_wins_and_how_sure():
     assert "wisconsin GAT" in text
 
 
+@needs_data
+def test_wins_on_models_that_have_learnt_nothing_are_counted_apart():
+    # 65 % of the test nodes of texas are of one class, so that 0.6 is what a constant answer is worth.
+    for quality, expected in ((0.6, "in 0 of 0 columns"), (0.9, "in 1 of 2 columns")):
+        found = {unit: {**one, "quality": quality} for unit, one in results().items()}
+        text = format_rows(Arena().make_rows(found, FULL), ["texas GCN"])
+        assert f"learnt something alone, it is so {expected}" in text
+        assert ("Models that have learnt nothing that shows** (texas GCN)" in text) == (quality == 0.6)
+
+
+@needs_data
 def test_agreement_is_of_what_is_better():
     # More is better of "deletion", and less of "delta": the same order of numbers is the opposite order of methods.
     for order, expected in ((1, -1), (-1, 1)):
@@ -88,6 +100,7 @@ def test_agreement_is_of_what_is_better():
         assert found["delta", "delta"] == (pytest.approx(1), 1)
 
 
+@needs_data
 def test_page_of_a_run_that_is_not_finished(tmp_path):
     folder, page = tmp_path / "run", tmp_path / "arena.md"
     folder.mkdir()
