@@ -5,11 +5,12 @@ const GAP = 4; // pixels between a mark and its name
 // Names cover no node if there are at most FEW nodes; otherwise they cover no node of relevance STRONG or more.
 const FEW = 60;
 const STRONG = 0.25;
-const pen = document.createElement("canvas").getContext("2d"); // It measures texts without drawing them.
+let pen = null; // a canvas that measures texts without drawing them
 
 function measure(texts) {
   // Return the sizes of texts as multiples of the size of their letters. The height is that of the font, which is what a
   // browser counts as the box of a text.
+  pen ??= document.createElement("canvas").getContext("2d"); // It takes a while, so it is made after the first paint.
   pen.font = `100px ${getComputedStyle(document.body).fontFamily}`;
   return texts.map((text) => {
     const size = pen.measureText(text);

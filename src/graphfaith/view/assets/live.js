@@ -1,6 +1,6 @@
 // The live view asks the server to explain what the reader selects. The fragment of the address (after #) is the
 // question and what the reader has done with its answer, so that Back, Forward and bookmarks work.
-const live = given.live;
+const { live } = readData();
 const token = new URLSearchParams(location.search).get("token") ?? "";
 const GONE = "The server does not answer. Is graphfaith view still running?";
 let turns = 0;

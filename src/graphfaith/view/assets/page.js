@@ -394,8 +394,8 @@ by("theme").addEventListener("click", () => {
   root.dataset.theme = dark ? "light" : "dark";
 });
 addEventListener("resize", () => { if (data) placeAgain(); });
-const given = JSON.parse(by("data").textContent);
-if (given.panels) {
+const readData = () => JSON.parse(by("data").textContent);
+if (!by("ask")) { // The live view has that form, and begins by itself.
   const stated = () => new URLSearchParams(location.hash.length > 1 ? location.hash.slice(1) : root.dataset.state ?? "");
   by("keep").addEventListener("click", () => download(withState(source), "text/html", "explanation.html"));
   addEventListener("hashchange", () => { if (data) restoreState(stated()); });
@@ -404,7 +404,7 @@ if (given.panels) {
   const begin = () => {
     if (data !== null) return;
     keepSource();
-    show(given, stated());
+    show(readData(), stated());
   };
   requestAnimationFrame(() => setTimeout(begin));
   setTimeout(begin, 100);
