@@ -81,7 +81,12 @@ METHODS = [
 ]
 
 
-@pytest.mark.parametrize("kind", [pyg.GCN, pyg.GAT, pyg.GraphSAGE, Classifier], ids=lambda kind: kind.__name__)
+def attend(*sizes, **named):
+    """Return a network of GATv2 layers."""
+    return pyg.GAT(*sizes, v2=True, **named)
+
+
+@pytest.mark.parametrize("kind", [pyg.GCN, pyg.GAT, attend, pyg.GraphSAGE, Classifier], ids=lambda kind: kind.__name__)
 def test_explanations_and_their_numbers_are_those_of_the_processor(device, data, kind):
     here = make(kind)
     there, elsewhere = copy.deepcopy(here).to(device), data.clone().to(device)

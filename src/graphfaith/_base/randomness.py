@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,10 @@ def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
         # torch.manual_seed is not used because it would also seed other devices, which fork_rng does not restore here.
         torch.default_generator.manual_seed(seed)
         if away:
-            torch.get_device_module(device).manual_seed_all(seed)
+            module = torch.get_device_module(device)
+            # Only its own generator is restored, so that only that one is seeded where there are several.
+            with module.device(device) if hasattr(module, "device") else nullcontext():
+                (module.manual_seed if hasattr(module, "manual_seed") else module.manual_seed_all)(seed)
         yield
 
 

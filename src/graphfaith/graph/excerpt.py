@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from .._base.errors import DataError
 from .computation_graph import ComputationGraph
 from .graph import Graph
 from .packed import PackedGraph
@@ -45,10 +46,15 @@ def cut_out(graph: Graph, part: ComputationGraph) -> Data:
 
 
 def find_places(ids: Tensor, wanted: Tensor) -> Tensor:
-    """Return where each of ``wanted`` is among ``ids``, which are distinct and have all of them.
+    """Return where each of ``wanted`` is among ``ids``, which are distinct; an error if one of them is not there.
 
     >>> find_places(torch.tensor([7, 3, 5]), torch.tensor([5, 7])).tolist()
     [2, 0]
     """
     ordered, order = ids.sort()
-    return order[torch.searchsorted(ordered, wanted)]
+    found = torch.searchsorted(ordered, wanted).clamp(max=max(0, len(ids) - 1))
+    if len(wanted) and (not len(ids) or bool((ordered[found] != wanted).any())):
+        raise DataError(
+            "a row has scores of edges or nodes that its prediction does not depend on: was it made by another model?"
+        )
+    return order[found]

@@ -144,6 +144,11 @@ class Graph:
         return _alive(reference)
 
     @property
+    def device(self) -> torch.device:
+        """Where the user has X."""
+        return self.x.device if self._copies is None else self.given[0].device
+
+    @property
     def given(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """X, the edges and the edge weights as the user gave them, wherever they are."""
         if self._copies is None:

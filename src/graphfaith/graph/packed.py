@@ -35,7 +35,7 @@ from .._base.errors import DataError, UnsupportedError
 from .._base.files import read_file
 from .graph import Graph, Ids, Index, Int64, Known, as_index
 
-FORMAT = "graphfaith graph 2"
+FORMAT, _EARLIER = "graphfaith graph 2", "graphfaith graph 1"
 HEADER = "graph.json"
 _NEEDED = ("x", "edge", "sink", "start", "out", "out_start")
 _OPTIONAL = ("weight", "loop", "y")
@@ -78,6 +78,11 @@ class PackedGraph(Graph):
         self._in = none, arrays["start"]
         self._out = arrays["out"], arrays["out_start"]
         self._y: NDArray[Any] | None = arrays.get("y")
+
+    @property
+    def device(self) -> torch.device:
+        """The processor; nothing is read to tell that."""
+        return torch.device("cpu")
 
     def __repr__(self) -> str:
         """Return the size of the graph."""
@@ -253,7 +258,8 @@ def _read_header(folder: Path) -> dict[str, Any]:
         raise DataError(f"cannot open the graph '{folder}': {HEADER} is damaged ({error})") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         found = about.get("format") if isinstance(about, dict) else type(about).__name__
-        raise DataError(f"cannot open the graph '{folder}': {HEADER} says {found!r}, not {FORMAT!r}")
+        again = "; an earlier version packed it: pack it again with `graphfaith graph pack`" * (found == _EARLIER)
+        raise DataError(f"cannot open the graph '{folder}': {HEADER} says {found!r}, not {FORMAT!r}{again}")
     counts = ("num_nodes", "num_edges", "num_loops", "num_features")
     right = all(type(about.get(name)) is int and about[name] >= 0 for name in counts)
     right = right and all(_is_number(about.get(name)) for name in ("lowest", "highest"))

@@ -332,7 +332,8 @@ def _describe(value: Any, depth: int) -> Any:
     if isinstance(value, Tensor):
         if is_lazy(value):  # it has no version before the first call of the model
             return id(value)
-        return id(value), 0 if value.is_inference() else value._version  # writes in inference mode are not counted
+        # Writes in inference mode are not counted. A module that is moved, or cast, keeps its parameters, as new ones.
+        return id(value), 0 if value.is_inference() else value._version, value.device, value.dtype
     if depth < DEPTH:
         if isinstance(value, dict):
             return id(value), tuple((_describe(k, depth + 1), _describe(v, depth + 1)) for k, v in value.items())

@@ -32,6 +32,11 @@ _MOST = 1000  # entries of a container whose identities are kept; a model with a
 Check = Callable[[Any], bool]  # whether a container has the entries that it had
 
 
+def _version_of(tensor: Tensor) -> tuple[int, torch.device, torch.dtype]:
+    """Return the number of writes to a tensor, and what else is another one when its module is moved or cast."""
+    return tensor._version, tensor.device, tensor.dtype
+
+
 class Snapshot:
     """The identities of all that a model consists of, as far as a description of it would look."""
 
@@ -48,11 +53,11 @@ class Snapshot:
             for module in modules
             if has_outer_variables(module)
         ]
-        self._versions = [tensor._version for tensor in self._tensors]
+        self._versions = [_version_of(tensor) for tensor in self._tensors]
 
     def holds(self) -> bool:
         """Return whether nothing has changed; no walk is needed, as modules are attributes of modules."""
-        if not self._is_sure or [tensor._version for tensor in self._tensors] != self._versions:
+        if not self._is_sure or [_version_of(tensor) for tensor in self._tensors] != self._versions:
             return False
         for reference, kind, is_same in self._modules:
             module = reference()

@@ -154,7 +154,7 @@ class Target:
     @property
     def device(self) -> torch.device:
         """Where the user has the graph."""
-        return self.graph.given[0].device
+        return self.graph.device
 
     @property
     def computation_graph(self) -> ComputationGraph:

@@ -40,7 +40,8 @@ class Whole:
     @property
     def facts(self) -> Facts:
         """What is known of the model on this graph."""
-        return self.record.on(self.graph, self.kwargs)
+        # Those that the user gave, because copies of them on the processor are made for each target anew.
+        return self.record.on(self.graph, self._given)
 
     def arguments(self) -> tuple[tuple[Tensor, Tensor], dict[str, Any]]:
         """Return the positional and the keyword arguments of the model."""

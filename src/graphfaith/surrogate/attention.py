@@ -17,6 +17,7 @@ from torch_geometric.nn import GATConv, GATv2Conv
 from torch_geometric.utils import softmax
 
 from ..graph.computation_graph import ComputationGraph
+from ..model.home import fetch
 from ..model.layers import message_passing_layers
 from ..model.target import Target
 from ..sampling.perturbations import Perturbations
@@ -130,16 +131,17 @@ class Attention:
     def mean_gradient(self, samples: Perturbations) -> tuple[Tensor, Tensor]:
         """Return the derivatives of g with respect to X and A, on average over samples, [n, d] and [e].
 
-        Without any samples they are those at the unperturbed graph. Of a large graph, fewer samples are used.
+        Without any samples they are those at the unperturbed graph.
         """
-        graph = samples.graph
-        samples = samples[: self._size(int(graph.felt.sum()))] if len(samples) else samples
+        graph, count = samples.graph, max(1, len(samples))
         with torch.enable_grad(), torch.inference_mode(False):
             x = graph.x.detach().double().clone().requires_grad_()
             weight = graph.weight.detach().double().clone().requires_grad_()
-            numbers = torch.cat(list(self._values(samples, x, weight)))
-            of_x, of_a = torch.autograd.grad((numbers @ self.columns @ self.weights).mean(), (x, weight))
-        return of_x, of_a
+            total_x, total_a = torch.zeros_like(x), torch.zeros_like(weight)
+            for numbers in self._values(samples, x, weight):  # so many samples at a time as memory allows
+                of_x, of_a = torch.autograd.grad((numbers @ self.columns @ self.weights).sum(), (x, weight))
+                total_x, total_a = total_x + of_x, total_a + of_a
+        return total_x.detach() / count, total_a.detach() / count
 
     def _values(
         self, samples: Perturbations, x: Tensor | None = None, weight: Tensor | None = None
@@ -219,18 +221,20 @@ def find_attention(target: Target) -> Attention | None:
 
 
 def _weights_of(module: GATConv | GATv2Conv) -> AttentionLayer:
-    """Return the weights of a layer in double precision."""
+    """Return the weights of a layer on the processor, in double precision."""
 
     def double(value: Tensor | None, *shape: int) -> Tensor:
-        return torch.zeros(*shape, dtype=torch.float64) if value is None else value.detach().double().view(*shape)
+        return (
+            torch.zeros(*shape, dtype=torch.float64) if value is None else fetch(value.detach()).double().view(*shape)
+        )
 
     shape, joint = (module.heads, module.out_channels), isinstance(module, GATv2Conv)
     size = module.heads * module.out_channels
     source, sink = (module.lin_l, module.lin_r) if joint else (module.lin, module.lin)
     of_source, of_sink = (module.att, module.att) if joint else (module.att_src, module.att_dst)
     return AttentionLayer(
-        source=source.weight.detach().double(),
-        sink=sink.weight.detach().double(),
+        source=fetch(source.weight.detach()).double(),
+        sink=fetch(sink.weight.detach()).double(),
         source_bias=double(source.bias, size),
         sink_bias=double(sink.bias, size),
         of_source=double(of_source, *shape),

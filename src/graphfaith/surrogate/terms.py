@@ -65,7 +65,7 @@ class Terms:
         known = strength if strength is None or not sensitivity.strength.any() else sensitivity.strength
         self.strength, self._strongest = known, None if known is None else strongest(known)
         self.attention = find_attention(target) if attentive else None
-        self._samples: Perturbations | None = None  # some, at which the slope of attention is taken
+        self._samples: list[Perturbations] = []  # the first ones, at which the slope of attention is taken
         self._propagation = Propagation(self.graph, target.num_hops)
         self._columns = self.graph.x.double() @ sensitivity.columns  # [n, u]
         self._parts: dict[str, list[Tensor]] = {}  # the terms by name, a part for each chunk
@@ -87,7 +87,8 @@ class Terms:
             self._store("curvature", curvature_of(predicted[:, 2:], self.sensitivity.bend).unsqueeze(1))
             if self.attention is not None:
                 self._store("attention", self.attention.terms(chunk))
-                self._samples = chunk[:_SLOPES] if self._samples is None else self._samples
+                left = _SLOPES - sum(map(len, self._samples))  # They are the same ones whatever the size of a chunk.
+                self._samples += [chunk[:left]] if left > 0 else []
             if self._strongest is not None and chunk.edges is not None:
                 self._store("kriging", chunk.edges[:, self._strongest])
         with stage("F"):
@@ -149,9 +150,11 @@ class Terms:
     def _attention(self, columns: Tensor, weights: Float64) -> Attention:
         """Return what was fitted of attention, with its mean slope at some samples."""
         assert self.attention is not None
-        assert self._samples is not None
         fitted = replace(self.attention, columns=columns, weights=torch.from_numpy(weights))
-        of_x, of_a = fitted.mean_gradient(self._samples)
+        shares = [len(part) / sum(map(len, self._samples)) for part in self._samples]
+        slopes = [fitted.mean_gradient(part) for part in self._samples]
+        of_x = sum((share * slope for share, (slope, _) in zip(shares, slopes, strict=True)), torch.zeros(()))
+        of_a = sum((share * slope for share, (_, slope) in zip(shares, slopes, strict=True)), torch.zeros(()))
         return replace(fitted, mean_x=of_x.to(self.graph.x.dtype), mean_a=of_a)
 
     def model(self, fit: Fit, kind: Normalization, attended: Tensor | None = None) -> AnchoredModel:
