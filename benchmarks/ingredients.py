@@ -36,7 +36,8 @@ FIT, TEST = 200, 500  # samples, of seeds 0 and 1
 KIND = "symmetric"  # N, as AnchoredKEC chooses it for a network of GCNConv
 MOST = 0.05  # the share of entries of A that F is asked about in the last row
 
-BLOCKS = tuple(block for block in anchored_terms.BLOCKS if block != "kriging")  # which is of removed edges alone
+# Kriging is of removed edges alone, and attention of networks that have some.
+BLOCKS = tuple(block for block in anchored_terms.BLOCKS if block not in ("kriging", "attention"))
 OWN = {"all": BLOCKS}
 OWN |= {f"without {name}": tuple(block for block in BLOCKS if block != name) for name in BLOCKS}
 OWN |= {f"{name} alone": (name,) for name in BLOCKS}

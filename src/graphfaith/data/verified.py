@@ -51,7 +51,7 @@ class Published:
         given = os.environ.get("GRAPHFAITH_DATA")
         if given:
             path = Path(given) / self.folder / self.name
-            return self._check(_read(path, self.source), path, self._remedy)
+            return self.check(_read(path, self.source), path, self._remedy)
         if self.source is None:
             raise DataError(
                 f"{self.name} has no public address to download it from: set GRAPHFAITH_DATA to a folder that has "
@@ -59,9 +59,9 @@ class Published:
             )
         path = cache_folder() / self.cached / self.name
         if os.path.isfile(path):
-            return self._check(_read(path, self.source), path, "delete it, and the next run downloads it again")
+            return self.check(_read(path, self.source), path, "delete it, and the next run downloads it again")
         content = _download(self.source + self.name)
-        self._check(content, self.source + self.name, "the download was cut short or altered: try again")
+        self.check(content, self.source + self.name, "the download was cut short or altered: try again")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, content)
@@ -75,7 +75,8 @@ class Published:
             return "replace it with the file of that sum"
         return f"replace it with {self.source}{self.name}, or unset GRAPHFAITH_DATA"
 
-    def _check(self, content: bytes, origin: Path | str, remedy: str) -> bytes:
+    def check(self, content: bytes, origin: Path | str, remedy: str) -> bytes:
+        """Return ``content`` if it is the published one; the error says where it is from and what would be right."""
         digest = hashlib.sha256(content).hexdigest()
         if digest != self.sha256:
             raise DataError(

@@ -60,6 +60,9 @@ def answer_of(explanation: Explanation) -> Answer | None:
         return None
     mode, kind = str(config.mode.value), str(getattr(config.return_type, "value", "raw"))
     output, target = explanation.get("prediction"), explanation.get("target")
+    if isinstance(output, Tensor) and output.dim() < (2 if mode == "multiclass_classification" else 1):
+        output = output.unsqueeze(0)  # The output for a single graph may have no row for it.
+    target = target.view(1) if isinstance(target, Tensor) and not target.dim() else target
     row = _row_of(explanation, output if isinstance(output, Tensor) else target)
     if row is None:
         return None

@@ -23,7 +23,6 @@ from .results import page as make_page
 from .run import reproduce as reproduce_all
 
 ARENA = Arena()
-KNOWN: dict[str, Experiment] = {**EXPERIMENTS, ARENA.name: ARENA}  # The arena is not of the paper, nor of --all.
 MOST_WORKERS = 8  # that are started unless the user asks for more
 
 
@@ -33,7 +32,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(KNOWN)}.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join((*EXPERIMENTS, ARENA.name))}.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Reproduce all of the paper.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Use a tenth of the nodes.")] = False,
     folder: Annotated[
@@ -87,14 +86,15 @@ def run_reproduce(
         (make_arena_page if names else make_page)(folder, page)
         typer.echo(f"Page: {page}")
         return
+    known: dict[str, Experiment] = {**EXPERIMENTS, ARENA.name: ARENA}  # The arena is not of the paper, nor of --all.
     for name in names:
-        if name not in KNOWN:
-            raise InputError(f"unknown name {name!r}: known are {', '.join(KNOWN)}, and --all")
+        if name not in known:
+            raise InputError(f"unknown name {name!r}: known are {', '.join(known)}, and --all")
     if everything == bool(names):
-        raise InputError(f"name what to reproduce ({', '.join(KNOWN)}), or use --all")
+        raise InputError(f"name what to reproduce ({', '.join(known)}), or use --all")
     if workers is not None:
         check_count(workers, "--workers", most=POSSIBLE_WORKERS)
-    chosen = [one for name, one in KNOWN.items() if name in names or (everything and name in EXPERIMENTS)]
+    chosen = [one for name, one in known.items() if name in names or (everything and name in EXPERIMENTS)]
     size = QUICK if quick else FULL
     for experiment in chosen:
         experiment.check()
