@@ -20,6 +20,8 @@ from graphfaith._base.errors import InputError
 from graphfaith.data import planetoid
 from graphfaith.data.models import make_untrained
 from graphfaith.explanation.faithfulness import Faithfulness, record_unfaithfulness
+from graphfaith.explanation.foretold import foretold_of
+from graphfaith.explanation.reading import paired_of
 from graphfaith.explanation.trust import make_trust
 from graphfaith.explanation.words import headline_of
 from graphfaith.surrogate.estimate import Unfaithfulness
@@ -285,6 +287,17 @@ def test_pairs_have_both_ends_on_the_page_and_a_sentence() -> None:
     panel = page_data(explanation)["panels"][0]
     assert panel["pairs"]
     assert {pair["text"] for pair in panel["pairs"]} <= {str(pair) for pair in explanation.interactions(10)}
+
+
+def test_few_pairs_are_the_same_pairs_everywhere() -> None:
+    explanation = toy("B(A,0.5,paired)")
+    explanation.settings = {**explanation.settings, "pairs": 2}
+    measured = len(paired_of(explanation).first)
+    assert 0 < measured <= 2
+    assert len(foretold_of(explanation, "pairs").pairs) == measured
+    assert len(explanation.interactions()) == len(explanation.scores_and_pairs()["pairs"]) == measured
+    table = page_data(explanation)["panels"][0]
+    assert len(table["pairs"]) <= measured
 
 
 def test_agreement_is_the_rank_correlation_of_scores() -> None:

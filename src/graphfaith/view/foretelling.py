@@ -39,7 +39,7 @@ def foretelling_of(
     num_pairs = 0 if foretold.paired is None else num_pairs
     things = _Things(foretold, layout, edges)
     return {
-        "pairs": _list_pairs(explanation, foretold, things, num_pairs) if num_pairs else [],
+        "pairs": _list_pairs(explanation, foretold, things) if num_pairs else [],
         "what_if": _make_what_if(explanation, foretold, things, layout),
     }
 
@@ -93,10 +93,10 @@ def _describe(thing: Thing) -> dict[str, Any]:
     return {kind: at if kind == "feature" else at[0]}
 
 
-def _list_pairs(explanation: Explanation, foretold: Foretold, things: _Things, count: int) -> list[dict[str, Any]]:
+def _list_pairs(explanation: Explanation, foretold: Foretold, things: _Things) -> list[dict[str, Any]]:
     """Return the pairs both of whose ends are on the page, with a sentence each."""
     labels, found = Labels(explanation, foretold.moves), []
-    for pair, units in interactions_of_units(explanation, count):
+    for pair, units in interactions_of_units(explanation):
         ends = [things.of_unit(labels, unit)[0][0] for unit in units]
         if ends[0] is None or ends[1] is None or ends[0] == ends[1]:
             continue
