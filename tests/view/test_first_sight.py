@@ -11,7 +11,7 @@ import pytest
 import torch
 from matplotlib.image import imread
 from torch_geometric.data import Data
-from torch_geometric.explain import Explanation
+from torch_geometric.explain import Explainer, Explanation
 from torch_geometric.nn import GCN
 
 import graphfaith as gf
@@ -287,6 +287,23 @@ def test_pairs_have_both_ends_on_the_page_and_a_sentence() -> None:
     panel = page_data(explanation)["panels"][0]
     assert panel["pairs"]
     assert {pair["text"] for pair in panel["pairs"]} <= {str(pair) for pair in explanation.interactions(10)}
+
+
+@pytest.mark.parametrize("kind", ["object", "common_attributes"])
+def test_no_feature_is_foretold_where_scores_are_of_nodes_or_columns(kind: str) -> None:
+    torch.manual_seed(3)
+    data = Data(x=torch.rand(8, 3), edge_index=both_ways([(i, (i + 1) % 8) for i in range(8)]))
+    explainer = Explainer(
+        GCN(3, 8, num_layers=2, out_channels=3).eval(), gf.AnchoredKEC("B(X,0.5)xB(A,0.5)", num_samples=80),
+        explanation_type="model", node_mask_type=kind, edge_mask_type="object",
+        model_config={"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"},
+    )  # fmt: skip
+    explanation = explainer(data.x, data.edge_index, index=0)
+    assert {pair.first[1:] for pair in explanation.interactions(10)}
+    table = page_data(explanation)["panels"][0]["what_if"]
+    assert table["features"] == []
+    assert not any(number is not None for number in table["nodes"])
+    assert all(thing.keys() <= {"edge", "loop"} for first, second, _ in table["together"] for thing in (first, second))
 
 
 def test_few_pairs_are_the_same_pairs_everywhere() -> None:

@@ -162,9 +162,7 @@ def interactions_of(explanation: Explanation, k: int | None = None) -> list[Inte
     return [pair for pair, _ in interactions_of_units(explanation, k)]
 
 
-def interactions_of_units(
-    explanation: Explanation, k: int | None = None
-) -> list[tuple[Interaction, tuple[int, int]]]:
+def interactions_of_units(explanation: Explanation, k: int | None = None) -> list[tuple[Interaction, tuple[int, int]]]:
     """Return :func:`interactions_of`, each with the two units of :func:`paired_of` that it is about."""
     k = None if k is None else check_count(k, "k")
     p, near = fitted_of(explanation, "interactions")
@@ -210,10 +208,7 @@ def scores_and_pairs_of(explanation: Explanation, k: int | None = None) -> dict[
     With m_u the size of what is taken away of unit u, F changes by -(sum_u alone_u m_u + sum_uw together_uw m_u m_w).
     """
     p, near = fitted_of(explanation, "scores and pairs")
-    if k is None:
-        paired = paired_of(explanation)
-    else:
-        paired = _readings(explanation, p, near, check_count(k, "k")).paired
+    paired = paired_of(explanation) if k is None else _readings(explanation, p, near, check_count(k, "k")).paired
     labels, sizes = Labels(explanation, paired.moves), paired.moves.sizes()
     used = sorted({*paired.first.tolist(), *paired.second.tolist(), *paired.alone.nonzero().view(-1).tolist()})
     place = {unit: i for i, unit in enumerate(used)}

@@ -344,9 +344,9 @@ class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
         return reading_of(self, name)
 
     def interactions(self, k: int | None = None) -> list[Interaction]:
-        """Return the ``k`` strongest pairs beside the scores, as far as they pay; without ``k``, all that were measured.
+        """Return the ``k`` strongest pairs beside the scores, as far as they pay (:class:`Interaction`).
 
-        See :class:`Interaction`.
+        Without ``k`` they are those that were measured.
         """
         from .reading import interactions_of
 

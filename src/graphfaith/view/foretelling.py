@@ -17,7 +17,8 @@ from .._base.errors import GraphfaithError
 from ..explanation.answer import answer_of
 from ..explanation.faithfulness import Faithfulness
 from ..explanation.foretold import Foretold, foretold_of
-from ..explanation.reading import interactions_of_units
+from ..explanation.masks import of_mask
+from ..explanation.reading import interactions_of_units, node_kind_of
 from ..explanation.removals import Labels
 from ..explanation.scores import node_mask_of
 from .layout import Layout
@@ -112,7 +113,8 @@ def _make_what_if(explanation: Explanation, foretold: Foretold, things: _Things,
     for thing, amount in zip(things.of_entry, (foretold.phi_a * graph.weight.double()).tolist(), strict=True):
         if thing is not None:
             alone[thing] -= amount
-    scored = node_mask_of(explanation) is not None
+    # A score of a whole node or column says nothing of one feature by itself, so there no feature can be taken away.
+    scored = node_mask_of(explanation) is not None and of_mask(node_kind_of(explanation)) == "feature"
     products = graph.x.double() * foretold.phi_x
     explained = {place for panel in layout.panels for place in panel.explained}
     features = _choose_features(products, things.at, explained) if scored else []
@@ -150,7 +152,8 @@ def _add_pair(
     more: float,
 ) -> None:
     """Add what a pair changes: to a thing by itself if both are of it, as both directions of an edge are."""
-    if first is None or second is None:  # One of them is not on the page, and so cannot be taken away there.
+    # One of them is not on the page or is a whole node or column, and so cannot be taken away there.
+    if first is None or second is None or {first[0], second[0]} & {"node", "column"}:
         return
     if first == second:
         alone[first] += more
