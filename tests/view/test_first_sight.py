@@ -202,6 +202,26 @@ class TestWords:
         record_unfaithfulness(explanation, replace(RECORD, relative=0.97))
         assert str(headline_of(explanation)).startswith("By these scores, which explain only 3 %, mostly because of")
 
+    def test_the_warning_is_about_the_kind_that_is_named(self) -> None:
+        fields = {"x": torch.ones(3, 2), "node_mask": torch.full((3, 2), 9.0), "index": 0}
+        edges = {"edge_index": both_ways([(0, 1), (1, 2)]), "edge_mask": torch.full((4,), 1e-3)}
+        good, bad = (Faithfulness(replace(RECORD, relative=r), is_estimate=False) for r in (0.1, 0.9))
+        said = str(headline_of(Explanation(**fields, **edges), {"edges": good, "features": bad}))
+        assert said.startswith("By these scores, which explain only 10 %, mostly because of the feature")
+        assert str(headline_of(Explanation(**fields, **edges), {"edges": bad, "features": good})).startswith("Mostly")
+        edges["edge_mask"] = torch.zeros(4)
+        said = str(headline_of(Explanation(**fields, **edges), {"edges": good, "features": None}))
+        assert said.startswith("By scores that were not measured, mostly because of the feature")
+
+    def test_the_features_of_a_node_are_named_once_and_in_the_plural(self) -> None:
+        loops = torch.tensor([[0, 1, 0], [1, 0, 0]])
+        fields = {"x": torch.ones(2, 1), "node_mask": torch.tensor([[-1.0], [0.0]]), "edge_index": loops, "index": 0}
+        explanation = Explanation(**fields, edge_mask=torch.tensor([0.0, 0.0, -2.0]), node_kinds=["C", "C"])
+        explanation._model_config = toy("U(A,0.5)")._model_config
+        headline = headline_of(explanation)
+        assert headline.reasons == "Its own features speak against it."
+        assert headline.cons[0].amount == pytest.approx(-3.0)
+
     @pytest.mark.parametrize(
         ("near", "words"),
         [
@@ -230,6 +250,8 @@ class TestTrust:
         assert [row.key for row in trust.rows] == ["scores", "best", "pairs", "whole"]
         assert [row.explained for row in trust.rows] == ["54 %", "55 %", "87 %", "99.3 %"]
         assert page_data(hub())["panels"][0]["trust"] is None
+        exact = make_trust(Faithfulness(replace(RECORD, relative=0.0), is_estimate=False))
+        assert exact.rows[0].explained == "100 %"
 
     @pytest.mark.parametrize("relative", [0.0, 1e-9, 0.3, 1.0, 1.05, 40.0])
     def test_the_bar_is_never_longer_than_its_frame(self, relative: float) -> None:
