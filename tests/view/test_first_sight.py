@@ -101,6 +101,24 @@ class TestLayout:
         assert panel.carried == pytest.approx(float(seen) / total)
         assert page_data(hub())["panels"][0]["carried_text"].endswith("% of the scores' weight")
 
+    def test_the_share_is_that_of_the_links_which_the_page_draws(self) -> None:
+        pairs = [(i, j) for i in range(50) for j in range(i)]
+        scores = torch.linspace(1.0, 2.0, len(pairs)).double()
+        whole = Explanation(edge_index=both_ways(pairs), edge_mask=scores.repeat(2), index=0)
+        data = page_data(whole, fold=False)
+        strongest = scores.sort(descending=True).values[:404]  # 33 % of 1225 edges are the first step with 400
+        share = 100 * float(strongest.sum() / scores.sum())
+        assert data["panels"][0]["carried_text"] == f"these 404 links carry {share:.0f} % of the scores' weight"
+
+    def test_edges_that_are_left_out_of_a_figure_carry_nothing(self) -> None:
+        layout = lay_out(hub(x=torch.ones(141, 1), node_mask=torch.ones(141, 1)))
+        known = Faithfulness(RECORD, is_estimate=False)
+        panel = replace(layout.panels[0], by_kind={"edges": None, "features": known})
+        seen = at_first_sight(replace(layout, panels=(panel,)))
+        assert seen.folds
+        assert all(fold.sums == (None,) for fold in seen.folds)
+        assert seen.panels[0].carried is None
+
     def test_hops_are_rings_and_the_same_positions_in_every_panel_and_run(self) -> None:
         first, other = hub(), hub(edge_mask=-hub().edge_mask)
         layout = lay_out([first, other])

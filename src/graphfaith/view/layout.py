@@ -294,13 +294,20 @@ def order_labels(layout: Layout) -> list[int]:
     return sorted(nodes, key=lambda i: (i not in explained, not visible[i], -priority[i], i))
 
 
-def describe_carried(panel: Panel, layout: Layout) -> str:
-    """Return how much of the scores is drawn at first sight, as 'these 12 links carry 91 % of the scores' weight'."""
+def describe_carried(panel: Panel, layout: Layout, drawn: Index) -> str:
+    """Return what the drawn edges carry, as 'these 12 links carry 91 % of the scores' weight'.
+
+    `drawn` are places of edges. :attr:`Panel.carried` is about all edges that are in no fold; of these, the drawn ones
+    have the share sum_drawn |score| / sum_visible |score|.
+    """
+    strength = np.abs(panel.edges)
+    visible, seen = float(strength[layout.visible_edges].sum()), float(strength[drawn].sum())
     if panel.carried is None:
         return ""
-    count = int((layout.visible_edges & (panel.edges != 0)).sum())
+    share = min(panel.carried * seen / visible, 1.0) if visible else 0.0
+    count = int((strength[drawn] != 0).sum())
     named = f"these {count} links carry" if count != 1 else "this link carries"
-    return f"{named} {say_percent(panel.carried)} % of the scores' weight"
+    return f"{named} {say_percent(share)} % of the scores' weight"
 
 
 def say_percent(share: float) -> str:

@@ -32,6 +32,7 @@ from .labels import shorten
 from .layout import Layout, Panel, describe_carried, lay_out, order_labels
 
 MOST_EDGES = 2000  # in a panel; a browser does not move more of them smoothly, and nobody can tell more apart
+FIRST_EDGES = 400  # drawn in a panel before the reader moves the slider, if nothing is folded; as in page.js
 MOST_PANELS = 12
 TOP = 100  # rows of a table
 LONGEST_LABEL, LONGEST_NAME, LONGEST_FEATURE = 18, 200, 80
@@ -286,6 +287,17 @@ def _strongest_edges(layout: Layout) -> Any:
     return np.sort(np.argsort(-strength, kind="stable")[:MOST_EDGES])
 
 
+def _drawn_at_first(panel: Panel, places: Any, layout: Layout) -> Any:
+    """Return the places of the edges that a panel draws before the reader opens or moves anything."""
+    drawn = places[layout.visible_edges[places]]
+    if layout.folds or len(drawn) <= FIRST_EDGES:
+        return drawn
+    # The slider has steps of one per cent, and is set to the first step that has all of the first edges.
+    percent = -(-100 * FIRST_EDGES // len(drawn))
+    most = int(percent * len(drawn) / 100 + 0.5)
+    return drawn[np.argsort(-np.abs(panel.edges[drawn]), kind="stable")[:most]]
+
+
 def _title(names: Sequence[str]) -> str:
     if not names:
         return "An explanation"
@@ -317,7 +329,7 @@ def _panel(panel: Panel, edges: Any, layout: Layout) -> dict[str, Any]:
         "relative_stderr": None if error is None else _short(error),
         "notes": notes,
         "headline": _headline(panel),
-        "carried_text": describe_carried(panel, layout),
+        "carried_text": describe_carried(panel, layout, _drawn_at_first(panel, edges, layout)),
         "trust": _trust(panel.trust),
     }
 
