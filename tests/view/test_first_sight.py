@@ -367,6 +367,23 @@ def test_agreement_is_the_rank_correlation_of_scores() -> None:
     assert [row[3] for row in table["agreement"]] == [None] * 4
 
 
+def test_agreement_is_about_links_and_not_about_their_directions() -> None:
+    ends = both_ways([(0, 1), (1, 2), (2, 3)])
+    one = Explanation(edge_index=ends, edge_mask=torch.tensor([3.0, 2.0, 1.0, 0.0, 0.0, 0.0]), index=0)
+    other = Explanation(edge_index=ends, edge_mask=torch.tensor([0.0, 0.0, 0.0, 3.0, 2.0, 1.0]), index=0)
+    assert lay_out([one, other]).agreement == [[1.0, 1.0], [1.0, 1.0]]
+    assert lay_out([one, other], directed=True).agreement[0][1] < 0
+    elsewhere = Explanation(edge_index=both_ways([(0, 1), (1, 2), (1, 3)]), edge_mask=one.edge_mask, index=0)
+    assert lay_out([one, elsewhere]).agreement[0][1] is None
+
+
+def test_a_chain_may_be_long() -> None:
+    chain = both_ways([(i, i + 1) for i in range(1500)])
+    layout = lay_out(Explanation(edge_index=chain, edge_mask=torch.ones(3000), index=0), max_nodes=1501, fold=False)
+    assert len(layout.rings) == 1500
+    assert np.isfinite(layout.positions).all()
+
+
 class TestFigure:
     def test_the_answer_stands_above(self) -> None:
         explanation = toy("R(A,5)")

@@ -226,7 +226,7 @@ def lay_out(
         hops=arranged.tree.hops,
         rings=arranged.rings,
         folds=folds,
-        agreement=agreement_of(scores),
+        agreement=agreement_of(scores, directed=is_directed),
         kinds=kinds,
         orders=orders,
     )
