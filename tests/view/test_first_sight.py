@@ -259,6 +259,12 @@ class TestWords:
             explanation.name(classes=["a", "b"])
         assert explanation.name(classes={1: "sea"}).class_names[1] == "sea"
 
+    def test_above_several_panels_is_the_answer_that_they_share(self) -> None:
+        explanation = toy("U(A,0.5)")
+        assert page_data(explanation)["headline"]["text"] == str(explanation.headline())
+        assert page_data([explanation, explanation])["headline"]["text"] == f"{explanation.headline().answer}."
+        assert page_data([hub(), hub()])["headline"]["text"] == ""
+
 
 class TestTrust:
     def test_four_numbers_in_order_and_none_where_nothing_was_measured(self) -> None:
@@ -417,6 +423,14 @@ class TestFigure:
         drawn = gf.figure(explanation)
         lines = next(a for a in drawn.findobj() if a.get_gid() == "panel0-bonds").get_segments()
         assert len(lines) == 3  # two bonds, one of them double
+        assert data["labels"] == ["C0", "O1", "H2"]  # of all of them something is said
+        explanation.node_mask = torch.tensor([[1.0], [-2.0], [0.001]])
+        assert page_data(explanation)["labels"][2] == "H"
+        explanation.edge_orders = [2, 10**9, 2, 10**9]
+        lines = next(a for a in gf.figure(explanation).findobj() if a.get_gid() == "panel0-bonds").get_segments()
+        assert len(lines) == 2 + 4
+        explanation.node_kinds = None
+        assert page_data(explanation)["kinds"]["nodes"] is None
         explanation.edge_orders = [2, 1]
         with pytest.raises(InputError, match="edge_orders must be a list of 4"):
             gf.figure(explanation)

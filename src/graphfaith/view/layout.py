@@ -294,6 +294,17 @@ def order_labels(layout: Layout) -> list[int]:
     return sorted(nodes, key=lambda i: (i not in explained, not visible[i], -priority[i], i))
 
 
+def name_nodes(layout: Layout) -> list[str]:
+    """Return the texts at the nodes: names, or elements of atoms without names of their own."""
+    if layout.kinds is None:
+        return list(layout.names)
+    reasons = [reason for panel in layout.panels for reason in (*panel.headline.pros, *panel.headline.cons)]
+    said = {node for reason in reasons if reason.kind in ("link", "loop", "node", "own") for node in reason.at}
+    named = zip(layout.names, layout.nodes.tolist(), layout.kinds, strict=True)
+    # An atom of which something is said has its number, so that it can be found.
+    return [name if kind is None or name != f"{kind}{node}" or node in said else kind for name, node, kind in named]
+
+
 def describe_carried(panel: Panel, layout: Layout, drawn: Index) -> str:
     """Return what the drawn edges carry, as 'these 12 links carry 91 % of the scores' weight'.
 
