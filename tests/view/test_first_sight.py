@@ -11,7 +11,7 @@ import pytest
 import torch
 from matplotlib.image import imread
 from torch_geometric.data import Data
-from torch_geometric.explain import Explanation
+from torch_geometric.explain import Explainer, Explanation
 from torch_geometric.nn import GCN
 
 import graphfaith as gf
@@ -20,6 +20,8 @@ from graphfaith._base.errors import InputError
 from graphfaith.data import planetoid
 from graphfaith.data.models import make_untrained
 from graphfaith.explanation.faithfulness import Faithfulness, record_unfaithfulness
+from graphfaith.explanation.foretold import foretold_of
+from graphfaith.explanation.reading import paired_of
 from graphfaith.explanation.trust import make_trust
 from graphfaith.explanation.words import headline_of
 from graphfaith.surrogate.estimate import Unfaithfulness
@@ -98,6 +100,24 @@ class TestLayout:
         seen = np.abs(panel.edges[layout.visible_edges]).sum() * panel.edge_scale
         assert panel.carried == pytest.approx(float(seen) / total)
         assert page_data(hub())["panels"][0]["carried_text"].endswith("% of the scores' weight")
+
+    def test_the_share_is_that_of_the_links_which_the_page_draws(self) -> None:
+        pairs = [(i, j) for i in range(50) for j in range(i)]
+        scores = torch.linspace(1.0, 2.0, len(pairs)).double()
+        whole = Explanation(edge_index=both_ways(pairs), edge_mask=scores.repeat(2), index=0)
+        data = page_data(whole, fold=False)
+        strongest = scores.sort(descending=True).values[:404]  # 33 % of 1225 edges are the first step with 400
+        share = 100 * float(strongest.sum() / scores.sum())
+        assert data["panels"][0]["carried_text"] == f"these 404 links carry {share:.0f} % of the scores' weight"
+
+    def test_edges_that_are_left_out_of_a_figure_carry_nothing(self) -> None:
+        layout = lay_out(hub(x=torch.ones(141, 1), node_mask=torch.ones(141, 1)))
+        known = Faithfulness(RECORD, is_estimate=False)
+        panel = replace(layout.panels[0], by_kind={"edges": None, "features": known})
+        seen = at_first_sight(replace(layout, panels=(panel,)))
+        assert seen.folds
+        assert all(fold.sums == (None,) for fold in seen.folds)
+        assert seen.panels[0].carried is None
 
     def test_hops_are_rings_and_the_same_positions_in_every_panel_and_run(self) -> None:
         first, other = hub(), hub(edge_mask=-hub().edge_mask)
@@ -200,6 +220,26 @@ class TestWords:
         record_unfaithfulness(explanation, replace(RECORD, relative=0.97))
         assert str(headline_of(explanation)).startswith("By these scores, which explain only 3 %, mostly because of")
 
+    def test_the_warning_is_about_the_kind_that_is_named(self) -> None:
+        fields = {"x": torch.ones(3, 2), "node_mask": torch.full((3, 2), 9.0), "index": 0}
+        edges = {"edge_index": both_ways([(0, 1), (1, 2)]), "edge_mask": torch.full((4,), 1e-3)}
+        good, bad = (Faithfulness(replace(RECORD, relative=r), is_estimate=False) for r in (0.1, 0.9))
+        said = str(headline_of(Explanation(**fields, **edges), {"edges": good, "features": bad}))
+        assert said.startswith("By these scores, which explain only 10 %, mostly because of the feature")
+        assert str(headline_of(Explanation(**fields, **edges), {"edges": bad, "features": good})).startswith("Mostly")
+        edges["edge_mask"] = torch.zeros(4)
+        said = str(headline_of(Explanation(**fields, **edges), {"edges": good, "features": None}))
+        assert said.startswith("By scores that were not measured, mostly because of the feature")
+
+    def test_the_features_of_a_node_are_named_once_and_in_the_plural(self) -> None:
+        loops = torch.tensor([[0, 1, 0], [1, 0, 0]])
+        fields = {"x": torch.ones(2, 1), "node_mask": torch.tensor([[-1.0], [0.0]]), "edge_index": loops, "index": 0}
+        explanation = Explanation(**fields, edge_mask=torch.tensor([0.0, 0.0, -2.0]), node_kinds=["C", "C"])
+        explanation._model_config = toy("U(A,0.5)")._model_config
+        headline = headline_of(explanation)
+        assert headline.reasons == "Its own features speak against it."
+        assert headline.cons[0].amount == pytest.approx(-3.0)
+
     @pytest.mark.parametrize(
         ("near", "words"),
         [
@@ -219,6 +259,12 @@ class TestWords:
             explanation.name(classes=["a", "b"])
         assert explanation.name(classes={1: "sea"}).class_names[1] == "sea"
 
+    def test_above_several_panels_is_the_answer_that_they_share(self) -> None:
+        explanation = toy("U(A,0.5)")
+        assert page_data(explanation)["headline"]["text"] == str(explanation.headline())
+        assert page_data([explanation, explanation])["headline"]["text"] == f"{explanation.headline().answer}."
+        assert page_data([hub(), hub()])["headline"]["text"] == ""
+
 
 class TestTrust:
     def test_four_numbers_in_order_and_none_where_nothing_was_measured(self) -> None:
@@ -228,6 +274,8 @@ class TestTrust:
         assert [row.key for row in trust.rows] == ["scores", "best", "pairs", "whole"]
         assert [row.explained for row in trust.rows] == ["54 %", "55 %", "87 %", "99.3 %"]
         assert page_data(hub())["panels"][0]["trust"] is None
+        exact = make_trust(Faithfulness(replace(RECORD, relative=0.0), is_estimate=False))
+        assert exact.rows[0].explained == "100 %"
 
     @pytest.mark.parametrize("relative", [0.0, 1e-9, 0.3, 1.0, 1.05, 40.0])
     def test_the_bar_is_never_longer_than_its_frame(self, relative: float) -> None:
@@ -287,6 +335,34 @@ def test_pairs_have_both_ends_on_the_page_and_a_sentence() -> None:
     assert {pair["text"] for pair in panel["pairs"]} <= {str(pair) for pair in explanation.interactions(10)}
 
 
+@pytest.mark.parametrize("kind", ["object", "common_attributes"])
+def test_no_feature_is_foretold_where_scores_are_of_nodes_or_columns(kind: str) -> None:
+    torch.manual_seed(3)
+    data = Data(x=torch.rand(8, 3), edge_index=both_ways([(i, (i + 1) % 8) for i in range(8)]))
+    explainer = Explainer(
+        GCN(3, 8, num_layers=2, out_channels=3).eval(), gf.AnchoredKEC("B(X,0.5)xB(A,0.5)", num_samples=80),
+        explanation_type="model", node_mask_type=kind, edge_mask_type="object",
+        model_config={"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"},
+    )  # fmt: skip
+    explanation = explainer(data.x, data.edge_index, index=0)
+    assert {pair.first[1:] for pair in explanation.interactions(10)}
+    table = page_data(explanation)["panels"][0]["what_if"]
+    assert table["features"] == []
+    assert not any(number is not None for number in table["nodes"])
+    assert all(thing.keys() <= {"edge", "loop"} for first, second, _ in table["together"] for thing in (first, second))
+
+
+def test_few_pairs_are_the_same_pairs_everywhere() -> None:
+    explanation = toy("B(A,0.5,paired)")
+    explanation.settings = {**explanation.settings, "pairs": 2}
+    measured = len(paired_of(explanation).first)
+    assert 0 < measured <= 2
+    assert len(foretold_of(explanation, "pairs").pairs) == measured
+    assert len(explanation.interactions()) == len(explanation.scores_and_pairs()["pairs"]) == measured
+    table = page_data(explanation)["panels"][0]
+    assert len(table["pairs"]) <= measured
+
+
 def test_agreement_is_the_rank_correlation_of_scores() -> None:
     first = hub()
     shuffled = hub(edge_mask=first.edge_mask * 3)
@@ -295,6 +371,23 @@ def test_agreement_is_the_rank_correlation_of_scores() -> None:
     )
     assert table["agreement"][0][:3] == [1.0, 1.0, -1.0]
     assert [row[3] for row in table["agreement"]] == [None] * 4
+
+
+def test_agreement_is_about_links_and_not_about_their_directions() -> None:
+    ends = both_ways([(0, 1), (1, 2), (2, 3)])
+    one = Explanation(edge_index=ends, edge_mask=torch.tensor([3.0, 2.0, 1.0, 0.0, 0.0, 0.0]), index=0)
+    other = Explanation(edge_index=ends, edge_mask=torch.tensor([0.0, 0.0, 0.0, 3.0, 2.0, 1.0]), index=0)
+    assert lay_out([one, other]).agreement == [[1.0, 1.0], [1.0, 1.0]]
+    assert lay_out([one, other], directed=True).agreement[0][1] < 0
+    elsewhere = Explanation(edge_index=both_ways([(0, 1), (1, 2), (1, 3)]), edge_mask=one.edge_mask, index=0)
+    assert lay_out([one, elsewhere]).agreement[0][1] is None
+
+
+def test_a_chain_may_be_long() -> None:
+    chain = both_ways([(i, i + 1) for i in range(1500)])
+    layout = lay_out(Explanation(edge_index=chain, edge_mask=torch.ones(3000), index=0), max_nodes=1501, fold=False)
+    assert len(layout.rings) == 1500
+    assert np.isfinite(layout.positions).all()
 
 
 class TestFigure:
@@ -330,6 +423,14 @@ class TestFigure:
         drawn = gf.figure(explanation)
         lines = next(a for a in drawn.findobj() if a.get_gid() == "panel0-bonds").get_segments()
         assert len(lines) == 3  # two bonds, one of them double
+        assert data["labels"] == ["C0", "O1", "H2"]  # of all of them something is said
+        explanation.node_mask = torch.tensor([[1.0], [-2.0], [0.001]])
+        assert page_data(explanation)["labels"][2] == "H"
+        explanation.edge_orders = [2, 10**9, 2, 10**9]
+        lines = next(a for a in gf.figure(explanation).findobj() if a.get_gid() == "panel0-bonds").get_segments()
+        assert len(lines) == 2 + 4
+        explanation.node_kinds = None
+        assert page_data(explanation)["kinds"]["nodes"] is None
         explanation.edge_orders = [2, 1]
         with pytest.raises(InputError, match="edge_orders must be a list of 4"):
             gf.figure(explanation)

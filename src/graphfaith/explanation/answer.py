@@ -11,6 +11,8 @@ from torch_geometric.explain import Explanation
 
 from .scores import class_names_of
 
+_LONGEST = 40  # characters of a name
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -38,10 +40,12 @@ class Answer:
         The output is 3.14
         >>> print(Answer(None, None, -2.5, "output", names=("Solubility",)))
         Solubility is −2.5
+        >>> print(Answer(None, None, -2.5, "output", names=("log-P",)))
+        log-P is −2.5
         """
         if self.label is None:
-            named = self.names[0] if self.names else "The output"
-            return "" if self.value is None else f"{named} is {self.value:.3g}".replace("-", "−")
+            named = cut_name(self.names[0]) if self.names else "The output"
+            return "" if self.value is None else f"{named} is " + f"{self.value:.3g}".replace("-", "−")
         said = self._say(self.label) + ("" if self.probability is None else f", probability {self.probability:.2f}")
         if self.predicted is not None:
             other = self._say(self.predicted[0])
@@ -50,7 +54,7 @@ class Answer:
 
     def _say(self, label: int) -> str:
         named = self.names is not None and label < len(self.names)
-        return f"Class {label}" + (f" ({self.names[label]})" if named and self.names is not None else "")
+        return f"Class {label}" + (f" ({cut_name(self.names[label])})" if named and self.names is not None else "")
 
 
 def answer_of(explanation: Explanation) -> Answer | None:
@@ -110,3 +114,13 @@ def _row_of(explanation: Explanation, output: Any) -> int | None:
     if len(rows) != 1 or not -len(output) <= int(rows) < len(output):
         return None
     return int(rows) % len(output)
+
+
+def cut_name(name: str) -> str:
+    """Return a name as one printable line that is not too long for a sentence.
+
+    >>> cut_name("two\\nlines"), cut_name(" "), len(cut_name("x" * 90))
+    ('two lines', '(no name)', 40)
+    """
+    line = " ".join("".join(c if c.isprintable() else " " for c in name).split()) or "(no name)"
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1].rstrip() + "…"

@@ -154,14 +154,17 @@ class Interaction(NamedTuple):
         return f"{first} and {second} overlap: together {both:+.2g}, and not the {apart:+.2g} of both apart"
 
 
-def interactions_of(explanation: Explanation, k: int = 10) -> list[Interaction]:
-    """Return the ``k`` strongest pairs beside the shares, as far as they pay; see :class:`Interaction`."""
+def interactions_of(explanation: Explanation, k: int | None = None) -> list[Interaction]:
+    """Return the ``k`` strongest pairs beside the shares, as far as they pay; see :class:`Interaction`.
+
+    Without ``k`` they are those of the explanation's own setting ``pairs``, as in its number with pairs.
+    """
     return [pair for pair, _ in interactions_of_units(explanation, k)]
 
 
-def interactions_of_units(explanation: Explanation, k: int) -> list[tuple[Interaction, tuple[int, int]]]:
+def interactions_of_units(explanation: Explanation, k: int | None = None) -> list[tuple[Interaction, tuple[int, int]]]:
     """Return :func:`interactions_of`, each with the two units of :func:`paired_of` that it is about."""
-    k = check_count(k, "k")
+    k = None if k is None else check_count(k, "k")
     p, near = fitted_of(explanation, "interactions")
     if isinstance(p, LinearModel):
         return []
@@ -187,20 +190,25 @@ def _readings(explanation: Explanation, p: DifferenceModel, near: Neighborhood, 
     return readings_of(p, near, seed=_seed_of(p, settings), pairs=k, of=of)
 
 
-def paired_of(explanation: Explanation, k: int = 10) -> Paired:
-    """Return the function of scores and pairs beside which the number of the pairs stands."""
+def paired_of(explanation: Explanation, k: int | None = None) -> Paired:
+    """Return the function of scores and at most ``k`` pairs; without ``k``, the one that was measured.
+
+    That one has at most as many pairs as the explanation's setting ``pairs`` says. Another ``k`` is another function,
+    because the pairs that pay are fitted together; a smaller one than the setting asks for the strongest of its pairs.
+    """
     p, near = fitted_of(explanation, "scores and pairs")
-    settings = explanation.get("settings") or {}
-    return _readings(explanation, p, near, max(check_count(k, "k"), settings.get("pairs", 10))).paired
+    own = int((explanation.get("settings") or {}).get("pairs", 10))
+    return _readings(explanation, p, near, own if k is None else max(check_count(k, "k"), own)).paired
 
 
-def scores_and_pairs_of(explanation: Explanation, k: int = 10) -> dict[str, Any]:
+def scores_and_pairs_of(explanation: Explanation, k: int | None = None) -> dict[str, Any]:
     """Return scores and pairs as a small table that a page can evaluate without p and without the model.
 
+    Without ``k`` it is the function of :func:`paired_of`.
     With m_u the size of what is taken away of unit u, F changes by -(sum_u alone_u m_u + sum_uw together_uw m_u m_w).
     """
     p, near = fitted_of(explanation, "scores and pairs")
-    paired = _readings(explanation, p, near, check_count(k, "k")).paired
+    paired = paired_of(explanation) if k is None else _readings(explanation, p, near, check_count(k, "k")).paired
     labels, sizes = Labels(explanation, paired.moves), paired.moves.sizes()
     used = sorted({*paired.first.tolist(), *paired.second.tolist(), *paired.alone.nonzero().view(-1).tolist()})
     place = {unit: i for i, unit in enumerate(used)}

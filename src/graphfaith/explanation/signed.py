@@ -343,13 +343,16 @@ class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
 
         return reading_of(self, name)
 
-    def interactions(self, k: int = 10) -> list[Interaction]:
-        """Return the ``k`` strongest pairs beside the scores, as far as they pay (:class:`Interaction`)."""
+    def interactions(self, k: int | None = None) -> list[Interaction]:
+        """Return the ``k`` strongest pairs beside the scores, as far as they pay (:class:`Interaction`).
+
+        Without ``k`` they are those that were measured.
+        """
         from .reading import interactions_of
 
         return interactions_of(self, k)
 
-    def scores_and_pairs(self, k: int = 10) -> dict[str, Any]:
+    def scores_and_pairs(self, k: int | None = None) -> dict[str, Any]:
         """Return scores and pairs as plain values that a page can evaluate; see :func:`scores_and_pairs_of`."""
         from .reading import scores_and_pairs_of
 

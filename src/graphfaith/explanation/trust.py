@@ -36,9 +36,11 @@ class Share:
             return ""
         done = max(1 - self.relative, 0.0)
         # As many digits as the error has, but so many that almost everything does not become everything.
-        if 0 < self.relative < 5e-7:
+        if self.relative <= 0:
+            return "100 %"
+        if self.relative < 5e-7:
             return "more than 99.9999 %"
-        digits = 0 if self.relative >= 0.01 else 1 - math.floor(math.log10(max(100 * self.relative, 1e-12))) - 1
+        digits = 0 if self.relative >= 0.01 else 1 - math.floor(math.log10(100 * self.relative)) - 1
         return f"{100 * done:.{max(digits, 0)}f} %"
 
 

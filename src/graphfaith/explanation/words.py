@@ -19,8 +19,8 @@ from .._base.errors import InputError
 from ..graph.graph import is_undirected
 from ..sampling.neighborhood import Neighborhood, describe_neighborhood, parse_neighborhood
 from ..surrogate.estimate import Kind
-from .answer import Answer, answer_of
-from .faithfulness import Faithfulness, faithfulness_by_kind
+from .answer import Answer, answer_of, cut_name
+from .faithfulness import NOT_MEASURED, Faithfulness, faithfulness_by_kind
 from .scores import (
     edge_index_of,
     entries,
@@ -38,7 +38,6 @@ from .scores import (
 _MOST, _MOST_AGAINST = 3, 2
 _LEAST = 0.05  # of the strongest reason: what is weaker is not named
 _DOUBTFUL = 0.5  # From this share unexplained on, reasons are named with a warning.
-_LONGEST = 40  # characters of a name
 
 
 _PLURAL = {
@@ -49,6 +48,12 @@ _PLURAL = {
     "the feature": "the features",
     "the absence of the feature": "the absence of the features",
 }
+
+
+_KIND_OF: dict[str, Kind] = {
+    "link": "edges", "loop": "edges", "own": "features", "node": "features", "feature": "features",
+    "absence": "features",
+}  # fmt: skip
 
 
 class Reason(NamedTuple):
@@ -87,7 +92,7 @@ def headline_of(explanation: Explanation, known: dict[Kind, Faithfulness | None]
     """
     known = faithfulness_by_kind(explanation) if known is None else known
     reasons = sorted(
-        _find_reasons(explanation, known), key=lambda reason: (-abs(reason.amount), reason.kind, reason.at)
+        _merge_same(_find_reasons(explanation, known)), key=lambda reason: (-abs(reason.amount), reason.kind, reason.at)
     )
     strongest = abs(reasons[0].amount) if reasons else 0.0
     worth = [reason for reason in reasons if abs(reason.amount) >= _LEAST * strongest]
@@ -96,14 +101,14 @@ def headline_of(explanation: Explanation, known: dict[Kind, Faithfulness | None]
     answer, phrases = answer_of(explanation), _Phrases(explanation)
     number = answer is not None and answer.label is None
     parts = []
-    doubt = _doubt(known)
+    doubt = _doubt(known, (*pros, *cons))
     if pros:
         opening = doubt + ("raised mostly by" if number else "mostly because of")
         parts.append(f"{opening} {phrases.join(pros)}")
     if cons:
-        many = len(cons) > 1 or (cons[0].kind in ("own", "node", "loop") and kinds_of(explanation) is None)
+        many = len(cons) > 1 or phrases.is_plural(cons[0])
         verb = ("lower it" if many else "lowers it") if number else f"speak{'' if many else 's'} against it"
-        parts.append(f"{phrases.join(cons)} {verb}")
+        parts.append(f"{'' if pros else doubt}{phrases.join(cons)} {verb}")
     said = "; ".join(parts) or "No score speaks for it or against it"
     said = said[0].upper() + said[1:] + "."
     near = str(explanation.get("neighborhood") or "")
@@ -112,10 +117,17 @@ def headline_of(explanation: Explanation, known: dict[Kind, Faithfulness | None]
     return Headline(text, said, describe_neighborhood(near), answer, pros, cons)
 
 
-def _doubt(known: dict[Kind, Faithfulness | None]) -> str:
-    """Return a warning to begin with if the scores that are named explain less than half."""
-    relative = next((number.relative for number in known.values() if number is not None), None)
-    if relative is None or relative < _DOUBTFUL:
+def _doubt(known: dict[Kind, Faithfulness | None], named: Sequence[Reason]) -> str:
+    """Return a warning to begin with if scores of a kind that is named explain less than half, or were not measured.
+
+    Where nothing at all was measured, that is said beside the scores and not here.
+    """
+    kinds = {_KIND_OF[reason.kind] for reason in named}
+    numbers = [known.get(kind) for kind in kinds]
+    if any(known.values()) and any(number is None for number in numbers):
+        return f"by scores that were {NOT_MEASURED}, "
+    relative = max((n.relative for n in numbers if n is not None and n.relative is not None), default=0.0)
+    if relative < _DOUBTFUL:
         return ""
     return f"by these scores, which explain {'nothing' if relative >= 1 else f'only {100 * (1 - relative):.0f} %'}, "
 
@@ -124,10 +136,23 @@ def _find_reasons(explanation: Explanation, known: dict[Kind, Faithfulness | Non
     measured = {kind for kind, number in known.items() if number is not None} or set(known)
     found: list[Reason] = []
     if "edges" in measured:
-        found += _reasons_of_edges(explanation)
+        found += [reason for reason in _reasons_of_edges(explanation) if reason.amount != 0]
     if "features" in measured or not found:
         found += _reasons_of_features(explanation)
     return [reason for reason in found if reason.amount != 0]
+
+
+def _merge_same(reasons: Sequence[Reason]) -> list[Reason]:
+    """Return the reasons, with the self-loop and the features of a node as one: both are said to be its features."""
+    groups: dict[tuple[str, tuple[int, ...]], list[Reason]] = {}
+    for reason in reasons:
+        kind = "node" if reason.kind in ("own", "loop", "node") else reason.kind
+        groups.setdefault((kind, reason.at), []).append(reason)
+    merged = [
+        max(group, key=lambda reason: abs(reason.amount))._replace(amount=sum(reason.amount for reason in group))
+        for group in groups.values()
+    ]
+    return [reason for reason in merged if reason.amount != 0]
 
 
 def _reasons_of_edges(explanation: Explanation) -> Iterable[Reason]:
@@ -207,12 +232,18 @@ class _Phrases:
         phrases: dict[str, list[str]] = {}
         for reason in reasons:
             opening, name = self._say(reason)
-            phrases.setdefault(opening, []).append(name)
+            names = phrases.setdefault(opening, [])
+            if name:
+                names.append(name)
         said = []
         for opening, names in phrases.items():
             plural = _PLURAL.get(opening, opening) if len(names) > 1 else opening
-            said.append(f"{plural} {_list(names)}".strip())
+            said.append(f"{plural} {_list(names)}".strip() if names else opening)
         return _list(said)
+
+    def is_plural(self, reason: Reason) -> bool:
+        """Return whether the verb after a single reason is in the plural, as after 'its own features'."""
+        return self._say(reason)[0] in ("its own features", "the features of")
 
     def _say(self, reason: Reason) -> tuple[str, str]:
         """Return how a reason is introduced, and its name."""
@@ -232,19 +263,14 @@ class _Phrases:
         if kind == "node":
             return ("" if self._has_atoms else "the features of"), self._node(at[0])
         column = at[0]
-        name = str(column) if self._features is None else f"'{_cut(str(self._features[column]))}'"
+        name = str(column) if self._features is None else f"'{cut_name(str(self._features[column]))}'"
         if kind == "absence":
             return "the absence of the feature", name
         elsewhere = self._values is not None and float(self._values[column]) == 0
         return "the feature", f"{name} of its neighbours" if elsewhere else name
 
     def _node(self, node: int) -> str:
-        return str(node) if self._nodes is None else _cut(str(self._nodes[node]))
-
-
-def _cut(name: str) -> str:
-    line = " ".join("".join(c if c.isprintable() else " " for c in name).split()) or "(no name)"
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 1].rstrip() + "…"
+        return str(node) if self._nodes is None else cut_name(str(self._nodes[node]))
 
 
 def _list(names: Sequence[str]) -> str:

@@ -15,7 +15,12 @@ def at_first_sight(layout: Layout) -> Layout:
     Scores of a kind that nothing was measured of are left out beside others that were: in a picture, they would look
     as good.
     """
-    layout = replace(layout, panels=tuple(_leave_out(panel) for panel in layout.panels))
+    are_drawn = [panel.is_drawn("edges") for panel in layout.panels]
+    folds = tuple(
+        replace(fold, sums=tuple(total if drawn else None for total, drawn in zip(fold.sums, are_drawn, strict=True)))
+        for fold in layout.folds
+    )
+    layout = replace(layout, panels=tuple(_leave_out(panel) for panel in layout.panels), folds=folds)
     if not layout.folds:
         return layout
     nodes, edges = np.flatnonzero(layout.visible), np.flatnonzero(layout.visible_edges)
@@ -51,5 +56,6 @@ def _leave_out(panel: Panel) -> Panel:
     if not panel.is_drawn("features"):
         panel = replace(panel, nodes=np.zeros_like(panel.nodes))
     if not panel.is_drawn("edges"):
-        panel = replace(panel, edges=np.zeros_like(panel.edges), loops=np.zeros_like(panel.loops))
+        edges, loops = np.zeros_like(panel.edges), np.zeros_like(panel.loops)
+        panel = replace(panel, edges=edges, loops=loops, carried=None)
     return panel

@@ -17,7 +17,8 @@ from .._base.errors import GraphfaithError
 from ..explanation.answer import answer_of
 from ..explanation.faithfulness import Faithfulness
 from ..explanation.foretold import Foretold, foretold_of
-from ..explanation.reading import interactions_of_units
+from ..explanation.masks import of_mask
+from ..explanation.reading import interactions_of_units, node_kind_of
 from ..explanation.removals import Labels
 from ..explanation.scores import node_mask_of
 from .layout import Layout
@@ -39,7 +40,7 @@ def foretelling_of(
     num_pairs = 0 if foretold.paired is None else num_pairs
     things = _Things(foretold, layout, edges)
     return {
-        "pairs": _list_pairs(explanation, foretold, things, num_pairs) if num_pairs else [],
+        "pairs": _list_pairs(explanation, foretold, things) if num_pairs else [],
         "what_if": _make_what_if(explanation, foretold, things, layout),
     }
 
@@ -93,10 +94,10 @@ def _describe(thing: Thing) -> dict[str, Any]:
     return {kind: at if kind == "feature" else at[0]}
 
 
-def _list_pairs(explanation: Explanation, foretold: Foretold, things: _Things, count: int) -> list[dict[str, Any]]:
+def _list_pairs(explanation: Explanation, foretold: Foretold, things: _Things) -> list[dict[str, Any]]:
     """Return the pairs both of whose ends are on the page, with a sentence each."""
     labels, found = Labels(explanation, foretold.moves), []
-    for pair, units in interactions_of_units(explanation, count):
+    for pair, units in interactions_of_units(explanation):
         ends = [things.of_unit(labels, unit)[0][0] for unit in units]
         if ends[0] is None or ends[1] is None or ends[0] == ends[1]:
             continue
@@ -112,7 +113,8 @@ def _make_what_if(explanation: Explanation, foretold: Foretold, things: _Things,
     for thing, amount in zip(things.of_entry, (foretold.phi_a * graph.weight.double()).tolist(), strict=True):
         if thing is not None:
             alone[thing] -= amount
-    scored = node_mask_of(explanation) is not None
+    # A score of a whole node or column says nothing of one feature by itself, so there no feature can be taken away.
+    scored = node_mask_of(explanation) is not None and of_mask(node_kind_of(explanation)) == "feature"
     products = graph.x.double() * foretold.phi_x
     explained = {place for panel in layout.panels for place in panel.explained}
     features = _choose_features(products, things.at, explained) if scored else []
@@ -150,7 +152,8 @@ def _add_pair(
     more: float,
 ) -> None:
     """Add what a pair changes: to a thing by itself if both are of it, as both directions of an edge are."""
-    if first is None or second is None:  # One of them is not on the page, and so cannot be taken away there.
+    # One of them is not on the page or is a whole node or column, and so cannot be taken away there.
+    if first is None or second is None or {first[0], second[0]} & {"node", "column"}:
         return
     if first == second:
         alone[first] += more

@@ -226,7 +226,7 @@ def lay_out(
         hops=arranged.tree.hops,
         rings=arranged.rings,
         folds=folds,
-        agreement=agreement_of(scores),
+        agreement=agreement_of(scores, directed=is_directed),
         kinds=kinds,
         orders=orders,
     )
@@ -294,13 +294,31 @@ def order_labels(layout: Layout) -> list[int]:
     return sorted(nodes, key=lambda i: (i not in explained, not visible[i], -priority[i], i))
 
 
-def describe_carried(panel: Panel, layout: Layout) -> str:
-    """Return how much of the scores is drawn at first sight, as 'these 12 links carry 91 % of the scores' weight'."""
+def name_nodes(layout: Layout) -> list[str]:
+    """Return the texts at the nodes: names, or elements of atoms without names of their own."""
+    if layout.kinds is None:
+        return list(layout.names)
+    reasons = [reason for panel in layout.panels for reason in (*panel.headline.pros, *panel.headline.cons)]
+    said = {node for reason in reasons if reason.kind in ("link", "loop", "node", "own") for node in reason.at}
+    named = zip(layout.names, layout.nodes.tolist(), layout.kinds, strict=True)
+    # An atom of which something is said has its number, so that it can be found.
+    return [name if kind is None or name != f"{kind}{node}" or node in said else kind for name, node, kind in named]
+
+
+def describe_carried(panel: Panel, layout: Layout, drawn: Index) -> str:
+    """Return what the drawn edges carry, as 'these 12 links carry 91 % of the scores' weight'.
+
+    `drawn` are places of edges. :attr:`Panel.carried` is about all edges that are in no fold; of these, the drawn ones
+    have the share sum_drawn |score| / sum_visible |score|.
+    """
+    strength = np.abs(panel.edges)
+    visible, seen = float(strength[layout.visible_edges].sum()), float(strength[drawn].sum())
     if panel.carried is None:
         return ""
-    count = int((layout.visible_edges & (panel.edges != 0)).sum())
+    share = min(panel.carried * seen / visible, 1.0) if visible else 0.0
+    count = int((strength[drawn] != 0).sum())
     named = f"these {count} links carry" if count != 1 else "this link carries"
-    return f"{named} {say_percent(panel.carried)} % of the scores' weight"
+    return f"{named} {say_percent(share)} % of the scores' weight"
 
 
 def say_percent(share: float) -> str:

@@ -29,9 +29,10 @@ from ..surrogate.estimate import KINDS
 from .elements import element_colour
 from .foretelling import foretelling_of
 from .labels import shorten
-from .layout import Layout, Panel, describe_carried, lay_out, order_labels
+from .layout import Layout, Panel, describe_carried, lay_out, name_nodes, order_labels
 
 MOST_EDGES = 2000  # in a panel; a browser does not move more of them smoothly, and nobody can tell more apart
+FIRST_EDGES = 400  # drawn in a panel before the reader moves the slider, if nothing is folded; as in page.js
 MOST_PANELS = 12
 TOP = 100  # rows of a table
 LONGEST_LABEL, LONGEST_NAME, LONGEST_FEATURE = 18, 200, 80
@@ -191,7 +192,7 @@ def page_data(
         "about": f"{nodes} and {edges} shown" + (", the strongest" if cut else ""),
         "ids": layout.nodes.tolist(),
         "names": names,
-        "labels": [shorten(name, LONGEST_LABEL) for name in names],
+        "labels": [shorten(name, LONGEST_LABEL) or "(no name)" for name in name_nodes(layout)],
         "positions": [[_short(x), _short(y)] for x, y in layout.positions.tolist()],
         "relevance": _list(layout.relevance),
         "edges": layout.edges[places].tolist(),
@@ -202,7 +203,7 @@ def page_data(
         "star_means": shorten(star_means, LONGEST_NAME),
         "top": TOP,
         "features": _features(layout, shown),
-        "headline": _headline(layout.panels[0]),
+        "headline": _head(layout.panels),
         "level": layout.level,
         "hops": layout.hops.tolist(),
         "rings": [_short(radius) for radius in layout.rings],
@@ -216,6 +217,15 @@ def page_data(
             for panel, explanation in zip(layout.panels, shown, strict=True)
         ],
     }
+
+
+def _head(panels: Sequence[Panel]) -> dict[str, str]:
+    """Return what stands above all panels: of one, its headline; of several, the answer if it is the same in all."""
+    if len(panels) == 1:
+        return _headline(panels[0])
+    answers, near = {str(panel.headline.answer or "") for panel in panels}, {panel.headline.near for panel in panels}
+    answer = answers.pop() if len(answers) == 1 else ""
+    return {"text": f"{answer}." if answer else "", "near": near.pop() if len(near) == 1 else ""}
 
 
 def _headline(panel: Panel) -> dict[str, str]:
@@ -241,10 +251,10 @@ def _folds(layout: Layout, places: Any) -> list[dict[str, Any]]:
 def _kinds(layout: Layout, places: Any) -> dict[str, Any] | None:
     if layout.kinds is None and layout.orders is None:
         return None
-    nodes = [None] * len(layout.nodes) if layout.kinds is None else list(layout.kinds)
+    kinds = layout.kinds
     return {
-        "nodes": [None if kind is None else shorten(kind, 3) for kind in nodes],
-        "node_colours": [element_colour(kind) for kind in nodes],
+        "nodes": None if kinds is None else [None if kind is None else shorten(kind, 3) for kind in kinds],
+        "node_colours": None if kinds is None else [element_colour(kind) for kind in kinds],
         "orders": None if layout.orders is None else [layout.orders[place] for place in places.tolist()],
     }
 
@@ -286,6 +296,17 @@ def _strongest_edges(layout: Layout) -> Any:
     return np.sort(np.argsort(-strength, kind="stable")[:MOST_EDGES])
 
 
+def _drawn_at_first(panel: Panel, places: Any, layout: Layout) -> Any:
+    """Return the places of the edges that a panel draws before the reader opens or moves anything."""
+    drawn = places[layout.visible_edges[places]]
+    if layout.folds or len(drawn) <= FIRST_EDGES:
+        return drawn
+    # The slider has steps of one per cent, and is set to the first step that has all of the first edges.
+    percent = -(-100 * FIRST_EDGES // len(drawn))
+    most = int(percent * len(drawn) / 100 + 0.5)
+    return drawn[np.argsort(-np.abs(panel.edges[drawn]), kind="stable")[:most]]
+
+
 def _title(names: Sequence[str]) -> str:
     if not names:
         return "An explanation"
@@ -317,7 +338,7 @@ def _panel(panel: Panel, edges: Any, layout: Layout) -> dict[str, Any]:
         "relative_stderr": None if error is None else _short(error),
         "notes": notes,
         "headline": _headline(panel),
-        "carried_text": describe_carried(panel, layout),
+        "carried_text": describe_carried(panel, layout, _drawn_at_first(panel, edges, layout)),
         "trust": _trust(panel.trust),
     }
 

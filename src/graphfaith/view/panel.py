@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from .elements import element_colour
 from .folds import Fold
 from .labels import Label, Scene, place_labels, shorten
-from .layout import Layout, Panel, compute_priority
+from .layout import Layout, Panel, compute_priority, name_nodes
 from .positions import Array
 
 POSITIVE, NEGATIVE = "#2166ac", "#b2182b"
@@ -36,6 +36,7 @@ MARGIN = 21.0  # points around the layout in its box, as room for discs, self-lo
 LOOP_FROM = 0.03  # weaker self-loops are not drawn, because they would be too small to read
 RING = 2.5  # points between the explained node and the ring that shows its own score
 HOLLOW = 0.72  # radius of the disc of a negative node, as a share of the dashed ring around it
+MOST_LINES = 4  # of a bond; more of them cannot be told apart, and an order may be any number
 Colour = tuple[float, float, float, float]
 Dash = Literal["solid"] | tuple[float, Sequence[float]]
 SOLID: Dash = "solid"
@@ -83,7 +84,7 @@ def fit(layout: Layout, box: tuple[float, float]) -> Geometry:
     priority = np.append(compute_priority(layout), np.full(len(marks), 0.05))
     sizes = np.append(radius, np.full(len(marks), mark_radius))
     scene = Scene(everything, sizes, priority, points[layout.edges], strength, loops[loops[:, 2] > 0], box)
-    texts = [*_name_nodes(layout), *(_name_fold(fold) for fold in layout.folds)]
+    texts = [*name_nodes(layout), *(_name_fold(fold) for fold in layout.folds)]
     labels = place_labels(texts, scene, explained, LABEL_SIZE, most=len(texts) if layout.folds else 30)
     widest, outline = float(np.clip(0.55 * base, 1.8, 4.5)), float(np.clip(0.14 * base, 0.45, 0.9))
     rings = tuple(radius * scale for radius in layout.rings)
@@ -103,17 +104,6 @@ def _name_fold(fold: Fold) -> str:
     """Return what is written at a mark; of a single panel, with the sum of the scores."""
     total = fold.sums[0] if len(fold.sums) == 1 else None
     return f"{fold.count} more" if total is None else f"{fold.count} more, {total:+.2g}".replace("-", "−")
-
-
-def _name_nodes(layout: Layout) -> list[str]:
-    """Return the texts at the nodes: names, or elements of atoms without names of their own."""
-    if layout.kinds is None:
-        return list(layout.names)
-    reasons = [reason for panel in layout.panels for reason in (*panel.headline.pros, *panel.headline.cons)]
-    said = {node for reason in reasons if reason.kind in ("link", "loop", "node", "own") for node in reason.at}
-    named = zip(layout.names, layout.nodes.tolist(), layout.kinds, strict=True)
-    # An atom of which something is said has its number, so that it can be found.
-    return [name if kind is None or name != f"{kind}{node}" or node in said else kind for name, node, kind in named]
 
 
 def _measure_gap(points: Array) -> float:
@@ -217,7 +207,7 @@ def _draw_bonds(axes: Axes, lines: Array, orders: Sequence[float], width: Array,
         inner = np.stack([line[0] + 0.22 * along, line[1] - 0.22 * along])
         drawn.append(line)
         styles.append(SOLID)
-        for i in range(1, math.ceil(order)):
+        for i in range(1, math.ceil(min(order, MOST_LINES))):
             side = 1.0 if i % 2 else -1.0
             drawn.append(inner + side * (wide / 2 + 2.4) * across)
             styles.append((0.0, (2.0, 1.5)) if order < i + 1 else SOLID)

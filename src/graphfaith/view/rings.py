@@ -55,7 +55,7 @@ def place_in_rings(
     loose = [node for node in visible if tree.parent[node] < 0 and node not in set(roots)]
     for at, mark in marks.items():
         depth[mark] = depth[at] + 1
-    branch = _sum_branches(children, weight, visible)
+    branch = _sum_branches(children, weight, [*roots, *loose])
     for node, below in children.items():
         below.sort(key=lambda child: (-branch[child], child))
         if node in marks:
@@ -91,17 +91,11 @@ def place_in_rings(
     return Rings(_round(nodes), _round(at_marks), tuple(round(radius / largest, 6) for radius in radii))
 
 
-def _sum_branches(children: dict[int, list[int]], weight: Array, visible: Sequence[int]) -> dict[int, float]:
-    """Return the weight of each node and of all that is behind it."""
+def _sum_branches(children: dict[int, list[int]], weight: Array, tops: Sequence[int]) -> dict[int, float]:
+    """Return the weight of each node and of all that is behind it, for all nodes behind `tops`."""
     total: dict[int, float] = {}
-
-    def add(node: int) -> float:
-        if node not in total:
-            total[node] = float(weight[node]) + sum(add(child) for child in children[node])
-        return total[node]
-
-    for node in visible:
-        add(node)
+    for node in reversed(_walk(children, tops)):  # Children come before their parents.
+        total[node] = float(weight[node]) + sum(total[child] for child in children[node])
     return total
 
 
@@ -133,7 +127,7 @@ def _measure_sectors(
 
 
 def _spread(
-    node: int,
+    root: int,
     turn: float,
     span: float,
     children: dict[int, list[int]],
@@ -142,20 +136,26 @@ def _spread(
     *,
     alone: bool,
 ) -> None:
-    """Give the children of a node their sectors, clockwise from the angle `turn` and within `span`."""
-    below = children.get(node, [])
-    if not below:
-        return
-    if not alone and span > 2 * _WIDEST:
-        turn, span = turn - (span - 2 * _WIDEST) / 2, 2 * _WIDEST
-    needed = sum(width[child] for child in below)
-    if alone:
-        turn += np.pi * width[below[0]] / needed  # The strongest branch is at the top, and not beside it.
-    for child in below:
-        share = span * width[child] / needed
-        angle[child] = turn - share / 2
-        _spread(child, turn, share, children, width, angle, alone=False)
-        turn -= share
+    """Give all that is behind a root its sectors, clockwise from the angle `turn` and within `span`."""
+    waiting = [(root, turn, span, alone)]  # A chain may be longer than Python's stack is deep.
+    while waiting:
+        node, turn, span, is_whole = waiting.pop()
+        if node != root:
+            angle[node] = turn - span / 2
+        below = children.get(node, [])
+        if not below:
+            continue
+        if not is_whole and span > 2 * _WIDEST:
+            turn, span = turn - (span - 2 * _WIDEST) / 2, 2 * _WIDEST
+        needed = sum(width[child] for child in below)
+        if is_whole:
+            turn += np.pi * width[below[0]] / needed  # The strongest branch is at the top, and not beside it.
+        sectors = []
+        for child in below:
+            share = span * width[child] / needed
+            sectors.append((child, turn, share, False))
+            turn -= share
+        waiting.extend(reversed(sectors))  # So that the strongest branch is walked first.
 
 
 def _relax(
@@ -188,7 +188,8 @@ def _relax(
         for (a, b), w in zip(edges.tolist(), strength.tolist(), strict=True)
         if a in number and b in number
     ]
-    rows = [(a, b, 1.0 if (a, b) not in set(between) else 0.1 + 0.9 * w) for a, b, w in joined]
+    across_branches = set(between)
+    rows = [(a, b, 1.0 if (a, b) not in across_branches else 0.1 + 0.9 * w) for a, b, w in joined]
     rows += [(number[at], number[mark], 1.0) for at, mark in marks.items()]
     source, sink, pull = (np.array(column) for column in zip(*rows, strict=True))
     first, second = np.triu_indices(len(order), 1)
