@@ -150,6 +150,19 @@ def test_the_facade_from_explanation_to_file(device, data, tmp_path):
     assert "saliency" in str(compared).lower()
 
 
+def test_explainers_are_judged_there(device, data):
+    here = make(pyg.GCN)
+    there, elsewhere = copy.deepcopy(here).to(device), data.clone().to(device)
+    methods = ["kec", "saliency", "pyg-gnnexplainer", "captum-saliency", "pyg-dummy"]
+    asked = {"measures": ["delta", "fidelity+", "sufficiency", "stability-noise", "infidelity"], "samples": 20}
+    asked |= {"test_samples": 20, "draws": 10, "repeats": 1, "neighborhoods": ["U(A,0.5)"]}
+    right = gf.judge(here, data, methods, [3, 4], **asked)
+    found = gf.judge(there, elsewhere, methods, [3, 4], **asked)
+    assert [row.errors for row in found] == [row.errors for row in right]
+    for row, own in zip(found, right, strict=True):
+        assert row.value == pytest.approx(own.value, rel=1e-4, abs=1e-6, nan_ok=True), (row.method, row.measure)
+
+
 def test_samples_are_sent_in_one_transfer_a_chunk(device, data):
     there, elsewhere = make(pyg.GCN).to(device), data.clone().to(device)
     target = gf.Target(there, elsewhere.x, elsewhere.edge_index, 3)

@@ -23,6 +23,7 @@ from ..explainers.base import FaithfulExplainer
 from ..explainers.methods import method_named, method_names
 from ..metric.attribution import Attribution
 from ..metric.unfaithfulness import MASK_LEARNERS
+from ..model.home import fetch, send
 from ..model.record import evaluating
 from ..model.target import Target
 from ..model.task import Task
@@ -324,6 +325,8 @@ def run_algorithm(
         arguments, row = call.arguments_at(places)
         if target.graph.is_weighted:
             arguments["edge_weight"] = graph.weight[places]
+    x, edge_index, row = (send(value, call.home) for value in (x, edge_index, row))
+    arguments = {name: send(value, call.home) for name, value in arguments.items()}
     bound = Bound(model, arguments, scene.subject.task)
     explainer = make_explainer(bound, algorithm, scene, edges_only=edges_only)
     words: dict[str, Any] = {}
@@ -331,15 +334,15 @@ def run_algorithm(
         labels = labels_on(explainer, scene, x, edge_index, None if whole else row)
         if not whole and target.labels is not None:
             labels = labels.clone()
-            labels[row] = target.labels.to(labels.dtype)
+            labels[row] = send(target.labels.to(labels.dtype), labels.device)
         words["target"] = labels
-    at: int | None = int(row[0])
+    at: Tensor | None = row[:1]
     if scene.subject.task.level == "graph" and target.readout.kwargs.get("batch") is None:
         at = None if _has_no_rows(bound, x, edge_index, scene) else at
     with torch.inference_mode(False), torch.enable_grad(), evaluating(bound), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Captum warns that it sets requires_grad on its own inputs.
         explanation = explainer(x, edge_index, index=at, **words)
-    mask, nodes = explanation.get("edge_mask"), explanation.get("node_mask")
+    mask, nodes = fetch(explanation.get("edge_mask")), fetch(explanation.get("node_mask"))
     edges = features = None
     if mask is not None:
         edges = torch.zeros(graph.num_edges, dtype=torch.float64)

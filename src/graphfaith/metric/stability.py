@@ -92,7 +92,7 @@ def add_noise(x: Tensor, size: float, number: int, seed: int) -> Tensor:
     spread = float(x.max() - x.min()) or float(x.abs().max()) or 1.0
     rows = keys(seed, "noise", np.full(1, number), np.arange(len(x)))
     drawn = torch.from_numpy(symmetric32(rows.reshape(-1), keys(seed, "column", np.arange(x.size(1))), 1.0))
-    return x + (drawn * (size * spread)).to(x.dtype)
+    return x + (drawn * (size * spread)).to(x.dtype).to(x.device)
 
 
 def _flat(scores: Scores) -> Tensor:
