@@ -201,6 +201,34 @@ def test_the_last_question_wins(page: Page, desk: Desk, monkeypatch) -> None:
     expect(page.locator("h1")).to_contain_text("node 5")
 
 
+def test_what_the_reader_has_left_is_no_alarm(page: Page, desk: Desk, monkeypatch) -> None:
+    asked, slow, answered = threading.Event(), threading.Event(), desk.page
+
+    def judge(*_: object) -> bytes:
+        asked.set()
+        slow.wait(10)
+        return b"{}"
+
+    def answer(*given: object) -> bytes:
+        slow.wait(10)
+        return answered(*given)
+
+    monkeypatch.setattr(desk, "judge", judge)
+    monkeypatch.setattr(desk, "page", answer)
+    panel = page.locator(".stage svg").first
+    for key in ("ArrowRight", "e", "x"):
+        panel.press(key)
+    expect(page.locator("#what-if")).to_have_attribute("aria-busy", "true")
+    assert asked.wait(10)
+    explain(page, "4")
+    page.wait_for_timeout(300)
+    assert page.locator("#wrong").inner_text() == ""  # at once: a second later it would be gone again
+    assert "Explaining node" in page.locator("#status").inner_text()
+    slow.set()
+    expect(page.locator("h1")).to_contain_text("node 4")
+    assert page.locator("#what-if").get_attribute("aria-busy") is None
+
+
 def test_a_server_that_is_gone_is_told(browser: Browser, desk: Desk) -> None:
     with watched(browser) as one:
         with Server(desk, desk.start(Question(0, ("saliency",), "U(A,0.5)"))) as server:

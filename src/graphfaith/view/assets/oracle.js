@@ -11,8 +11,10 @@ let pause = null;
 function abandon() {
   // Let go of everything that was asked about an answer that the reader has left.
   clearTimeout(pause);
+  consulted += 1;
   asking?.abort();
   flipping?.abort();
+  by("what-if").removeAttribute("aria-busy");
 }
 
 function removalFields() {
@@ -42,7 +44,7 @@ async function consult() {
     note(query.toString());
     say(by("answer").textContent);
   } catch (error) {
-    if (turn === consulted) say(error.message, true);
+    if (turn === consulted && !isAbandoned(error)) say(error.message, true);
   } finally {
     if (turn === consulted) by("what-if").removeAttribute("aria-busy");
   }
@@ -123,7 +125,7 @@ async function flip() {
     edges.forEach((edge) => openFor({ edge }));
     by("flipped").textContent = `${found.text}.`;
   } catch (error) {
-    if (turn === turns) say(error.message, true);
+    if (turn === turns && !isAbandoned(error)) say(error.message, true);
   } finally {
     by("flip").disabled = false;
   }
