@@ -353,6 +353,28 @@ class TestSlider:
         shown = int(page.locator("#share-said").inner_text().split()[0])
         assert 390 <= shown <= 410
 
+    def test_an_opened_fold_has_its_links(self, quiet: Watched, tmp_path: Path) -> None:
+        """A star with 900 rays, of which few matter: whoever opens a fold sees all of its links."""
+        rays = torch.stack([torch.zeros(900, dtype=torch.int64), torch.arange(1, 901)])
+        scores = torch.cat([torch.full((10,), 5.0), torch.linspace(0.001, 0.01, 890)])
+        star = Explanation(
+            edge_index=torch.cat([rays, rays.flip(0)], dim=1), edge_mask=scores.repeat(2), index=0, x=torch.ones(901, 1)
+        )
+        gf.page(star, tmp_path / "x.html", max_nodes=901)
+        page = quiet.open(tmp_path / "x.html")
+        links, said = page.locator("path.edge:not(.spoke):not([hidden])"), page.locator("#share-said")
+        first = links.count()
+        assert 10 <= first < 40
+        expect(said).to_have_text(f"{first} of {first}")
+        page.evaluate("location.hash = '#open=0'")
+        expect(said).to_have_text("900 of 900")
+        expect(links).to_have_count(900)
+        page.get_by_label("Edges shown").fill("50")
+        expect(links).to_have_count(450)
+        page.evaluate("location.hash = '#open='")
+        expect(said).to_have_text(f"{round(first / 2)} of {first}")
+        expect(links).to_have_count(round(first / 2))
+
 
 class TestTables:
     def column(self, page: Page, table: str, number: int) -> list[str]:

@@ -320,13 +320,20 @@ function search(text) {
 
 function share() {
   if (restoring) return;
-  const most = Math.round(Number(by("share").value) / 100 * data.edges.length);
+  // Only edges that no fold hides are counted, so that an opened fold has the same share of its links as the rest.
+  const unfolded = data.edges.map((_, i) => isEdgeShown(i));
+  const many = unfolded.filter(Boolean).length;
+  const most = Math.round(Number(by("share").value) / 100 * many);
   const kept = goneUnits().edges; // What is gone and what is chosen stays in sight, however weak.
-  for (const one of panels) one.edges.forEach((edge, i) => {
-    const weak = edge.rank < data.edges.length - most && i !== state.chosen?.edge && !kept.has(i);
-    edge.group.toggleAttribute("hidden", weak || !isEdgeShown(i));
-  });
-  by("share-said").textContent = `${most} of ${data.edges.length}`;
+  for (const one of panels) {
+    let rank = 0; // from the weakest
+    for (const i of one.order) {
+      const weak = unfolded[i] && rank < many - most && i !== state.chosen?.edge && !kept.has(i);
+      if (unfolded[i]) rank += 1;
+      one.edges[i].group.toggleAttribute("hidden", weak || !unfolded[i]);
+    }
+  }
+  by("share-said").textContent = `${most} of ${many}`;
 }
 
 // The whole page ---------------------------------------------------------------------------------------------------
@@ -368,8 +375,10 @@ function show(given, fields) {
   for (const id of ["find", "shown"]) by(id).removeAttribute("hidden");
   by("pairs").toggleAttribute("hidden", !hasPairs());
   by("what-if").toggleAttribute("hidden", !onGone && data.panels.every((panel) => !panel.what_if));
-  // If there are many edges, only the strongest are shown at first. The reader can show more with the slider.
-  if (!asked.share) by("share").value = Math.min(100, Math.ceil(100 * FIRST_EDGES / Math.max(1, data.edges.length)));
+  // If there are many edges, only the strongest are shown at first. The reader can show more with the slider. Where there
+  // are folds, they hide what is weak, and whoever opens one wants to see its links.
+  const first = data.folds.length ? 100 : Math.min(100, Math.ceil(100 * FIRST_EDGES / Math.max(1, data.edges.length)));
+  if (!asked.share) by("share").value = first;
   restoreState(fields);
   reset();
   choose(null);

@@ -203,11 +203,10 @@ function drawPanel(data, panel, number, height, radius) {
   // The weakest edges are drawn first, so that the strongest are on top.
   const order = panel.edges.map((_, i) => i).sort((i, j) => Math.abs(panel.edges[i]) - Math.abs(panel.edges[j]));
   const edges = new Array(order.length);
-  order.forEach((i, rank) => {
+  order.forEach((i) => {
     const [s, t] = data.edges[i];
     const both = known.has(`${t} ${s}`);
     edges[i] = drawEdge(panel.edges[i], [points[s], points[t]], radius[t], data.directed, both, data.kinds?.orders?.[i]);
-    edges[i].rank = rank;
   });
   const folds = data.folds.map((fold, k) => {
     const sum = fold.sums[number] ?? null;
@@ -225,7 +224,7 @@ function drawPanel(data, panel, number, height, radius) {
   const [head, said] = [make("div", { class: "top" }), make("div", { class: "said" })];
   head.append(make("h2", { id: `panel-${number}` }, panel.title));
   section.append(head, stage, said);
-  return { section, head, said, stage, svg, world, edges, nodes, names, folds, arcs };
+  return { section, head, said, stage, svg, world, order, edges, nodes, names, folds, arcs };
 }
 
 function describe(one, panel, alone) {
