@@ -267,7 +267,9 @@ class TestTheLiveView:
         wait(reader, "document.querySelector('#answer').classList.contains('flips')")
         found = explanation.counterfactual(5)
         assert text(reader, "#flipped") == f"{found}."
-        assert f"turns from class {found.before} to class {found.after}" in text(reader, "#answer")
+        names = server.desk.subject.data.class_names
+        turns = [f"\u2068class {label} ({names[label]})\u2069" for label in (found.before, found.after)]
+        assert "its answer turns from {} to {}".format(*turns) in text(reader, "#answer")
         assert "2 tries so far" in text(reader, "#tally")
         address = reader.look("location.href")
         answer = text(reader, "#answer")

@@ -493,6 +493,15 @@ class TestTrust:
         source, sink = (5 if name == HUB_HOSTILE else int(name) for name in row.locator("bdi").all_inner_texts())
         assert row.locator("td").inner_text() == as_shown(scores[source, sink] + scores[sink, source])
 
+    @pytest.mark.parametrize(("most", "words"), [(20, "all links shown here of"), (71, "all links of")])
+    def test_a_page_that_is_cut_says_whose_links_go(
+        self, hub: list[Explanation], quiet: Watched, tmp_path: Path, most: int, words: str
+    ) -> None:
+        gf.page(hub[0], tmp_path / "x.html", max_nodes=most)
+        page = quiet.open(tmp_path / "x.html")
+        page.evaluate("location.hash = '#gone=n1'")
+        expect(page.locator("#answer")).to_contain_text(f"Without {words} \u20681\u2069, the score")
+
     def test_what_is_worse_than_nothing_stays_in_its_bar(self, quiet: Watched, tmp_path: Path) -> None:
         gf.page(wheel(share(40.0, 3.0, "B(A,0.5)")), tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
