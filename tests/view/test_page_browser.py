@@ -19,7 +19,7 @@ import graphfaith as gf
 from browsing import Watched, serious, watched
 from graphfaith.explanation.faithfulness import record_unfaithfulness
 from graphfaith.surrogate.estimate import format_share, format_share_alone
-from graphfaith.view.page import page_data
+from graphfaith.view.page import page_data, render_page
 from hubs import HOSTILE as HUB_HOSTILE
 from hubs import hub_subject
 from showing import as_shown
@@ -573,7 +573,8 @@ class TestKinds:
             edge_mask=torch.tensor([1.0, -2.0, 3.0, 4.0]).repeat(2), node_kinds=["C", "C", "O", "O", "N"],
             edge_orders=orders * 2, node_mask=torch.ones(5, 1),
         )  # fmt: skip
-        gf.page(acid, tmp_path / "x.html")
+        data = page_data(acid) | {"labels": ["C", "C1", "O", "O", "N4"]}
+        (tmp_path / "x.html").write_text(render_page(data))
         page = quiet.open(tmp_path / "x.html")
         assert page.locator(".symbol").all_text_contents() == ["C", "C", "O", "O", "N"]
         lines = page.evaluate(
@@ -582,7 +583,34 @@ class TestKinds:
             ".map((one) => one.querySelectorAll('.edge').length || 1)"
         )
         assert lines == [1, 2, 2, 3]  # from the weakest to the strongest
-        expect(page.locator(".name:not([hidden])")).to_have_count(0)
+        # A label is shown unless it says no more than the symbol, and can be found.
+        assert set(page.locator(".name:not([hidden])").all_text_contents()) == {"C1", "N4"}
+        page.get_by_label("Find a node").fill("n4")
+        page.get_by_label("Find a node").press("Enter")
+        expect(page.locator('.node.chosen[data-node="4"]')).to_have_count(1)
+
+    def test_orders_without_kinds(self, quiet: Watched, tmp_path: Path) -> None:
+        """They make no atoms of the nodes, and no more than four lines of a link."""
+        ends = torch.tensor([[0, 0, 0], [1, 2, 3]])
+        scores = torch.tensor([3.0, 2.0, 0.1])
+        fields = {"edge_index": torch.cat([ends, ends.flip(0)], dim=1), "edge_mask": scores.repeat(2), "index": 0}
+        gf.page(Explanation(**fields, edge_orders=[1.0, 40.0, 1.5] * 2), tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        sizes = page.eval_on_selector_all(".node .disc", "all => all.map((one) => Number(one.getAttribute('r')))")
+        assert sizes[1] > sizes[2] > sizes[3]  # Atoms would all be of one size.
+        expect(page.locator("path.edge")).to_have_count(1 + 4 + 2)
+
+    @pytest.mark.parametrize("count", [1, 2])
+    def test_several_panels_have_only_the_answer_above(
+        self, hub: list[Explanation], quiet: Watched, tmp_path: Path, count: int
+    ) -> None:
+        data, said = page_data(hub[:count]), hub[0].headline()
+        data["headline"]["answer"] = f"{said.answer}."
+        (tmp_path / "x.html").write_text(render_page(data))
+        page = quiet.open(tmp_path / "x.html")
+        assert page.locator("#headline").inner_text() == (said.text if count == 1 else f"{said.answer}.")
+        reasons = page.locator(".panel .top .line").all_inner_texts()
+        assert reasons == ([] if count == 1 else [one.headline().text for one in hub])
 
     def test_a_link_has_both_ends_in_the_middle(self, quiet: Watched, tmp_path: Path) -> None:
         torch.manual_seed(0)

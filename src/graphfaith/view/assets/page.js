@@ -90,9 +90,9 @@ function fitAround(nodes) {
 // Names ------------------------------------------------------------------------------------------------------------
 
 function readMarks() {
-  // Return what can have a name. An atom has its symbol inside, and needs no other.
+  // Return what can have a name. An atom has its symbol inside, and needs no other name that says the same.
   const labels = [
-    ...data.labels.map((text, i) => (data.kinds?.nodes?.[i] ? "" : text)),
+    ...data.labels.map((text, i) => (data.kinds?.nodes?.[i] === text ? "" : text)),
     ...data.folds.map((fold) => `${fold.members.length} more`),
   ];
   const sized = measure(labels);
@@ -309,7 +309,9 @@ function search(text) {
   const wanted = text.trim().toLowerCase();
   if (!wanted) { choose(null); return; }
   const names = data.names.map((name) => name.toLowerCase());
-  const exact = data.ids.findIndex((id, i) => names[i] === wanted || String(id) === wanted);
+  // A label may be another word than the name, as N3 for the atom 3, and it is what the reader sees.
+  const labels = data.labels.map((label) => label.toLowerCase());
+  const exact = data.ids.findIndex((id, i) => names[i] === wanted || labels[i] === wanted || String(id) === wanted);
   const found = exact >= 0 ? exact : names.findIndex((name) => name.includes(wanted));
   if (found < 0) { choose(null); say(`No node shown here is called \u201c${isolate(text.trim())}\u201d.`, true); return; }
   choose({ node: found });
@@ -347,7 +349,9 @@ function layPanels() {
 function writeHead() {
   document.title = data.title;
   by("title").textContent = data.title;
-  by("headline").textContent = data.headline?.text ?? "";
+  // Several explanations share the answer alone: each panel has the reasons of its own.
+  const alone = data.panels.length === 1;
+  by("headline").textContent = (alone ? null : data.headline?.answer) ?? data.headline?.text ?? "";
   by("near-words").textContent = data.headline?.near ? `What speaks for and against it ${data.headline.near}.` : "";
   by("about").textContent = data.about;
   by("star-note").textContent = data.stars.length ? `Star: ${data.star_means}.` : "";
