@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import torch
@@ -199,6 +200,50 @@ def test_the_last_question_wins(page: Page, desk: Desk, monkeypatch) -> None:
     slow.set()
     page.wait_for_timeout(300)
     expect(page.locator("h1")).to_contain_text("node 5")
+
+
+def test_the_server_is_asked_for_the_node_and_for_lines_without_arrows(page: Page) -> None:
+    """It knows all links of a node, of which the page may have some."""
+    panel = page.locator(".stage svg").first
+    page.get_by_label("Find a node").fill("pump")
+    page.get_by_label("Find a node").press("Enter")
+    for keys, fields in ((["x"], {"nodes": ["1"]}), (["u", "e", "x"], {"edges": ["0-1"], "directed": ["no"]})):
+        with page.expect_response(lambda answer: "/api/what-if" in answer.url) as found:
+            for key in keys:
+                panel.press(key)
+        asked = parse_qs(urlsplit(found.value.url).query)
+        assert found.value.status == 200
+        names = ("nodes", "edges", "features", "directed")
+        assert {name: value for name, value in asked.items() if name in names} == fields
+        expect(page.locator("#foretold [data-row=model]")).to_have_count(1)
+
+
+def test_what_the_reader_has_left_is_no_alarm(page: Page, desk: Desk, monkeypatch) -> None:
+    asked, slow, answered = threading.Event(), threading.Event(), desk.page
+
+    def judge(*_: object) -> bytes:
+        asked.set()
+        slow.wait(10)
+        return b"{}"
+
+    def answer(*given: object) -> bytes:
+        slow.wait(10)
+        return answered(*given)
+
+    monkeypatch.setattr(desk, "judge", judge)
+    monkeypatch.setattr(desk, "page", answer)
+    panel = page.locator(".stage svg").first
+    for key in ("ArrowRight", "e", "x"):
+        panel.press(key)
+    expect(page.locator("#what-if")).to_have_attribute("aria-busy", "true")
+    assert asked.wait(10)
+    explain(page, "4")
+    page.wait_for_timeout(300)
+    assert page.locator("#wrong").inner_text() == ""  # at once: a second later it would be gone again
+    assert "Explaining node" in page.locator("#status").inner_text()
+    slow.set()
+    expect(page.locator("h1")).to_contain_text("node 4")
+    assert page.locator("#what-if").get_attribute("aria-busy") is None
 
 
 def test_a_server_that_is_gone_is_told(browser: Browser, desk: Desk) -> None:

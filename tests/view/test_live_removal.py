@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from torch import Tensor
+from torch_geometric.utils import k_hop_subgraph
 
 from graphfaith.facade import Subject
 from graphfaith.model.task import Task
@@ -62,8 +63,56 @@ class TestTheModel:
         before, after = without(one, [], []), without(one, edges, features)
         label = int(before.argmax())
         assert found["actual"] == pytest.approx(float(after[label] - before[label]), rel=1e-4, abs=1e-6)
-        assert (found["before"], found["after"]) == (label, int(after.argmax()))
+        assert (found["before"], found["after"]) == (f"class {label}", f"class {int(after.argmax())}")
+        assert found["flips"] is (label != int(after.argmax()))
         assert found["silenced"] is False
+
+    def test_a_node_goes_with_all_its_links_in_the_whole_graph(self, server: Server) -> None:
+        by_node, by_edges = (
+            asked(server, **fields, features="3-1")[1]
+            for fields in (
+                {"nodes": "3"},
+                {"edges": ",".join(f"{a}-{b}" for a, b in edges_at(server.desk.subject, 3))},
+            )
+        )
+        assert by_node == by_edges
+        assert by_node["actual"] != 0
+        # What the model does not read changes nothing.
+        one = server.desk.subject
+        near = k_hop_subgraph(3, 3, one.data.edge_index)[0].tolist()
+        far = next(node for node in range(30) if node not in near)
+        found = asked(server, nodes=far)[1]
+        assert (found["actual"], found["flips"], found["panels"][0]["change"]) == (0, False, 0)
+
+    def test_a_link_goes_in_both_directions_as_far_as_they_exist(self) -> None:
+        """One arrow far away makes the whole graph directed; a page of the rest still draws plain lines."""
+        one = subject()
+        data = one.data.clone()
+        data.edge_index = torch.cat([data.edge_index, torch.tensor([[3], [29]])], dim=1)
+        desk = Desk(Subject(one.model, data, Task()), "plant", samples=40, test_samples=20)
+        question = desk.ask(3, ["saliency"], "U(A,0.5)")
+        a, b = edges_at(one, 3)[0]
+        label = int(without(desk.subject, [], []).argmax())
+        actual = {
+            directed: json.loads(desk.judge((question, Removal(((a, b),), directed=directed))))["actual"]
+            for directed in (None, True, False)
+        }
+        # The function `without` takes both directions away.
+        change = without(desk.subject, [(a, b)], []) - without(desk.subject, [], [])
+        assert actual[False] == pytest.approx(float(change[label]), rel=1e-4, abs=1e-6)
+        assert actual[True] == actual[None] != pytest.approx(actual[False], rel=1e-4)
+        alone = json.loads(desk.judge((question, Removal(((3, 29),), directed=False))))
+        assert alone["panels"] == [{"change": None, "stderr": None}]  # The opposite does not exist, and is not missed.
+
+    def test_a_class_has_its_name(self) -> None:
+        one = subject()
+        one.data.class_names = ["Genes", "Rules\n", "Nets"]
+        desk = Desk(one, "plant", samples=40, test_samples=20)
+        question = desk.ask(3, ["saliency"], "U(A,0.5)")
+        found = json.loads(desk.judge((question, Removal(nodes=(3,)))))
+        before, after = (int(without(one, edges, []).argmax()) for edges in ([], edges_at(one, 3)))
+        names = ["class 0 (Genes)", "class 1 (Rules)", "class 2 (Nets)"]
+        assert (found["before"], found["after"], found["flips"]) == (names[before], names[after], before != after)
 
     def test_and_p_foretells_as_in_python(self, server: Server) -> None:
         pair = edges_at(server.desk.subject, 3)[0]
@@ -79,6 +128,8 @@ class TestTheModel:
         question = desk.ask(3, ["saliency"], "U(A,0.5)")
         found = json.loads(desk.judge((question, Removal(tuple(edges_at(desk.subject, 3)[:1])))))
         assert found["after"] - found["before"] == pytest.approx(found["actual"], abs=1e-6)
+        assert found["actual"] != 0
+        assert found["flips"] is False  # It has no class that could.
 
 
 def _list(values: object) -> list[object]:
@@ -101,7 +152,8 @@ class TestFlips:
             assert found == {"found": True, "edges": [list(edge) for edge in expected.edges], "text": str(expected)}
             edges = ",".join(f"{a}-{b}" for a, b in found["edges"])
             answer = asked(server, edges=edges)[1]
-            assert (answer["before"], answer["after"]) == (expected.before, expected.after)
+            assert (answer["before"], answer["after"]) == (f"class {expected.before}", f"class {expected.after}")
+            assert answer["flips"] is True
 
     def test_a_method_with_a_p_is_needed(self, server: Server) -> None:
         status, found = asked(server, "/api/flip", method=["gnnexplainer"])
@@ -134,9 +186,12 @@ class TestWhatIsRefused:
                     "edges": ",".join(f"{i // 20}-{i % 20}" for i in range(400)),
                     "features": ",".join(f"{i // 4}-{i % 4}" for i in range(120)),
                 },
-                "at most 500 edges and features at once (got 520)",
+                "at most 500 nodes, edges and features at once (got 520)",
             ),
-            ({"edges": "3-2", "nodes": "4"}, "no field called 'nodes'"),
+            ({"nodes": "3-2"}, "'3-2' is not one of nodes, which are written as ids: 3"),
+            ({"nodes": "77"}, "node 77 is out of range"),
+            ({"edges": "3-2", "directed": "<b>"}, "directed must be yes or no"),
+            ({"edges": "3-2", "loops": "4"}, "no field called 'loops'"),
         ],
     )
     def test_is_told(self, server: Server, fields: dict[str, object], words: str) -> None:
@@ -198,4 +253,4 @@ def test_a_link_and_its_removal() -> None:
     question = desk.ask(0, ["saliency"], "U(A,0.5)")
     found = json.loads(desk.judge((question, Removal(tuple(edges_at(one, 3)[:1])))))
     assert found["actual"] != 0
-    assert found["before"] in (0, 1)
+    assert found["before"] in ("class 0", "class 1")

@@ -19,7 +19,7 @@ import graphfaith as gf
 from browsing import Watched, serious, watched
 from graphfaith.explanation.faithfulness import record_unfaithfulness
 from graphfaith.surrogate.estimate import format_share, format_share_alone
-from graphfaith.view.page import page_data
+from graphfaith.view.page import page_data, render_page
 from hubs import HOSTILE as HUB_HOSTILE
 from hubs import hub_subject
 from showing import as_shown
@@ -353,6 +353,28 @@ class TestSlider:
         shown = int(page.locator("#share-said").inner_text().split()[0])
         assert 390 <= shown <= 410
 
+    def test_an_opened_fold_has_its_links(self, quiet: Watched, tmp_path: Path) -> None:
+        """A star with 900 rays, of which few matter: whoever opens a fold sees all of its links."""
+        rays = torch.stack([torch.zeros(900, dtype=torch.int64), torch.arange(1, 901)])
+        scores = torch.cat([torch.full((10,), 5.0), torch.linspace(0.001, 0.01, 890)])
+        star = Explanation(
+            edge_index=torch.cat([rays, rays.flip(0)], dim=1), edge_mask=scores.repeat(2), index=0, x=torch.ones(901, 1)
+        )
+        gf.page(star, tmp_path / "x.html", max_nodes=901)
+        page = quiet.open(tmp_path / "x.html")
+        links, said = page.locator("path.edge:not(.spoke):not([hidden])"), page.locator("#share-said")
+        first = links.count()
+        assert 10 <= first < 40
+        expect(said).to_have_text(f"{first} of {first}")
+        page.evaluate("location.hash = '#open=0'")
+        expect(said).to_have_text("900 of 900")
+        expect(links).to_have_count(900)
+        page.get_by_label("Edges shown").fill("50")
+        expect(links).to_have_count(450)
+        page.evaluate("location.hash = '#open='")
+        expect(said).to_have_text(f"{round(first / 2)} of {first}")
+        expect(links).to_have_count(round(first / 2))
+
 
 class TestTables:
     def column(self, page: Page, table: str, number: int) -> list[str]:
@@ -471,6 +493,15 @@ class TestTrust:
         source, sink = (5 if name == HUB_HOSTILE else int(name) for name in row.locator("bdi").all_inner_texts())
         assert row.locator("td").inner_text() == as_shown(scores[source, sink] + scores[sink, source])
 
+    @pytest.mark.parametrize(("most", "words"), [(20, "all links shown here of"), (71, "all links of")])
+    def test_a_page_that_is_cut_says_whose_links_go(
+        self, hub: list[Explanation], quiet: Watched, tmp_path: Path, most: int, words: str
+    ) -> None:
+        gf.page(hub[0], tmp_path / "x.html", max_nodes=most)
+        page = quiet.open(tmp_path / "x.html")
+        page.evaluate("location.hash = '#gone=n1'")
+        expect(page.locator("#answer")).to_contain_text(f"Without {words} \u20681\u2069, the score")
+
     def test_what_is_worse_than_nothing_stays_in_its_bar(self, quiet: Watched, tmp_path: Path) -> None:
         gf.page(wheel(share(40.0, 3.0, "B(A,0.5)")), tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
@@ -542,7 +573,8 @@ class TestKinds:
             edge_mask=torch.tensor([1.0, -2.0, 3.0, 4.0]).repeat(2), node_kinds=["C", "C", "O", "O", "N"],
             edge_orders=orders * 2, node_mask=torch.ones(5, 1),
         )  # fmt: skip
-        gf.page(acid, tmp_path / "x.html")
+        data = page_data(acid) | {"labels": ["C", "C1", "O", "O", "N4"]}
+        (tmp_path / "x.html").write_text(render_page(data))
         page = quiet.open(tmp_path / "x.html")
         assert page.locator(".symbol").all_text_contents() == ["C", "C", "O", "O", "N"]
         lines = page.evaluate(
@@ -551,7 +583,34 @@ class TestKinds:
             ".map((one) => one.querySelectorAll('.edge').length || 1)"
         )
         assert lines == [1, 2, 2, 3]  # from the weakest to the strongest
-        expect(page.locator(".name:not([hidden])")).to_have_count(0)
+        # A label is shown unless it says no more than the symbol, and can be found.
+        assert set(page.locator(".name:not([hidden])").all_text_contents()) == {"C1", "N4"}
+        page.get_by_label("Find a node").fill("n4")
+        page.get_by_label("Find a node").press("Enter")
+        expect(page.locator('.node.chosen[data-node="4"]')).to_have_count(1)
+
+    def test_orders_without_kinds(self, quiet: Watched, tmp_path: Path) -> None:
+        """They make no atoms of the nodes, and no more than four lines of a link."""
+        ends = torch.tensor([[0, 0, 0], [1, 2, 3]])
+        scores = torch.tensor([3.0, 2.0, 0.1])
+        fields = {"edge_index": torch.cat([ends, ends.flip(0)], dim=1), "edge_mask": scores.repeat(2), "index": 0}
+        gf.page(Explanation(**fields, edge_orders=[1.0, 40.0, 1.5] * 2), tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        sizes = page.eval_on_selector_all(".node .disc", "all => all.map((one) => Number(one.getAttribute('r')))")
+        assert sizes[1] > sizes[2] > sizes[3]  # Atoms would all be of one size.
+        expect(page.locator("path.edge")).to_have_count(1 + 4 + 2)
+
+    @pytest.mark.parametrize("count", [1, 2])
+    def test_several_panels_have_only_the_answer_above(
+        self, hub: list[Explanation], quiet: Watched, tmp_path: Path, count: int
+    ) -> None:
+        data, said = page_data(hub[:count]), hub[0].headline()
+        data["headline"]["answer"] = f"{said.answer}."
+        (tmp_path / "x.html").write_text(render_page(data))
+        page = quiet.open(tmp_path / "x.html")
+        assert page.locator("#headline").inner_text() == (said.text if count == 1 else f"{said.answer}.")
+        reasons = page.locator(".panel .top .line").all_inner_texts()
+        assert reasons == ([] if count == 1 else [one.headline().text for one in hub])
 
     def test_a_link_has_both_ends_in_the_middle(self, quiet: Watched, tmp_path: Path) -> None:
         torch.manual_seed(0)

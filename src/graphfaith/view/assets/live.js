@@ -9,9 +9,12 @@ let filled = { id: null, text: null }; // the text of the field if the page fill
 let shown = null; // the question whose answer the page shows
 let chosenId = null;
 
+// What the page itself has let go of is no fault of the server.
+const isAbandoned = (error) => error.name === "AbortError";
+
 async function fetched(path, signal = null) {
   const headers = { "X-Graphfaith-Token": token };
-  const answer = await fetch(path, { headers, signal }).catch(() => { throw new Error(GONE); });
+  const answer = await fetch(path, { headers, signal }).catch((error) => { throw isAbandoned(error) ? error : new Error(GONE); });
   if (answer.ok) return answer;
   const words = await answer.json().then((body) => body.error, () => `The server said ${answer.status}.`);
   throw new Error(words);
@@ -92,7 +95,7 @@ async function ask(query) {
     const more = walk ? " Double-click a node, or choose it and press Enter, to have it explained." : "";
     say(`Explained in ${taken} s.${more}`);
   } catch (error) {
-    if (turn === turns) say(error.message, true);
+    if (turn === turns && !isAbandoned(error)) say(error.message, true);
   } finally {
     clearInterval(clock);
     if (turn === turns) document.querySelector("main").removeAttribute("aria-busy");

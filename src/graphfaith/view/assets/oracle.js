@@ -11,26 +11,31 @@ let pause = null;
 function abandon() {
   // Let go of everything that was asked about an answer that the reader has left.
   clearTimeout(pause);
+  consulted += 1;
   asking?.abort();
   flipping?.abort();
+  by("what-if").removeAttribute("aria-busy");
 }
 
 function removalFields() {
-  // Return what is gone as the fields of a request, by ids. A feature is gone at every node that has a number for it.
+  // Return what is gone as the fields of a request, by ids. A feature is gone at every node that has a number for it. The
+  // server knows all links of a node, of which the page may have only some, and the links that a line stands for.
   const units = goneUnits();
+  const nodes = [...units.nodes].map((i) => data.ids[i]);
   const loops = [...units.loops].map((i) => `${data.ids[i]}-${data.ids[i]}`);
-  const edges = [...units.edges].map((i) => data.edges[i].map((end) => data.ids[end]).join("-")).concat(loops);
+  const alone = [...gone.values()].filter((what) => what.edge !== undefined).map((what) => what.edge);
+  const edges = alone.map((i) => data.edges[i].map((end) => data.ids[end]).join("-")).concat(loops);
   const features = [...units.columns].flatMap((wanted) => {
     const places = data.panels.flatMap((panel) => (panel.what_if?.features ?? []).filter(([, column]) => column === wanted));
     return [...new Set(places.map(([place]) => `${data.ids[place]}-${wanted}`))];
   });
-  return { ...(edges.length ? { edges: edges.join(",") } : {}), ...(features.length ? { features: features.join(",") } : {}) };
+  const fields = Object.entries({ nodes, edges, features }).filter(([, ids]) => ids.length).map(([name, ids]) => [name, ids.join(",")]);
+  return Object.fromEntries([...fields, ...(edges.length ? [["directed", data.directed ? "yes" : "no"]] : [])]);
 }
 
 async function consult() {
   const turn = ++consulted;
   const fields = removalFields();
-  if (!Object.keys(fields).length) { say("This has no link that the model reads: nothing changes without it."); return; }
   asking = new AbortController();
   by("what-if").setAttribute("aria-busy", "true");
   try {
@@ -42,7 +47,7 @@ async function consult() {
     note(query.toString());
     say(by("answer").textContent);
   } catch (error) {
-    if (turn === consulted) say(error.message, true);
+    if (turn === consulted && !isAbandoned(error)) say(error.message, true);
   } finally {
     if (turn === consulted) by("what-if").removeAttribute("aria-busy");
   }
@@ -123,7 +128,7 @@ async function flip() {
     edges.forEach((edge) => openFor({ edge }));
     by("flipped").textContent = `${found.text}.`;
   } catch (error) {
-    if (turn === turns) say(error.message, true);
+    if (turn === turns && !isAbandoned(error)) say(error.message, true);
   } finally {
     by("flip").disabled = false;
   }

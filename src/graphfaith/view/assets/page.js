@@ -90,9 +90,9 @@ function fitAround(nodes) {
 // Names ------------------------------------------------------------------------------------------------------------
 
 function readMarks() {
-  // Return what can have a name. An atom has its symbol inside, and needs no other.
+  // Return what can have a name. An atom has its symbol inside, and needs no other name that says the same.
   const labels = [
-    ...data.labels.map((text, i) => (data.kinds?.nodes?.[i] ? "" : text)),
+    ...data.labels.map((text, i) => (data.kinds?.nodes?.[i] === text ? "" : text)),
     ...data.folds.map((fold) => `${fold.members.length} more`),
   ];
   const sized = measure(labels);
@@ -309,7 +309,9 @@ function search(text) {
   const wanted = text.trim().toLowerCase();
   if (!wanted) { choose(null); return; }
   const names = data.names.map((name) => name.toLowerCase());
-  const exact = data.ids.findIndex((id, i) => names[i] === wanted || String(id) === wanted);
+  // A label may be another word than the name, as N3 for the atom 3, and it is what the reader sees.
+  const labels = data.labels.map((label) => label.toLowerCase());
+  const exact = data.ids.findIndex((id, i) => names[i] === wanted || labels[i] === wanted || String(id) === wanted);
   const found = exact >= 0 ? exact : names.findIndex((name) => name.includes(wanted));
   if (found < 0) { choose(null); say(`No node shown here is called \u201c${isolate(text.trim())}\u201d.`, true); return; }
   choose({ node: found });
@@ -320,13 +322,20 @@ function search(text) {
 
 function share() {
   if (restoring) return;
-  const most = Math.round(Number(by("share").value) / 100 * data.edges.length);
+  // Only edges that no fold hides are counted, so that an opened fold has the same share of its links as the rest.
+  const unfolded = data.edges.map((_, i) => isEdgeShown(i));
+  const many = unfolded.filter(Boolean).length;
+  const most = Math.round(Number(by("share").value) / 100 * many);
   const kept = goneUnits().edges; // What is gone and what is chosen stays in sight, however weak.
-  for (const one of panels) one.edges.forEach((edge, i) => {
-    const weak = edge.rank < data.edges.length - most && i !== state.chosen?.edge && !kept.has(i);
-    edge.group.toggleAttribute("hidden", weak || !isEdgeShown(i));
-  });
-  by("share-said").textContent = `${most} of ${data.edges.length}`;
+  for (const one of panels) {
+    let rank = 0; // from the weakest
+    for (const i of one.order) {
+      const weak = unfolded[i] && rank < many - most && i !== state.chosen?.edge && !kept.has(i);
+      if (unfolded[i]) rank += 1;
+      one.edges[i].group.toggleAttribute("hidden", weak || !unfolded[i]);
+    }
+  }
+  by("share-said").textContent = `${most} of ${many}`;
 }
 
 // The whole page ---------------------------------------------------------------------------------------------------
@@ -340,7 +349,9 @@ function layPanels() {
 function writeHead() {
   document.title = data.title;
   by("title").textContent = data.title;
-  by("headline").textContent = data.headline?.text ?? "";
+  // Several explanations share the answer alone: each panel has the reasons of its own.
+  const alone = data.panels.length === 1;
+  by("headline").textContent = (alone ? null : data.headline?.answer) ?? data.headline?.text ?? "";
   by("near-words").textContent = data.headline?.near ? `What speaks for and against it ${data.headline.near}.` : "";
   by("about").textContent = data.about;
   by("star-note").textContent = data.stars.length ? `Star: ${data.star_means}.` : "";
@@ -368,8 +379,10 @@ function show(given, fields) {
   for (const id of ["find", "shown"]) by(id).removeAttribute("hidden");
   by("pairs").toggleAttribute("hidden", !hasPairs());
   by("what-if").toggleAttribute("hidden", !onGone && data.panels.every((panel) => !panel.what_if));
-  // If there are many edges, only the strongest are shown at first. The reader can show more with the slider.
-  if (!asked.share) by("share").value = Math.min(100, Math.ceil(100 * FIRST_EDGES / Math.max(1, data.edges.length)));
+  // If there are many edges, only the strongest are shown at first. The reader can show more with the slider. Where there
+  // are folds, they hide what is weak, and whoever opens one wants to see its links.
+  const first = data.folds.length ? 100 : Math.min(100, Math.ceil(100 * FIRST_EDGES / Math.max(1, data.edges.length)));
+  if (!asked.share) by("share").value = first;
   restoreState(fields);
   reset();
   choose(null);

@@ -3,6 +3,7 @@ const MARGIN = 70;
 const LOOP_FROM = 0.03; // weaker self-loops are not drawn, as in the figure
 const OFF = 0.57; // the most of a panel that one side of what is explained gets; it stays within a tenth of the middle
 const FOLD = 13; // radius of the mark of a fold
+const MOST_LINES = 4; // of a bond; no bond of a molecule has a higher order
 const at = (point) => `${fixed(point[0])} ${fixed(point[1])}`;
 
 function place(data) {
@@ -45,10 +46,9 @@ function sizes(data, points, foldPoints) {
   const gaps = first.map((_, i) => nearestGap(first, i)).sort((a, b) => a - b);
   const gap = gaps.length > 1 ? gaps[Math.floor(gaps.length / 5)] : 100;
   const base = Math.min(26, Math.max(6, 0.36 * gap));
-  const isAtom = data.kinds?.nodes;
   return data.relevance.map((r, i) => {
     if (data.explained.includes(i)) return Math.max(base, 17);
-    if (isAtom) return Math.min(26, Math.max(base, 15)); // An atom has room for its symbol.
+    if (data.kinds?.nodes?.[i]) return Math.min(26, Math.max(base, 15)); // An atom has room for its symbol.
     const most = foldOf[i] < 0 ? base : Math.min(base, Math.max(4, 0.4 * nearestGap(points, i)));
     return most * (0.5 + 0.5 * Math.sqrt(r));
   });
@@ -81,9 +81,10 @@ function headPath(a, b, radius, width, bowed) {
 }
 
 function linesOf(order, from, to, width) {
-  // Return the lines of a bond: as many as its order, and for an aromatic one (1.5) a second one that is dashed.
+  // Return the lines of a bond: as many as its order, but at most MOST_LINES, and for an aromatic one (1.5) a second one
+  // that is dashed.
   if (!order || order <= 1) return [{ from, to, width }];
-  const many = Math.ceil(order);
+  const many = Math.min(MOST_LINES, Math.ceil(order));
   const { u } = towards(from, to);
   const thin = Math.max(1.6, 0.6 * width);
   return Array.from({ length: many }, (_, k) => {
@@ -203,11 +204,10 @@ function drawPanel(data, panel, number, height, radius) {
   // The weakest edges are drawn first, so that the strongest are on top.
   const order = panel.edges.map((_, i) => i).sort((i, j) => Math.abs(panel.edges[i]) - Math.abs(panel.edges[j]));
   const edges = new Array(order.length);
-  order.forEach((i, rank) => {
+  order.forEach((i) => {
     const [s, t] = data.edges[i];
     const both = known.has(`${t} ${s}`);
     edges[i] = drawEdge(panel.edges[i], [points[s], points[t]], radius[t], data.directed, both, data.kinds?.orders?.[i]);
-    edges[i].rank = rank;
   });
   const folds = data.folds.map((fold, k) => {
     const sum = fold.sums[number] ?? null;
@@ -225,7 +225,7 @@ function drawPanel(data, panel, number, height, radius) {
   const [head, said] = [make("div", { class: "top" }), make("div", { class: "said" })];
   head.append(make("h2", { id: `panel-${number}` }, panel.title));
   section.append(head, stage, said);
-  return { section, head, said, stage, svg, world, edges, nodes, names, folds, arcs };
+  return { section, head, said, stage, svg, world, order, edges, nodes, names, folds, arcs };
 }
 
 function describe(one, panel, alone) {

@@ -18,7 +18,10 @@ function nameOf(what) {
   return data.edges[what.edge].map((i) => isolate(data.names[i])).join(data.directed ? " \u2192 " : " \u2013 ");
 }
 
-const nounOf = (what) => ({ node: "all links of", edge: "the link", loop: "the link", feature: "the feature" })[kindOf(what)];
+// A large page has only the strongest nodes and links, and says so.
+const isCut = () => data.about.endsWith(", the strongest");
+const allLinks = () => (isCut() && !onGone ? "all links shown here of" : "all links of");
+const nounOf = (what) => ({ node: allLinks(), edge: "the link", loop: "the link", feature: "the feature" })[kindOf(what)];
 
 function hasNumber(what, panel) {
   if (!panel.what_if) return false;
@@ -63,13 +66,16 @@ function foretell(panel, units) {
   return parts.reduce((sum, part) => sum + part, 0);
 }
 
+// Live, the model loses all links of a node, and the scores know only those that the page has.
+const isPartial = (units) => Boolean(onGone) && units.nodes.size > 0 && isCut();
+
 function foretold() {
   // Return a row for each way to foretell: the scores of every panel, with pairs where there are some, and, live, its p.
   const units = goneUnits();
   return data.panels.flatMap((panel, i) => {
     const name = (way) => (data.panels.length > 1 ? `${panel.title}, ${way}` : way);
     const p = truth?.panels[i];
-    const way = panel.what_if?.pairs ? "scores and pairs" : "scores";
+    const way = `${panel.what_if?.pairs ? "scores and pairs" : "scores"}${isPartial(units) ? " of the links shown" : ""}`;
     return [
       { name: name(way), key: "scores", change: foretell(panel, units) },
       { name: name("its function p"), key: "p", change: p?.change ?? null, stderr: p?.stderr },
@@ -124,10 +130,9 @@ function answerWords(rows) {
   const [first] = rows;
   if (!first) return `${without}: these methods have no number for that.`;
   const from = table?.base == null ? "" : ` from ${short(table.base).replace(/^\+/, "")} to ${short(table.base + first.change).replace(/^\+/, "")}`;
-  const said = first.key === "model" ? "" : `the ${unit} is foretold to change by ${short(first.change)}${from}`;
+  const said = first.key === "model" ? "" : `the ${unit} is foretold${isPartial(goneUnits()) ? " by the links shown here" : ""} to change by ${short(first.change)}${from}`;
   if (truth?.actual == null) return `${without}, ${said}.`;
-  const flips = truth.before !== null && truth.before !== truth.after && Number.isInteger(truth.before);
-  const answer = flips ? `, and its answer turns from class ${truth.before} to class ${truth.after}` : "";
+  const answer = truth.flips ? `, and its answer turns from ${isolate(truth.before)} to ${isolate(truth.after)}` : "";
   const silent = truth.silenced ? " (a link that is gone is silent here, but still counted)" : "";
   return `${without}, ${said ? `${said}; ` : ""}the model itself changes by ${short(truth.actual)}${answer}${silent}.`;
 }
@@ -153,7 +158,7 @@ function showGone() {
   by("undo").disabled = past.length === 0;
   by("put-back").disabled = gone.size === 0;
   by("answer").textContent = answerWords(drawForetold());
-  by("answer").classList.toggle("flips", truth !== null && truth.before !== truth.after);
+  by("answer").classList.toggle("flips", truth !== null && truth.flips);
   share();
   showTake();
 }

@@ -109,7 +109,7 @@ class Desk:
         return Question(index, chosen, str(self.subject.near(text)))
 
     def question_and_removal(self, fields: Mapping[str, Sequence[str]]) -> tuple[Question, Removal]:
-        """Read and check a question and what is to be taken away: its ``edges`` and ``features``."""
+        """Read and check a question and what is to be taken away (:func:`read_removal`)."""
         question = self.question({name: values for name, values in fields.items() if name not in FIELDS})
         return question, read_removal(fields, *self.subject.data.x.shape)
 
