@@ -190,6 +190,7 @@ def page_data(
     return {
         "title": shorten(title, LONGEST_NAME) if title else _title([names[at] for at in explained]),
         "about": f"{nodes} and {edges} shown" + (", the strongest" if cut else ""),
+        "cut": cut,
         "ids": layout.nodes.tolist(),
         "names": names,
         "labels": [shorten(name, LONGEST_LABEL) or "(no name)" for name in name_nodes(layout)],

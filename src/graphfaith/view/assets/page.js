@@ -349,9 +349,7 @@ function layPanels() {
 function writeHead() {
   document.title = data.title;
   by("title").textContent = data.title;
-  // Several explanations share the answer alone: each panel has the reasons of its own.
-  const alone = data.panels.length === 1;
-  by("headline").textContent = (alone ? null : data.headline?.answer) ?? data.headline?.text ?? "";
+  by("headline").textContent = data.headline?.text ?? "";
   by("near-words").textContent = data.headline?.near ? `What speaks for and against it ${data.headline.near}.` : "";
   by("about").textContent = data.about;
   by("star-note").textContent = data.stars.length ? `Star: ${data.star_means}.` : "";

@@ -19,7 +19,7 @@ function nameOf(what) {
 }
 
 // A large page has only the strongest nodes and links, and says so.
-const isCut = () => data.about.endsWith(", the strongest");
+const isCut = () => data.cut;
 const allLinks = () => (isCut() && !onGone ? "all links shown here of" : "all links of");
 const nounOf = (what) => ({ node: allLinks(), edge: "the link", loop: "the link", feature: "the feature" })[kindOf(what)];
 
