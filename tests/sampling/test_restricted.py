@@ -78,7 +78,8 @@ def check_sides(scores, inside, top, by):
     if top is None:
         wanted = int((strength > 0).sum())
     else:
-        wanted = min(len(scores), top) if isinstance(top, int) else max(1, round(top * len(scores)))
+        wanted = top if isinstance(top, int) else max(1, round(top * len(scores)))
+        wanted = min(len(scores), wanted)  # There may be no edge at all.
     assert int(inside.sum()) == wanted
     if bool(inside.any()) and not bool(inside.all()):
         assert strength[inside].min() >= strength[~inside].max()
