@@ -4,15 +4,19 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test bench paper nightly stress pictures check format clean
+.PHONY: help demo test test-oldest test-newest bench paper nightly stress pictures docs dist check format clean
 help:
 	@echo "make demo    explain a dozen nodes of BA-Shapes with ten methods (no download)"
-	@echo "make test    linters, types and tests"
+	@echo "make test    linters, types and tests (a quarter of an hour on two cores; asks before it installs a browser)"
+	@echo "make test-oldest  the tests of the library with the oldest versions that pyproject.toml allows"
+	@echo "make docs    the site, into site/: open site/index.html"
 	@echo "make bench   time every method and its peers (15 to 20 minutes; graphfaith bench --quick takes two)"
 	@echo "make paper   every table and figure of the paper (about an hour on two cores; goes on where it was stopped)"
 	@echo "make nightly the same with the long forms of tests, and 500 examples for every property instead of 25 to 50"
 	@echo "make stress  threads, kills, full disks, fuzzed graphs, damaged files, bad requests, batch runs: a quarter of an hour or more, and a table"
 	@echo "make pictures  the pictures of the README and the docs, the page's taken in a browser"
+	@echo "make test-newest  tests with the newest versions of everything, in an environment of their own"
+	@echo "make dist    the wheel and the source archive, into dist/"
 	@echo "make check   linters and types only"
 	@echo "make format  let ruff rewrite the sources"
 	@echo "make clean   remove the environment and everything made by these commands"
@@ -29,6 +33,10 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -e '.[test]'
 	@touch $@ $(VENV)/.run
 
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[docs]'
+	@touch $@ $(VENV)/.run
+
 demo: $(VENV)/.run
 	$(BIN)/graphfaith demo --out demo
 
@@ -37,7 +45,7 @@ check: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The tests of pages need a real browser; a machine that has none gets Debian's.
+# The tests of pages need a real browser; a machine that has none is offered Debian's.
 $(VENV)/.browser: tests/install_browser.sh | $(BIN)/python
 	sh tests/install_browser.sh
 	@touch $@
@@ -47,6 +55,32 @@ TESTS := $(BIN)/pytest -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --maxp
 
 test: check $(VENV)/.browser
 	$(TESTS)
+
+# The oldest versions have an environment of their own. Tests of pages, studies and batch runs need packages that go with
+# newer ones, so that those of the rooms that compute are run, and an explanation as a picture, a page and a file.
+OLDEST := .venv-oldest
+OLDEST_TESTS := graph sampling model surrogate explanation metric explainers facade
+$(OLDEST)/.test: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt \
+		-e . captum pytest hypothesis pandas pyarrow
+	@touch $@
+
+test-oldest: $(OLDEST)/.test
+	$(OLDEST)/bin/python -m pytest $(OLDEST_TESTS:%=tests/%) tests/view/test_view.py
+
+# Nothing is pinned here: what pip chooses today for somebody who installs the library.
+NEWEST := .venv-newest
+test-newest:
+	$(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,docs]'
+	$(NEWEST)/bin/pytest --ignore tests/view --ignore tests/docs
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m mkdocs build --quiet --strict
+
+dist: $(VENV)/.test
+	$(BIN)/python -m build --no-isolation --outdir dist
 
 bench: $(VENV)/.test
 	@mkdir -p results
@@ -69,4 +103,4 @@ format: $(VENV)/.test
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) demo results/bench.json results/growth.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) demo site dist results/bench.json results/growth.png .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -16,11 +16,11 @@ import numpy as np
 
 from graphfaith.data.models import load_trained
 from graphfaith.facade import Subject
+from graphfaith.view.drawing import fit
 from graphfaith.view.first_sight import at_first_sight
 from graphfaith.view.frame import make_frame
 from graphfaith.view.layout import lay_out
 from graphfaith.view.page import page
-from graphfaith.view.panel import fit
 
 MOST_MARKS, MOST_BYTES, MIDDLE = 35, 300_000, 0.1
 

@@ -36,8 +36,9 @@ FIT, TEST = 200, 500  # samples, of seeds 0 and 1
 KIND = "symmetric"  # N, as AnchoredKEC chooses it for a network of GCNConv
 MOST = 0.05  # the share of entries of A that F is asked about in the last row
 
-# Kriging is of removed edges alone, and attention of networks that have some.
-BLOCKS = tuple(block for block in anchored_terms.BLOCKS if block not in ("kriging", "attention"))
+# Kriging is of removed edges alone, attention of networks that have some, and the last two of inputs that have types or
+# attributes of edges.
+BLOCKS = tuple(block for block in anchored_terms.BLOCKS if block not in ("kriging", "attention", "attributes", "walks"))
 OWN = {"all": BLOCKS}
 OWN |= {f"without {name}": tuple(block for block in BLOCKS if block != name) for name in BLOCKS}
 OWN |= {f"{name} alone": (name,) for name in BLOCKS}

@@ -44,6 +44,7 @@ CASES: list[tuple[str, int, str, str, str, int]] = [
     *(("hub", 10**5, "GIN", method, "B(A,0.5)", 20) for method in ("Saliency", "KEC", "AnchoredKEC", "Linear")),
     *(("star", 10**5, "GAT", method, "U(A,0.5)", 20) for method in ("KEC", "AnchoredKEC", "GNNExplainer")),
     *(("hub", 10**5, "GCN", method, "U(X,0.2r)xU(A,0.2)", 20) for method in ("KEC", "AnchoredKEC", "Linear")),
+    ("hub", 10**4, "GAT", "AnchoredKEC", "U(X,0.2r)", 60),
     ("ring", 30, "GCN", "Linear", "U(A,0.5)", 40_000),
     ("ring", 30, "GCN", "Linear", "U(X,0.2r)xU(A,0.2)", 2_000),
     ("tangle", 3_000, "GCN", "Linear", "U(A,0.5)", 2_000),

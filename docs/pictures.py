@@ -142,7 +142,7 @@ def draw_molecule() -> None:
         rest = (model(unseen.x, unseen.edge_index, unseen.batch) - unseen.y).square().sum()
     print(f"the model of molecules: R^2 {1 - float(rest / (unseen.y - unseen.y.mean()).square().sum()):.3f} on others")
     explanation = gf.explain(model, molecules[MOLECULE], graph=0, mode="regression", neighborhood="B(X,0.5)")
-    explanation.name(classes=["The preference for fat over water (log P)"])
+    explanation.name(classes=["Preference for fat over water (log P)"])
     gf.figure(explanation, DOCS / "molecule.png", panel_width=4.4, dpi=DPI)
 
 

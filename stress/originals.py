@@ -34,13 +34,14 @@ from graphfaith.data.planetoid import FOLDERS, SHA256
 from graphfaith.data.verified import Published, cache_folder
 from graphfaith_studies.paper import results
 from graphfaith_studies.paper.journal import Journal
-from graphfaith_studies.swat import loader, study, training, truth
+from graphfaith_studies.plant import loader, study, training, truth
+from graphfaith_studies.plant.forecaster import Forecaster
+from graphfaith_studies.plant.series import Windows
 from graphfaith_studies.swat.attacks import ATTACKS
 from graphfaith_studies.swat.files import write_csv
-from graphfaith_studies.swat.forecaster import Forecaster
 from graphfaith_studies.swat.schedule import Schedule
-from graphfaith_studies.swat.series import Windows
 from graphfaith_studies.swat.simulation import simulate
+from graphfaith_studies.swat.tags import SWAT
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 CORA = "file of Cora"  # the only kind that a machine may not have
@@ -213,24 +214,23 @@ def _cell(cell: str) -> str | float | None:
 
 
 def _read_recording(path: Path) -> Any:
-    recording = loader.load(path, show=False)
+    recording = loader.load(SWAT, path, show=False)
     return [recording.times.tolist(), recording.readings.tolist(), recording.labels.tolist(), recording.gaps]
 
 
 def _read_truth(path: Path) -> Any:
-    return [repr(attack) for attack in truth.read_truth(path)]
+    return [repr(attack) for attack in truth.read_truth(SWAT, path)]
 
 
 def _windows(count: int, seed: int) -> Windows:
     generator = torch.Generator().manual_seed(seed)
-    x = torch.rand(count, 51, 5, generator=generator)
-    return Windows(torch.arange(count), x, x[..., -1] + 0.1 * torch.rand(count, 51, generator=generator))
+    return Windows(torch.arange(count), torch.rand(count, 51, SWAT.window, generator=generator))
 
 
 def _train(epochs_before: int, path: Path) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(3)
-        model = Forecaster()
+        model = Forecaster(SWAT)
     plan = training.Plan(epochs=3, batch_size=8)
     stop = _Stop(epochs_before)
     try:

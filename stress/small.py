@@ -8,7 +8,7 @@ data sets' models are trained for few epochs.
 
 from __future__ import annotations
 
-import graphfaith_studies.paper.command
+import graphfaith_studies.paper.request
 import graphfaith_studies.swat.run
 from graphfaith.cli.application import main
 from graphfaith.data import models
@@ -18,8 +18,18 @@ from graphfaith_studies.swat.study import Size
 
 def shrink() -> None:
     """Make the long commands small; worker processes import this module too, and so do the same."""
-    graphfaith_studies.paper.command.QUICK = TOY
-    graphfaith_studies.swat.run.QUICK = Size(0.1, 0.05, 0.05, 0.1, (1, 2), 4, 2, 20, 20)
+    graphfaith_studies.paper.request.QUICK = TOY
+    graphfaith_studies.swat.run.QUICK = Size(
+        normal_days=0.1,
+        held_out_days=0.05,
+        quiet_days=0.05,
+        attack_days=0.1,
+        attacks=(1, 2),
+        epochs=4,
+        compared_epochs=2,
+        samples=20,
+        test_samples=20,
+    )
     models.schedule_for = lambda _: models.Schedule(60, 0.01, 0.0)
 
 

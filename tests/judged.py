@@ -21,9 +21,9 @@ class GraphModel(torch.nn.Module):
 
 
 class LinkModel(torch.nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, features: int = 4) -> None:
         super().__init__()
-        self.conv = SAGEConv(4, 3)
+        self.conv = SAGEConv(features, 3)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_label_index: Tensor) -> Tensor:
         z = torch.tanh(self.conv(x, edge_index))

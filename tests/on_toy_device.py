@@ -7,6 +7,8 @@ backwards, so that this one has to be registered before.
 from __future__ import annotations
 
 import copy
+import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,10 +16,17 @@ import torch
 from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
+from typer.testing import CliRunner
 
 import graphfaith as gf
 import toy_device
-from graphfaith.model.home import home_of
+from graphfaith._base.memory import CHUNK_BYTES
+from graphfaith.cli.application import app as application
+from graphfaith.data import load_dataset
+from graphfaith.data.models import load_trained
+from graphfaith.facade import Subject
+from graphfaith.model.home import chunk_bytes, free_memory, home_of
+from graphfaith.view.live.desk import Desk
 
 NODES, FEATURES, CLASSES = 14, 5, 3
 NODE = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
@@ -163,17 +172,175 @@ def test_explainers_are_judged_there(device, data):
         assert row.value == pytest.approx(own.value, rel=1e-4, abs=1e-6, nan_ok=True), (row.method, row.measure)
 
 
-def test_samples_are_sent_in_one_transfer_a_chunk(device, data):
+def count_transfers(action):
+    before = dict(toy_device.transfers)
+    action()
+    return {way: toy_device.transfers[way] - before[way] for way in before}
+
+
+@pytest.mark.parametrize("kind", [pyg.GCN, pyg.GAT, Classifier], ids=lambda kind: kind.__name__)
+def test_samples_are_sent_in_one_transfer_a_chunk_and_what_they_share_is_sent_once(device, data, kind):
+    there, elsewhere = make(kind).to(device), data.clone().to(device)
+    level = {"level": "graph"} if kind is Classifier else {}
+    target = gf.Target(there, elsewhere.x, elsewhere.edge_index, None if level else 3, **level)
+    for near in ("U(A,0.5)", "U(X,0.2r)"):
+        for size in (10, 200):
+            samples = gf.parse_neighborhood(near).sample(target.computation_graph, size)
+            target.changes(samples)
+            counted = count_transfers(lambda samples=samples: target.changes(samples))
+            assert counted == {"to": 1, "from": 1}, (near, size)
+    if kind is pyg.GAT:  # Copies of a graph that lack edges have edges of their own, but the same features.
+        samples = gf.BernoulliEdges(0.5).sample(target.computation_graph, 50)
+        target.changes(samples)
+        sent = []
+        original = toy_device._copy
+
+        def note(func, args, kwargs):
+            sent.append(tuple(args[0].shape))
+            return original(func, args, kwargs)
+
+        toy_device._copy = note
+        try:
+            target.changes(samples)
+        finally:
+            toy_device._copy = original
+        assert sent
+        assert not any(len(shape) == 2 and shape[1] == FEATURES for shape in sent), sent
+
+
+def test_chunks_fit_into_the_free_memory_of_the_device(device, data):
     there, elsewhere = make(pyg.GCN).to(device), data.clone().to(device)
     target = gf.Target(there, elsewhere.x, elsewhere.edge_index, 3)
-    counts = []
-    for size in (10, 200):
-        samples = gf.UniformEdges(0.5).sample(target.computation_graph, size)
-        target.changes(samples)
-        before = dict(toy_device.transfers)
-        target.changes(samples)
-        counts.append({way: toy_device.transfers[way] - before[way] for way in before})
-    assert counts[0] == counts[1]
+    assert free_memory(device) == toy_device.free
+    assert target.room(0, 1, "F") == 8 * CHUNK_BYTES  # a quarter of 4 GB is more
+    toy_device.free = 2**24
+    try:
+        assert target.room(0, 1, "F") == 2**22
+        assert chunk_bytes(torch.device("cpu")) == CHUNK_BYTES
+    finally:
+        toy_device.free = 4 * 2**30
+
+
+@pytest.mark.parametrize("kind", [pyg.GCN, pyg.GAT, Classifier], ids=lambda kind: kind.__name__)
+def test_a_device_without_double_precision(device, data, kind):
+    here = make(kind).float()
+    single = data.clone()
+    single.x = single.x.float()
+    there, elsewhere = copy.deepcopy(here).to(device), single.clone().to(device)
+    index = None if kind is Classifier else 3
+    config = {**NODE, "task_level": "graph"} if kind is Classifier else NODE
+    toy_device.has_double = False
+    try:
+        with pytest.raises(TypeError, match="no float64"):
+            torch.zeros(2, dtype=torch.float64).to(device)
+        for algorithm in METHODS[:9]:
+            found = []
+            for model, graph in ((here, single), (there, elsewhere)):
+                explainer = Explainer(model, algorithm, "model", config, "attributes", "object")
+                explanation = explainer(graph.x, graph.edge_index, index=index)
+                moved = "U(X,0.2r)" if "X" in str(getattr(algorithm, "neighborhood", "")) else "U(A,0.5)"
+                number = gf.general_unfaithfulness(explainer, explanation, moved, num_samples=20, seed=1)
+                found.append((explanation, number))
+            (own, right), (explanation, number) = found
+            assert explanation.edge_mask.dtype == torch.float32
+            assert number.relative == pytest.approx(right.relative, rel=0.05, abs=2e-3), algorithm
+            torch.testing.assert_close(explanation.edge_mask.cpu(), own.edge_mask, rtol=0.05, atol=2e-3)
+        if kind is pyg.GCN:
+            explainer = Explainer(there, METHODS[0], "model", NODE, "attributes", "object")
+            assert len(gf.explain_all(explainer, elsewhere.x, elsewhere.edge_index, progress=False)) == NODES
+            asked = {"measures": ["delta"], "samples": 20, "test_samples": 20, "neighborhoods": ["U(A,0.5)"]}
+            verdict = gf.judge(there, elsewhere, ["kec", "pyg-gnnexplainer", "captum-saliency"], [3], **asked)
+            assert not any(row.errors for row in verdict)
+    finally:
+        toy_device.has_double = True
+
+
+class Windows(torch.nn.Module):
+    """A model of features [nodes, steps, channels], or of ids of categories."""
+
+    def __init__(self, categories):
+        super().__init__()
+        self.table = torch.nn.Embedding(4, 6) if categories else torch.nn.Linear(6, 6)
+        self.conv = pyg.GCNConv(6, CLASSES)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        x = self.table(x).mean(dim=1) if x.dtype == torch.int64 else self.table(x.flatten(1))
+        return self.conv(x.tanh(), edge_index, edge_weight)
+
+
+@pytest.mark.parametrize("categories", [False, True], ids=["windows", "categories"])
+def test_features_of_another_form_there(device, data, categories):
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randint(0, 4, (NODES, 3), generator=generator)
+    x = x if categories else torch.randn(NODES, 3, 2, generator=generator).double()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        here = Windows(categories).double().eval()
+    graph = Data(x=x, edge_index=data.edge_index)
+    there, elsewhere = copy.deepcopy(here).to(device), graph.clone().to(device)
+    for near in ("U(A,0.5)", "B(X,0.5)xU(A,0.5)"):
+        own, found = (
+            gf.explain(model, one, 3, neighborhood=near, samples=100, test_samples=20)
+            for model, one in ((here, graph), (there, elsewhere))
+        )
+        assert found.node_mask.device == device
+        torch.testing.assert_close(found.node_mask.cpu(), own.node_mask, rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(found.edge_mask.cpu(), own.edge_mask, rtol=1e-5, atol=1e-7)
+    if not categories:
+        explanation = gf.explain(there, elsewhere, 3, method="gnnexplainer", test_samples=20)
+        assert explanation.node_mask.device == device
+
+
+def test_a_packed_graph_with_a_model_there(device, data, tmp_path):
+    here = make(pyg.GCN)
+    packed = gf.pack_graph(data, tmp_path / "packed")
+    there = copy.deepcopy(here).to(device)
+    for algorithm in (METHODS[0], METHODS[2], METHODS[6]):
+        own, found = (
+            gf.explain_all(Explainer(model, algorithm, "model", NODE, None, "object"), packed, progress=False)
+            for model in (here, there)
+        )
+        np.testing.assert_allclose(found.score, own.score, rtol=1e-6, atol=1e-9)
+
+
+def test_data_sets_commands_and_the_live_view_take_a_device(device, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert load_dataset("ba-shapes", device="toy:0").x.device == device
+    with pytest.raises(gf.InputError, match="cannot use the device 'nowhere' here"):
+        load_dataset("ba-shapes", device="nowhere")
+    fit = load_trained("ba-shapes", device=device)
+    assert home_of(fit.model) == fit.data.x.device == device
+    runner, given = CliRunner(), ["--samples", "20", "--test-samples", "20"]
+    shared = ["--dataset", "ba-shapes", "--method", "kec", *given]
+    for arguments in (
+        ["explain", "--node", "400", *shared, "--json", "there.json", "--device", "toy:0"],
+        ["explain", "--node", "400", *shared, "--json", "here.json"],
+        ["score", "--nodes", "400", *shared, "--device", "toy:0"],
+        ["judge", "--nodes", "400", *shared, "--measure", "delta", "--device", "toy:0"],
+    ):
+        done = runner.invoke(application, arguments)
+        assert done.exit_code == 0, (done.output, done.exception)
+    there, here = (json.loads((tmp_path / name).read_text())[0] for name in ("there.json", "here.json"))
+    assert there["relative"] == pytest.approx(here["relative"], rel=1e-3)
+    done = runner.invoke(application, ["explain", "--node", "400", *shared, "--device", "nowhere"])
+    assert done.exit_code != 0
+    assert "cannot use the device" in done.output + str(done.exception)
+    subject = Subject(fit.model.to("cpu"), fit.data.to("cpu")).to(device)
+    desk = Desk(subject, "ba-shapes", samples=20, test_samples=20)
+    assert b'"index":400' in desk.page(desk.ask(400, ["kec"], "U(A,0.5)"))
+    job = gf.ManyJob("ba-shapes", method="kec", samples=20, device="toy:0")
+    assert home_of(job.open().explainer.model) == device
+    assert "device" not in job.settings()
+    here, there = (one.table([400, 401]).column("edges").to_pylist() for one in (replace(job, device=None), job))
+    assert [edge["source"] for edge in there[0][:5]] == [edge["source"] for edge in here[0][:5]]
+
+
+def test_an_index_that_is_there(device, data):
+    there, elsewhere = make(pyg.GCN).to(device), data.clone().to(device)
+    explainer = Explainer(there, gf.Saliency(), "model", NODE, "attributes", "object")
+    by_number = explainer(elsewhere.x, elsewhere.edge_index, index=3)
+    by_tensor = explainer(elsewhere.x, elsewhere.edge_index, index=torch.tensor([3]).to(device))
+    torch.testing.assert_close(by_tensor.edge_mask.cpu(), by_number.edge_mask.cpu())
 
 
 def test_two_devices_are_refused_in_one_line(device, data):

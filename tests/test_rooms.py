@@ -43,7 +43,7 @@ def room_of(name: str) -> str | None:
 def test_every_module_of_the_library_is_in_a_room():
     for path in MODULES:
         first = path.relative_to(SRC / "graphfaith").parts[0]
-        assert first in (*ROOMS, "__init__.py", "__main__.py"), f"{path} is in no room"
+        assert first in (*ROOMS, "__init__.py", "__main__.py", "public.py"), f"{path} is in no room"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: ".".join(path.relative_to(SRC).with_suffix("").parts))
@@ -76,6 +76,7 @@ def test_importing_the_library_brings_in_nothing_that_only_some_need():
 import sys, torch_geometric.explain, torch_geometric.nn
 before = set(sys.modules)
 import graphfaith, graphfaith.view
+graphfaith.explain  # Names are loaded when they are used.
 from graphfaith.explanation import archive, faithfulness
 print(sorted(name for name in set(sys.modules) - before if name.split('.')[0] in {unwanted!r}))
 print([name for name in ('matplotlib', 'rich', 'sklearn', 'typer') if name in sys.modules])

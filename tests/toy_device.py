@@ -13,6 +13,8 @@ from torch.utils.backend_registration import _DummyBackendModule, _setup_private
 
 NAME = "toy"
 transfers = {"to": 0, "from": 0}  # copies to the device and back, which tests may count
+has_double = True  # MPS, for example, has no numbers of double precision
+free = 4 * 2**30  # bytes that the device says are free
 _library: list[torch.library.Library] = []
 
 
@@ -25,6 +27,9 @@ class _Module(_DummyBackendModule):
     def set_rng_state(self, state, device):
         torch.set_rng_state(state)
 
+    def mem_get_info(self, device):
+        return free, 8 * 2**30
+
 
 class ToyTensor(torch.Tensor):
     """A tensor that reports the toy device and holds one of the processor."""
@@ -33,6 +38,8 @@ class ToyTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, held: torch.Tensor) -> ToyTensor:
+        if held.dtype == torch.float64 and not has_double:
+            raise TypeError(f"Cannot convert to {NAME}: it has no float64. Use float32 instead")
         made = torch.Tensor._make_wrapper_subclass(
             cls,
             held.size(),

@@ -480,6 +480,8 @@ def test_shares_are_those_of_dense_equations(wary, has_mirrors, num_seen, units,
 def test_falling_sizes_stay_in_order_where_they_are_equal(count):
     sizes = np.random.default_rng(count).integers(0, 9, count).astype(float)
     np.testing.assert_array_equal(core.sort_falling(sizes), np.argsort(-sizes, kind="stable"))
+    numbers = np.random.default_rng(count).permutation(3 * count)[:count]
+    np.testing.assert_array_equal(core.sort_rising(numbers), np.argsort(numbers))
 
 
 def test_eigenvectors_are_columns():

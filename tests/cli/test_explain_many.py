@@ -12,7 +12,7 @@ from rich.console import Console
 from torch_geometric.data import Data
 
 import graphfaith as gf
-from graphfaith.cli import application, source
+from graphfaith.cli import application, notes
 
 MODULE = """
 import torch
@@ -27,7 +27,7 @@ def load():
 def run(monkeypatch, capsys, *arguments):
     """Run the command in this process; returns exit code, output and errors."""
     monkeypatch.setattr(sys, "argv", ["graphfaith", "explain-many", *map(str, arguments)])
-    monkeypatch.setattr(source, "err", Console(stderr=True, width=300))
+    monkeypatch.setattr(notes, "err", Console(stderr=True, width=300))
     code = 0
     try:
         application.main()
@@ -108,7 +108,7 @@ def test_a_run_in_which_all_rows_failed_has_failed(monkeypatch, capsys, folder):
     ("words", "said"),
     [
         (("--graph", "graph.pt"), "give --model module:function too"),
-        (("--model", "eightfold:load"), "give --graph FOLDER too"),
+        (("--model", "eightfold:load"), "give --data FOLDER too"),
         (("--dataset", "cora", "--graph", "graph.pt", "--model", "eightfold:load"), "leave it out"),
         (("--graph", "graph.pt", "--model", "eightfold:load", "--model-seed", "1"), "--model-seed is for"),
         (("--graph", "none.pt", "--model", "eightfold:load"), "there is no graph 'none.pt'"),

@@ -286,19 +286,19 @@ class TestCommand:
             data = load_dataset(dataset)
             return Trained(BAShapesGCN(), data, 0.5, dataset, options["seed"])
 
-        def compare(model, data, nodes, *others, **options):
-            calls.append((data, nodes, options))
+        def compare(subject, nodes, *others, **options):
+            calls.append((subject, nodes, options))
             return []
 
         monkeypatch.setattr(source, "load_trained", untrained)
-        monkeypatch.setattr(sys.modules["graphfaith.cli.score"], "compare", compare)
+        monkeypatch.setattr("graphfaith.facade.comparison.compare_on", compare)
         result = CliRunner().invoke(application.app, ["score", "--dataset", name])
         assert result.exit_code == 0
-        ((data, nodes, options),) = calls
+        ((subject, nodes, options),) = calls
         assert nodes == list(parse_nodes(PAPER_NODES[name]))
         assert len(nodes) == 60
-        assert bool((data.y[nodes] > 0).all())
-        assert options["train_jointly"]
+        assert bool((subject.data.y[nodes] > 0).all())
+        assert subject.together == tuple(nodes)
         assert options["dataset"] == name
 
 

@@ -121,7 +121,6 @@ BAD = {
     "no x": ({"edge_index": EDGES}, "it has no tensor 'x' (it has edge_index)"),
     "nothing": ({}, "it has no tensor 'x' (it has no tensors)"),
     "no edges": ({"x": X}, "it has no tensor 'edge_index'"),
-    "x of one dimension": ({**PLAIN, "x": X[:, 0]}, "x must be a tensor of shape [nodes, features] (got shape [3])"),
     "edges sideways": ({**PLAIN, "edge_index": torch.zeros(3, 4).long()}, "edge_index must be a tensor of shape [2,"),
     "edges of reals": ({**PLAIN, "edge_index": EDGES.double()}, "edge_index must hold whole numbers (got torch.float6"),
     "an edge to nowhere": ({**PLAIN, "edge_index": EDGES + 1}, "edge_index names node 3, but the graph has nodes 0 to"),

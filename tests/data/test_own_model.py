@@ -20,7 +20,7 @@ from torch_geometric.nn import GAT, GCN
 
 import graphfaith as gf
 from graphfaith._base.errors import InputError, ModelError, UnsupportedError
-from graphfaith.cli import application, source
+from graphfaith.cli import application, notes
 from graphfaith.data.own_model import load_model
 from graphfaith.explainers.methods import method_names
 from graphfaith.explanation import archive
@@ -124,11 +124,11 @@ def here(monkeypatch, tmp_path):
 def explain(here, monkeypatch, capsys):
     """Return a function that runs ``graphfaith explain`` in that folder and returns exit code, output and errors."""
 
-    def run(model, *arguments, data="graph.pt"):
-        words = ["graphfaith", "explain", "--model", model, "--data", data, "--samples", 30, "--test-samples", 30]
+    def run(model, *arguments, data="graph.pt", command="explain"):
+        words = ["graphfaith", command, "--model", model, "--data", data, "--samples", 30, "--test-samples", 30]
         monkeypatch.setattr(sys, "argv", [*map(str, words), *map(str, arguments)])
         monkeypatch.setenv("COLUMNS", "120")
-        monkeypatch.setattr(source, "err", Console(stderr=True, width=120))
+        monkeypatch.setattr(notes, "err", Console(stderr=True, width=120))
         with pytest.raises(SystemExit) as stop:
             application.main()
         captured = capsys.readouterr()
@@ -307,11 +307,30 @@ def test_a_node_is_explained_as_by_the_library(here, explain):
     }
     assert row["output"] == pytest.approx(float(logits.max()))
     assert f"KEC: graph.pt node 3 (machine 3), class {int(logits.argmax())}" in out
-    assert "A weighs the edges; messages go 2 hops far" in out
+    assert "an edge is changed by its weight; messages go 2 hops far" in out
     saved = archive.load(here / "three.safetensors")
     assert torch.equal(saved.edge_mask, expected.edge_mask)
     assert saved.node_names == NAMES
     assert saved.unfaithfulness.value == row["unfaithfulness"]
+
+
+def test_scores_of_methods_are_those_of_the_library(here, explain):
+    more = ("--nodes", "0:4:3", "--method", "saliency", "--method", "kec", "--json", "rows.json")
+    code, out, err = explain("mine:Weighted", *more, command="score")
+    assert code == 0, err
+    rows = json.loads((here / "rows.json").read_text())
+    data = torch.load("graph.pt", weights_only=False)
+    same = gf.compare(load_model("mine:Weighted"), data, [0, 3], methods=["saliency", "kec"], samples=30,
+                      test_samples=30, mode="multiclass_classification", return_type="raw")  # fmt: skip
+    assert [(row["method"], row["nodes"]) for row in rows] == [("saliency", [0, 3]), ("kec", [0, 3])]
+    assert [row["unfaithfulness"] for row in rows] == pytest.approx([row.unfaithfulness for row in same])
+    assert "graph.pt, U(A,0.5), 2 nodes" in out
+    code, _, err = explain("mine:Weighted", command="score")
+    assert code == 2
+    assert "--nodes says which rows of your model's output to explain" in err
+    code, _, err = explain("mine:Weighted", "--nodes", "0:1000", command="score")
+    assert code == 2
+    assert "out of range" in err
 
 
 def test_a_pair_of_nodes(here, explain):
@@ -373,7 +392,7 @@ def test_attributes_of_edges_and_the_route(here, explain):
     code, out, err = explain("mine:attributed", "--node", 2)
     assert code == 0, err
     assert "the model is given x, edge_index, edge_attr (not" in err
-    assert "an edge whose entry is 0 is removed; messages go 2 hops far" in out
+    assert "and removed if these become 0; messages go 2 hops far" in out
     for route in ("weight", "mask"):
         code, _, err = explain("mine:weighted", "--node", 2, "--edges", route, "--json", f"{route}.json")
         assert code == 0, err

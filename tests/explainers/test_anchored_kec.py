@@ -24,6 +24,7 @@ from graphfaith.metric.unfaithfulness import unfaithfulness_of
 from graphfaith.model.target import Target
 from graphfaith.sampling.perturbations import Perturbations
 from graphfaith.surrogate import terms
+from graphfaith.surrogate.attention import find_attention
 from graphfaith.surrogate.readings import estimate_scores
 from graphfaith.surrogate.sensitivity import Sensitivity, gradients_at
 from reference import cases, make_case
@@ -648,6 +649,27 @@ def test_memory_is_kept_to():
     free = explain(case, gf.AnchoredKEC("U(A,0.5)", reading="slope"))[1]
     tight = explain(case, gf.AnchoredKEC("U(A,0.5)", reading="slope", max_memory="400 KB"))[1]
     torch.testing.assert_close(tight.edge_mask, free.edge_mask, rtol=1e-4, atol=1e-6)
+
+
+def test_memory_of_attention_is_counted(monkeypatch):
+    case, near = make_case(seed=8, nodes=14, edges=60), "U(X,0.2r)xU(A,0.5)"
+    torch.manual_seed(0)
+    model = GAT(case.x.size(1), 8, num_layers=2, out_channels=3, heads=4).eval().double()
+    target = gf.Target(model, case.x, case.edge_index, 0)
+    asked, room = [], Target.room
+    monkeypatch.setattr(Target, "room", lambda self, *needs: asked.append(needs[:2]) or room(self, *needs))
+    for blocks in (terms.BLOCKS, tuple(block for block in terms.BLOCKS if block != "attention")):
+        gf.AnchoredKEC(near, reading="slope", blocks=blocks)._chunk_size(target, 200)
+    more = tuple(a - b for a, b in zip(*asked, strict=True))
+    assert more == find_attention(target).bytes_of(target.computation_graph, 200, terms.SLOPES)
+    # A chunk has fewer samples if there is less memory, and p is the same.
+    free = gf.AnchoredKEC(near, reading="slope").fit(target)
+    assert free.attention is not None
+    limit = asked[0][0] + 40 * asked[0][1]
+    tight = gf.Target(model, case.x, case.edge_index, 0, max_memory=limit)
+    assert 0 < gf.AnchoredKEC(near, reading="slope")._chunk_size(tight, 200) < 60
+    for found, wanted in zip(gf.AnchoredKEC(near, reading="slope").fit(tight).gradient(), free.gradient(), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("block", terms.BLOCKS)

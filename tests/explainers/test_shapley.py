@@ -245,7 +245,7 @@ def test_the_same_seed_gives_the_same_values_whatever_the_chunks(of, monkeypatch
     x, model = x.float(), make(features=4).float()
     found = []
     for chunk in (1 << 26, 1 << 17):
-        monkeypatch.setattr("graphfaith.model.target.CHUNK_BYTES", chunk)
+        monkeypatch.setattr("graphfaith.model.home.CHUNK_BYTES", chunk)
         target = Target(model, x, edge_index, 0, 1)
         found.append(gf.Shapley(of=of, num_samples=120, seed=3).fit(target).values)
     assert np.allclose(*found, atol=2e-5)

@@ -244,9 +244,9 @@ def test_the_budget_is_kept_and_there_is_always_a_leaf(budget, max_nodes, monkey
     target, counted = line_target(), []
     evaluate = Target.evaluate
 
-    def counting(self, x=None, weight=None):
+    def counting(self, x=None, weight=None, attributes=None):
         counted.append(1 if weight.dim() == 1 else len(weight))
-        return evaluate(self, x, weight)
+        return evaluate(self, x, weight, attributes)
 
     monkeypatch.setattr(Target, "evaluate", counting)
     p = gf.SubgraphX(max_nodes=max_nodes, max_evaluations=budget, rollouts=1000).fit(target)

@@ -240,7 +240,7 @@ def test_scores_that_cannot_be_read(fields, message):
 def test_only_explanations_of_one_kind_of_node_are_read():
     from torch_geometric.explain import HeteroExplanation
 
-    with pytest.raises(gf.UnsupportedError, match="heterogeneous"):
+    with pytest.raises(gf.UnsupportedError, match="joint"):
         top_edges(HeteroExplanation())
     with pytest.raises(gf.InputError, match="explanation of PyG"):
         top_edges({"edge_mask": torch.ones(1)})

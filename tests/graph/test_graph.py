@@ -60,10 +60,9 @@ def tensor_of(edges):
 MALFORMED = {
     "x is missing": ((None, RING, None), r"x must be a tensor.*NoneType"),
     "x is an array": ((np.ones((4, 3)), RING, None), r"x must be a tensor.*ndarray"),
-    "x is flat": ((torch.ones(4), RING, None), r"x must be.*\[nodes, features\].*\[4\]"),
-    "x is a cube": ((torch.ones(4, 3, 2), RING, None), r"x must be.*\[4, 3, 2\]"),
-    "x is whole numbers": ((torch.ones(4, 3, dtype=torch.long), RING, None), r"x must hold real.*int64"),
-    "x is truth values": ((torch.ones(4, 3, dtype=torch.bool), RING, None), r"x must hold real.*bool"),
+    "x is one number": ((torch.ones(()), RING, None), r"x must be.*\[nodes, features\].*\[\]"),
+    "x is sparse": ((torch.ones(4, 3).to_sparse(), RING, None), r"x must be dense.*to_dense"),
+    "x is short": ((torch.ones(4, 3, dtype=torch.bfloat16), RING, None), r"x must hold real.*bfloat16"),
     "x is complex": ((torch.ones(4, 3, dtype=torch.complex64), RING, None), r"x must hold real.*complex64"),
     "no nodes": ((torch.ones(0, 3), NO_EDGES, None), r"empty.*\[0, 3\]"),
     "no features": ((torch.ones(4, 0), RING, None), r"empty.*\[4, 0\]"),

@@ -19,6 +19,8 @@ from graphfaith.facade.subject import Subject
 from graphfaith.judging import MEASURES, PEERS
 from graphfaith.judging.scene import Scene
 from graphfaith.metric.attribution import read_attribution
+from graphfaith.metric.measured import effective_count, widening
+from graphfaith.metric.pooling import pool_widened
 from judged import setting, small_graph
 
 QUICK = {"samples": 40, "test_samples": 40, "draws": 10, "repeats": 2}
@@ -115,14 +117,17 @@ def test_rows_are_the_functions_numbers(verdict):
 
 def test_pooled_and_paired_numbers(verdict):
     row = verdict.row("saliency", "delta", "U(A,0.5)")
-    assert (row.value, row.stderr) == metric.pool(row.table)
+    assert (row.value, row.stderr) == pool_widened(row.table)
+    assert row.effective_nodes == effective_count(row.table)
+    assert "°" in str(verdict), "three nodes are few"
     zero = verdict.row("zero", "delta", "U(A,0.5)")
     relative = verdict.row("saliency", "relative-delta", "U(A,0.5)")
-    assert (relative.value, relative.stderr) == pytest.approx(metric.pool_ratio(row.table, zero.table))
+    ratio, error = metric.pool_ratio(row.table, zero.table)
+    assert (relative.value, relative.stderr) == pytest.approx((ratio, error * widening(relative.table)))
     assert verdict.row("zero", "relative-delta", "U(A,0.5)").value == pytest.approx(1)
     found = verdict.difference("saliency", "random", "delta", "U(A,0.5)")
     both = row.table - verdict.row("random", "delta", "U(A,0.5)").table
-    assert (found.value, found.stderr) == pytest.approx(metric.pool(both))
+    assert (found.value, found.stderr) == pytest.approx(pool_widened(both))
     assert found.nodes == 3
     part = verdict.difference("saliency", "breaks", "fidelity+")
     assert part.nodes == 2
@@ -209,7 +214,7 @@ def test_several_trainings_are_pooled():
     row = found.row("saliency", "fidelity+")
     assert row.table.shape == (3, 2)
     assert row.trainings == 3
-    assert (row.value, row.stderr) == metric.pool(row.table)
+    assert (row.value, row.stderr) == pool_widened(row.table)
     alone = [gf.judge(model, data, ["saliency"], [1, 2], "fidelity+", **QUICK) for model in models]
     for one, table in zip(alone, row.table, strict=True):
         assert one.row("saliency", "fidelity+").table[0] == pytest.approx(table)

@@ -12,6 +12,7 @@ import graphfaith as gf
 from graphfaith import metric
 from graphfaith.judging.ledger import Ledger
 from graphfaith.metric.attribution import Attribution
+from graphfaith.metric.measured import effective_count, mean_and_error, widening
 from graphfaith.metric.stability import add_noise
 from judged import setting
 
@@ -33,6 +34,25 @@ def share_covered(measure, truth, repeats=REPEATS):
     found = [measure(100 + repeat) for repeat in range(repeats)]
     assert any(one.stderr > 0 for one in found)
     return float(np.mean([abs(one.value - truth) <= 2 * one.stderr for one in found]))
+
+
+@pytest.mark.parametrize(("draw", "truth", "count"), [("chisquare", 1.0, 20), ("lognormal", np.exp(0.5), 60)])
+def test_skewed_numbers_have_wider_errors(draw, truth, count):
+    """Plain standard errors of squares, or of numbers of which a few are large, are too small."""
+    numbers = getattr(np.random.default_rng(0), draw)(*((1,) if draw == "chisquare" else (0, 1)), size=(2000, count))
+    found = np.array([mean_and_error(row) for row in numbers])
+    plain = numbers.std(axis=1, ddof=1) / np.sqrt(count)
+    covered, before = (np.mean(np.abs(found[:, 0] - truth) <= 2 * error) for error in (found[:, 1], plain))
+    assert before < FEWEST < covered < MOST
+
+
+def test_few_nodes_make_up_a_spread():
+    alone = np.array([1.0] * 59 + [50.0])
+    assert effective_count(alone) < 5 < 30 < effective_count(np.random.default_rng(0).normal(size=60))
+    assert effective_count(np.ones(60)) == 60
+    assert widening(alone) > 1.9
+    assert widening(1e200 * alone) == pytest.approx(widening(alone)), "no power of the numbers overflows"
+    assert widening(np.ones(60)) == widening(np.array([])) == 1
 
 
 def drawn(target, scores, name, samples):

@@ -406,7 +406,7 @@ def test_chunks_and_single_samples_agree():
     torch.testing.assert_close(whole, chunks)
 
 
-@pytest.mark.parametrize(("edges", "words"), [("auto", "is removed"), ("mask", "is still counted")])
+@pytest.mark.parametrize(("edges", "words"), [("auto", "and removed if"), ("mask", "and still counted if")])
 def test_explanations_say_how_edges_were_read(edges, words):
     data = Data(x=X, edge_index=EDGES)
     explanation = gf.explain(model_of("SAGE mean"), data, NODE, neighborhood="B(A,0.5)", samples=60, edges=edges)

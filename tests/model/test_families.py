@@ -325,7 +325,7 @@ def test_a_reach_that_is_too_short_is_said():
         assert Target(model, features, edges, 5, num_hops=3).computation_graph.num_visible == 4
 
 
-def test_heterogeneous_models_are_refused_with_the_reason(caplog):
+def test_heterogeneous_models_want_dictionaries(caplog):
     config = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
     metadata = (["a"], [("a", "to", "a")])
     x, edges = {"a": torch.rand(3, 2)}, {("a", "to", "a"): torch.tensor([[0, 1], [1, 2]])}
@@ -343,13 +343,15 @@ def test_heterogeneous_models_are_refused_with_the_reason(caplog):
         "HGTConv": pyg.HGTConv(2, 4, metadata),
         "to_hetero": pyg.to_hetero(Plain(), metadata),
     }
+    plain, ends = x["a"], edges["a", "to", "a"]
     for part, model in models.items():
         explainer = Explainer(model, gf.KEC("U(A,0.5)"), "phenomenon", config, "attributes", "object")
-        assert explainer.algorithm.supports()
+        assert explainer.algorithm.supports(model)
+        assert explainer.algorithm.supports(model, x, edges)
         caplog.clear()
-        assert not explainer.algorithm.supports(model)
+        assert not explainer.algorithm.supports(model, plain, ends)
         assert part in caplog.text
         assert "several node or edge types" in caplog.text
-        assert not explainer.algorithm.supports(x=x)
+        assert not explainer.algorithm.supports(x=x, edge_index=ends)
         with pytest.raises(gf.UnsupportedError, match="several node or edge types"):
-            explainer(x, edges, target=torch.zeros(3, dtype=torch.long), index=0)
+            explainer(plain, ends, target=torch.zeros(3, dtype=torch.long), index=0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 import types
 
 import pytest
@@ -13,7 +15,7 @@ from torch_geometric.nn import GCNConv, GraphConv
 from graphfaith._base.errors import ModelError
 from graphfaith.model.record import evaluating
 from graphfaith.model.target import Target
-from graphfaith.model.variables import outer_variables
+from graphfaith.model.variables import _is_foreign, outer_variables
 from graphfaith.sampling import UniformEdges
 
 RING = torch.stack([torch.arange(8), (torch.arange(8) + 1) % 8])
@@ -110,6 +112,31 @@ def test_libraries_and_data_are_not_looked_at():
     assert not any(value is MANY for value in values)
     assert len(values) < 20
     assert list(outer_variables(model.conv)) == []
+
+
+LAYER = """
+import torch
+
+FLAG = [1]
+
+
+class Layer(torch.nn.Module):
+    def forward(self, x):
+        return FLAG
+"""
+
+
+@pytest.mark.parametrize("folder", ["site-packages", "dist-packages", "mine"])
+def test_libraries_may_be_installed_anywhere(tmp_path, monkeypatch, folder):
+    path = tmp_path / folder / "layers_from_elsewhere.py"
+    path.parent.mkdir()
+    path.write_text(LAYER)
+    monkeypatch.syspath_prepend(path.parent)
+    monkeypatch.delitem(sys.modules, path.stem, raising=False)
+    module = importlib.import_module(path.stem)
+    _is_foreign.cache_clear()
+    assert list(outer_variables(module.Layer())) == ([[1]] if folder == "mine" else [])
+    _is_foreign.cache_clear()
 
 
 class Counting(nn.Module):

@@ -11,6 +11,7 @@ import graphfaith as gf
 from graphfaith.metric import unfaithfulness_of
 from graphfaith.sampling.neighborhood import as_neighborhood
 from graphfaith.sampling.perturbations import Perturbations
+from graphfaith.surrogate import attention
 from graphfaith.surrogate.attention import find_attention
 from graphfaith.surrogate.terms import BLOCKS
 
@@ -40,9 +41,10 @@ def graph():
     return 2 * torch.randn(12, 6, generator=generator), edge_index
 
 
-def attentive(conv, seed=0, **options):
+def attentive(conv, seed=0, *, residual=False, **options):
     torch.manual_seed(seed)
-    model = Net(conv(6, 4, heads=2, bias=True), conv(8, 3, heads=2, concat=False), **options).eval().double()
+    first = conv(6, 4, heads=2, bias=True, residual=residual)
+    model = Net(first, conv(8, 3, heads=2, concat=False, residual=residual), **options).eval().double()
     for layer in model.layers:
         torch.nn.init.normal_(layer.bias)
     return model
@@ -64,6 +66,14 @@ def test_exact_without_activations(conv, near):
     assert p.attention is not None
     assert share < 1e-3 < 2e-2 < left(model, near, WITHOUT)[0]
     assert abs(p.estimate.relative - share) < 1e-3
+
+
+@pytest.mark.parametrize("conv", [GATConv, GATv2Conv])
+def test_residuals_are_followed(conv, monkeypatch):
+    monkeypatch.setattr(attention, "MOST_TERMS", 24)  # numbers that two heads of width 8 and a residual have
+    share, p = left(attentive(conv, residual=True), "U(X,0.1r)xU(A,0.5)")
+    assert p.attention is not None
+    assert share < 1e-4
 
 
 def test_lowers_delta_with_activations():

@@ -51,9 +51,9 @@ def test_dropping_edges_of_a_subgraph_never_gives_the_model_a_negative_weight(ta
     part, seen = target.computation_graph, []
     usual = Target.evaluate
 
-    def spied(self, x=None, weight=None):
+    def spied(self, x=None, weight=None, attributes=None):
         seen.append(weight)
-        return usual(self, x, weight)
+        return usual(self, x, weight, attributes)
 
     monkeypatch.setattr(Target, "evaluate", spied)
     p = SubgraphModel(target, None, torch.linspace(0, 1, part.num_edges))

@@ -251,7 +251,7 @@ class TestTheLiveView:
         question = server.desk.ask(0, ["anchored-kec", "saliency"], "B(A,0.5)")
         explanation = server.desk._explained(question, lambda: True)[0][0]
         said = json.loads(server.desk.page(question))["headline"]
-        assert text(reader, "#headline") == said["text"]
+        assert text(reader, "#headline") == said
         assert text(reader, "#headline").startswith(str(explanation.headline().answer))
         focus_panel(reader)
         reader.press("ArrowRight")

@@ -24,12 +24,15 @@ from graphfaith.explanation.foretold import foretold_of
 from graphfaith.explanation.reading import paired_of
 from graphfaith.explanation.trust import make_trust
 from graphfaith.explanation.words import headline_of
+from graphfaith.facade import Subject
+from graphfaith.model.task import Task
 from graphfaith.surrogate.estimate import Unfaithfulness
+from graphfaith.view.content import page_data
+from graphfaith.view.drawing import fit
 from graphfaith.view.first_sight import at_first_sight
 from graphfaith.view.frame import make_frame
 from graphfaith.view.layout import lay_out
-from graphfaith.view.page import page_data
-from graphfaith.view.panel import fit
+from judged import LinkModel
 
 RECORD = Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "B(A,0.5)", 1)
 
@@ -118,6 +121,18 @@ class TestLayout:
         assert seen.folds
         assert all(fold.sums == (None,) for fold in seen.folds)
         assert seen.panels[0].carried is None
+
+    def test_what_the_words_name_is_in_the_picture(self) -> None:
+        # Many links of the hub are stronger than one far out, which is the only thing that speaks against the answer.
+        ends = [(0, i) for i in range(1, 60)] + [(59, 60), (60, 61)]
+        scores = [1.0 - 0.001 * i for i in range(1, 60)] + [0.0, -0.3]
+        explanation = Explanation(edge_index=both_ways(ends), edge_mask=torch.tensor(scores * 2), index=0, num_nodes=62)
+        layout = lay_out(explanation)
+        ids = layout.nodes.tolist()
+        assert "60\u201361 speaks against it" in str(headline_of(explanation))
+        assert layout.folds
+        assert all(layout.visible[ids.index(node)] for node in (1, 2, 3, 59, 60, 61))
+        assert int(layout.visible.sum()) + len(layout.folds) <= 35
 
     def test_hops_are_rings_and_the_same_positions_in_every_panel_and_run(self) -> None:
         first, other = hub(), hub(edge_mask=-hub().edge_mask)
@@ -261,9 +276,9 @@ class TestWords:
 
     def test_above_several_panels_is_the_answer_that_they_share(self) -> None:
         explanation = toy("U(A,0.5)")
-        assert page_data(explanation)["headline"]["text"] == str(explanation.headline())
-        assert page_data([explanation, explanation])["headline"]["text"] == f"{explanation.headline().answer}."
-        assert page_data([hub(), hub()])["headline"]["text"] == ""
+        assert page_data(explanation)["headline"] == str(explanation.headline())
+        assert page_data([explanation, explanation])["headline"] == f"{explanation.headline().answer}."
+        assert page_data([hub(), hub()])["headline"] == ""
 
 
 class TestTrust:
@@ -318,6 +333,25 @@ def test_what_the_page_adds_up_is_what_the_api_foretells(near: str, method: str)
     assert table["base"] == pytest.approx(float(explanation.prediction[0].max()), rel=1e-5)
 
 
+def test_every_panel_of_a_link_foretells_the_same_features_at_the_same_ends() -> None:
+    torch.manual_seed(4)
+    data = Data(x=(torch.rand(12, 130) < 0.6).float(), edge_index=both_ways([(i, (i + 1) % 12) for i in range(12)]))
+    data.edge_label_index = torch.tensor([[0], [3]])
+    model = LinkModel(130).eval()
+    methods = ("saliency", "ig-random", "anchored-kec")
+    subject = Subject(model, data, Task("binary_classification", "raw", "edge"))
+    page = page_data([subject.explain(0, method, "U(X,0.2r)", samples=60) for method in methods])
+    tables = [panel["what_if"]["features"] for panel in page["panels"]]
+    assert len({tuple((place, column) for place, column, _ in table) for table in tables}) == 1
+    columns = {feature["column"] for feature in page["features"] if not feature["absent"]}
+    assert {column for _, column, _ in tables[0]} == columns
+    ends = {page["ids"].index(0), page["ids"].index(3)}
+    there = {(place, column) for place in ends for column in columns if data.x[page["ids"][place], column]}
+    assert {(place, column) for place, column, _ in tables[0]} == there
+    absent = [feature for feature in page["features"] if feature["absent"]]
+    assert all(not data.x[[0, 3], feature["column"]].any() for feature in absent)
+
+
 def test_by_scores_is_the_sum_of_scores() -> None:
     explanation = toy("B(A,0.5)")
     pair = tuple(explanation.edge_index[:, 0].tolist())
@@ -348,7 +382,6 @@ def test_no_feature_is_foretold_where_scores_are_of_nodes_or_columns(kind: str) 
     assert {pair.first[1:] for pair in explanation.interactions(10)}
     table = page_data(explanation)["panels"][0]["what_if"]
     assert table["features"] == []
-    assert not any(number is not None for number in table["nodes"])
     assert all(thing.keys() <= {"edge", "loop"} for first, second, _ in table["together"] for thing in (first, second))
 
 

@@ -152,7 +152,7 @@ class TestAnswers:
         assert [panel["title"] for panel in data["panels"]] == ["Saliency", "KEC"]
         assert [data["ids"][at] for at in data["explained"]] == [3]
         assert re.fullmatch(r"plant, node 3 \(tank 3\): class \d", data["title"])
-        assert all(panel["relative"] is not None for panel in data["panels"])
+        assert all(panel["trust"] is not None for panel in data["panels"])
 
     def test_the_numbers_are_those_of_the_command(self, server: Server) -> None:
         rows = json.loads(ask(server, "/api/explanation.json", **EXPLAIN)[2])

@@ -7,6 +7,7 @@ import hashlib
 import html
 import json
 import re
+from importlib import resources
 
 import pytest
 import torch
@@ -18,8 +19,10 @@ from torch_geometric.nn import GCN
 import graphfaith as gf
 from graphfaith._base.errors import InputError, OutputError
 from graphfaith.explanation.faithfulness import record_unfaithfulness
-from graphfaith.surrogate.estimate import format_share, format_share_alone
-from graphfaith.view.page import MOST_EDGES, as_script, page_data
+from graphfaith.surrogate.estimate import format_share
+from graphfaith.view.content import MOST_EDGES, page_data
+from graphfaith.view.layout import lay_out
+from graphfaith.view.page import as_script
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -38,12 +41,14 @@ class TestPolicy:
         text = gf.page(small())
         policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1])
         rules = dict(part.split(" ", 1) for part in policy.split("; "))
-        for kind, inside in (
-            ("style-src", re.search(r"<style>(.*?)</style>", text, re.S)[1]),
-            ("script-src", re.findall(r"<script>(.*?)</script>", text, re.S)[0]),
-        ):
-            digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
-            assert rules[kind] == f"'sha256-{digest}'"
+        parts = {
+            "style-src": [r"<style>(.*?)</style>"],
+            "script-src": [r"<script>(.*?)</script>", r'<script type="text/plain" id="code">(.*?)</script>'],
+        }
+        for kind, patterns in parts.items():
+            inside = [re.search(pattern, text, re.S)[1] for pattern in patterns]
+            digests = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in inside]
+            assert rules[kind] == " ".join(f"'sha256-{digest}'" for digest in digests)
         assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
         assert "connect-src" not in rules
         assert "unsafe" not in policy
@@ -55,14 +60,58 @@ class TestPolicy:
     @pytest.mark.parametrize("label", ["</script><script>alert(1)</script>", "<!--", "&amp;", "\u2028", "\ud800"])
     def test_a_label_cannot_leave_the_data(self, label: str) -> None:
         text = gf.page(small(node_names=[label, "b", "c"]), title=label)
-        assert len(re.findall("</script", text, re.I)) == 2
+        assert len(re.findall("</script", text, re.I)) == 3
         assert "<!--" not in text
+        assert text.isascii()
         text.encode()
         assert data_of(text)["names"][1] == "b"
 
     def test_json_survives_the_escapes(self) -> None:
         value = {"a": "</script>&<!--", "b": [1.5, None]}
         assert json.loads(as_script(value)) == value
+
+
+class TestFirstPaint:
+    def test_what_the_model_answered_is_there_without_the_script(self) -> None:
+        one = small(node_names=["a", "<i>é</i>", "c"])
+        text, data = gf.page(one), data_of(gf.page(one))
+        body = html.unescape(text[text.index("<body>") : text.index('<script type="application/json"')])
+        assert data["headline"]
+        for key in ("title", "headline", "near_words", "about"):
+            assert data[key] in body
+        assert "<i>" not in text
+        # Only the few lines that wait for the paint are read before it.
+        assert len(re.search(r"<script>(.*?)</script>", text, re.S)[1]) < 600
+
+    def test_only_comments_and_indents_are_left_out_of_the_script(self) -> None:
+        assets = resources.files("graphfaith.view").joinpath("assets")
+        kept = []
+        for file in assets.iterdir():
+            if file.name.endswith(".js"):
+                text = file.read_text(encoding="utf-8")
+                # A text of several lines would lose what looks like a comment or an indent in it.
+                assert all(line.count("`") % 2 == 0 for line in text.splitlines()), file.name
+                kept += [line.strip() for line in text.splitlines() if not line.strip().startswith("//")]
+        code = re.search(r'id="code">(.*?)</script>', gf.page(small()), re.S)[1]
+        assert set(code.splitlines()[2:-1]) <= set(kept)
+        assert "//" in "".join(kept)  # behind statements
+
+    def test_a_page_stores_nothing_that_its_script_does_not_read(self) -> None:
+        torch.manual_seed(0)
+        ring = torch.stack([torch.arange(6), (torch.arange(6) + 1) % 6])
+        data = Data(x=torch.rand(6, 3), edge_index=ring, node_kinds=list("CCOCCN"), edge_orders=[1] * 6)
+        explanation = gf.explain(GCN(3, 4, num_layers=2, out_channels=3), data, 2, neighborhood="B(A,0.5)")
+        text = gf.page([explanation, explanation])
+        code = re.search(r'id="code">(.*?)</script>', text, re.S)[1]
+
+        def fields_of(value: object) -> set[str]:
+            if isinstance(value, dict):
+                return set(value) | {name for one in value.values() for name in fields_of(one)}
+            return {name for one in value for name in fields_of(one)} if isinstance(value, list) else set()
+
+        found = fields_of(data_of(text))
+        assert {"what_if", "trust", "kinds", "folds", "absent"} <= found
+        assert {name for name in found if not re.search(rf"[.{{ (\"]{name}\b", code)} == set()
 
 
 class TestData:
@@ -78,16 +127,17 @@ class TestData:
     def test_unfaithfulness_and_neighbourhood(self) -> None:
         one = small()
         record_unfaithfulness(one, gf.Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "U(A,0.5)", 1))
-        panel = data_of(gf.page(one))["panels"][0]
-        assert (panel["relative"], panel["relative_stderr"], panel["near"]) == (0.0763, 0.0091, "U(A,0.5)")
-        assert (panel["share"], panel["estimate"]) == ("7.6 % ± 0.9 % unexplained", False)
-        assert panel["faithfulness"] == "7.6 % ± 0.9 % unexplained in U(A,0.5)"
+        trust = data_of(gf.page(one))["panels"][0]["trust"]
+        (row,) = trust["rows"]
+        assert (row["relative"], row["stderr"], row["text"]) == (0.0763, 0.0091, "7.6 % ± 0.9 %")
+        assert trust["estimate"] is False
+        assert trust["text"].endswith("of how the model reacts when every edge weight may move by up to 1/2.")
 
     def test_a_number_of_another_neighbourhood_than_that_of_the_fit_says_so(self) -> None:
         one = small(neighborhood="B(A,0.5)")
         record_unfaithfulness(one, gf.Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "U(A,0.5)", 1))
-        panel = data_of(gf.page(one))["panels"][0]
-        assert (panel["near"], panel["share"]) == ("B(A,0.5)", "7.6 % ± 0.9 % unexplained in U(A,0.5)")
+        assert lay_out(one).panels[0].subtitle == "B(A,0.5) · 7.6 % ± 0.9 % unexplained in U(A,0.5)"
+        assert "may move by up to 1/2" in data_of(gf.page(one))["panels"][0]["trust"]["text"]
 
     def test_a_number_is_shown_only_beside_the_scores_it_is_of(self) -> None:
         torch.manual_seed(0)
@@ -96,19 +146,18 @@ class TestData:
         for method in ("kec", "anchored-kec"):
             explainer = gf.explainer_for(model, Data(x=torch.rand(3, 2), edge_index=PATH), method=method, samples=60)
             explanation = explainer(torch.rand(3, 2), PATH, index=1)
-            shares[method] = [data_of(gf.page(explanation))["panels"][0]]
+            shares[method] = [data_of(gf.page(explanation))["panels"][0]["trust"]]
             score = gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", num_samples=50)
-            shares[method].append(data_of(gf.page(explanation))["panels"][0])
-            assert shares[method][1]["relative"] == pytest.approx(score.scores.relative, rel=1e-3)
+            shares[method].append(data_of(gf.page(explanation))["panels"][0]["trust"])
+            assert shares[method][1]["rows"][0]["relative"] == pytest.approx(score.scores.relative, rel=1e-3)
             assert shares[method][1]["estimate"] is False
             explanation.edge_mask[0] += 1.0
-            shares[method].append(data_of(gf.page(explanation))["panels"][0])
-        assert [panel["share"] for panel in shares["kec"][::2]] == ["", ""]
-        assert [panel["relative"] for panel in shares["kec"][::2]] == [None, None]
+            shares[method].append(data_of(gf.page(explanation))["panels"][0]["trust"])
+        assert shares["kec"][::2] == [None, None]
         unscored, _, edited = shares["anchored-kec"]
-        assert re.fullmatch(r"about .* unexplained, by its own estimate from few samples.*", unscored["share"])
+        assert "by the method's own estimate from few samples" in unscored["text"]
         assert unscored["estimate"] is True
-        assert (edited["share"], edited["faithfulness"], edited["relative"]) == ("", "", None)
+        assert edited is None
 
     def test_the_bar_is_that_of_the_scores_and_the_rest_is_said_beside_it(self) -> None:
         torch.manual_seed(0)
@@ -116,11 +165,12 @@ class TestData:
         data = Data(x=torch.rand(6, 3), edge_index=ring)
         explanation = gf.explain(GCN(3, 4, num_layers=2, out_channels=3), data, 2, neighborhood="B(A,0.5)")
         record, (panel,) = explanation.unfaithfulness, page_data([explanation])["panels"]
-        assert panel["relative"] == pytest.approx(record.scores.relative, rel=1e-3)
-        assert panel["relative"] > 1.1 * record.relative
-        assert panel["faithfulness"].startswith(format_share(record.scores.relative, record.scores.relative_stderr))
-        assert panel["more"].startswith("no scores could leave less than ")
-        assert panel["more"].endswith(format_share_alone(record.relative, record.relative_stderr))
+        rows = {row["key"]: row for row in panel["trust"]["rows"]}
+        assert rows["scores"]["relative"] == pytest.approx(record.scores.relative, rel=1e-3)
+        assert rows["scores"]["relative"] > 1.1 * record.relative
+        assert rows["scores"]["text"] == format_share(record.scores.relative, record.scores.relative_stderr)
+        assert rows["best"]["relative"] == pytest.approx(record.floor, rel=1e-3)
+        assert rows["whole"]["text"] == format_share(record.relative, record.relative_stderr)
         title = " ".join(text.get_text() for text in gf.figure(explanation).findobj(Text))
         assert format_share(record.scores.relative, record.scores.relative_stderr) in title
 
@@ -128,9 +178,9 @@ class TestData:
         one = small(x=torch.ones(3, 3), node_mask=torch.tensor([[1.0, -4.0, 2.0]]), feature_names=["a", "a", "b"])
         features = data_of(gf.page([one, one]))["features"]
         assert features == [
-            {"name": "a", "column": 1, "value": 1.0, "values": [-4.0, -4.0]},
-            {"name": "b", "column": 2, "value": 1.0, "values": [2.0, 2.0]},
-            {"name": "a", "column": 0, "value": 1.0, "values": [1.0, 1.0]},
+            {"name": "a", "column": 1, "absent": False, "values": [-4.0, -4.0]},
+            {"name": "b", "column": 2, "absent": False, "values": [2.0, 2.0]},
+            {"name": "a", "column": 0, "absent": False, "values": [1.0, 1.0]},
         ]
 
     def test_a_method_of_edges_alone_scores_no_node(self) -> None:
@@ -266,9 +316,11 @@ class TestKinds:
         panel = data_of(gf.page(self.scored(*near)))["panels"][0]
         assert panel["notes"] == {"edges": edges, "features": features}
         marks = [f" ({note})" if note else "" for note in (edges, features)]
-        assert panel["scale"] == f"Scale: edges ±2{marks[0]}, nodes ±3{marks[1]}."
+        assert panel["scale"] == f"Largest scores: edges ±2{marks[0]}, nodes ±3{marks[1]}."
 
-    @pytest.mark.parametrize(("route", "words"), [("weight", "weighs"), ("removal", "removed"), ("mask", "counted")])
+    @pytest.mark.parametrize(
+        ("route", "words"), [("weight", "by its weight"), ("removal", "removed"), ("mask", "counted")]
+    )
     def test_a_panel_says_how_the_model_took_the_edges(self, route: str, words: str) -> None:
         one = self.scored()
         one.edge_route = route

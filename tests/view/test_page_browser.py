@@ -19,7 +19,8 @@ import graphfaith as gf
 from browsing import Watched, serious, watched
 from graphfaith.explanation.faithfulness import record_unfaithfulness
 from graphfaith.surrogate.estimate import format_share, format_share_alone
-from graphfaith.view.page import page_data, render_page
+from graphfaith.view.content import page_data
+from graphfaith.view.page import render_page
 from hubs import HOSTILE as HUB_HOSTILE
 from hubs import hub_subject
 from showing import as_shown
@@ -259,7 +260,7 @@ class TestChoosing:
     def test_scores_that_were_not_measured_are_marked_in_tables_and_panels(self, two: Page) -> None:
         expect(two.locator("#edges thead th")).to_have_text(["Edge", "One", "Two"])
         expect(two.locator("#nodes thead th")).to_have_text(["Node", "One (not measured)", "Two (not measured)"])
-        expect(two.locator(".panel").first).to_contain_text("Scale: edges ±10, nodes ±1 (not measured)")
+        expect(two.locator(".panel").first).to_contain_text("Largest scores: edges ±10, nodes ±1 (not measured)")
 
     def test_an_edge_is_chosen_by_a_click_near_it(self, two: Page) -> None:
         (x, y), (u, v) = centre(nodes(two, 0).nth(0)), centre(nodes(two, 0).nth(3))

@@ -20,13 +20,13 @@ from torch_geometric.explain import Explanation, HeteroExplanation
 
 import graphfaith.view.figure  # noqa: F401  (the module; the package's name `figure` is the function)
 from graphfaith import Unfaithfulness
-from graphfaith._base.errors import InputError, OutputError, UnsupportedError
+from graphfaith._base.errors import InputError, OutputError
 from graphfaith.explanation.faithfulness import record_unfaithfulness
 from graphfaith.explanation.scores import read_scores
 from graphfaith.view import figure, show
+from graphfaith.view.drawing import EXPLAINED, NEGATIVE, POSITIVE
 from graphfaith.view.labels import shorten
 from graphfaith.view.layout import lay_out
-from graphfaith.view.panel import EXPLAINED, NEGATIVE, POSITIVE
 from graphfaith.view.positions import place
 
 MODULE = sys.modules["graphfaith.view.figure"]
@@ -387,8 +387,8 @@ def test_bad_options_are_named(options, message):
         figure(star(), **options)
 
 
-def test_heterogeneous_explanations_are_refused():
-    with pytest.raises(UnsupportedError, match="heterogeneous"):
+def test_an_empty_heterogeneous_explanation_is_refused():
+    with pytest.raises(InputError, match="no 'x' or no 'edge_index'"):
         figure(HeteroExplanation())
 
 

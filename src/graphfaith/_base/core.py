@@ -178,6 +178,40 @@ def count_up_to(numbers, most):
 
 
 @compiled
+def sort_falling(sizes):
+    """Return the order of falling sizes; equal ones stay in the order of their places. Runs of 1, 2, 4 .. are merged.
+
+    numba compiles its own sorting for as long as all of this function's callers together.
+    """
+    count, run = len(sizes), 1
+    order, merged = np.empty(count, np.int64), np.empty(count, np.int64)
+    for i in range(count):
+        order[i] = i
+    while run < count:
+        for first in range(0, count, 2 * run):
+            middle, last = min(first + run, count), min(first + 2 * run, count)
+            left, right = first, middle
+            for at in range(first, last):
+                if left < middle and (right == last or not sizes[order[right]] > sizes[order[left]]):
+                    merged[at] = order[left]
+                    left += 1
+                else:
+                    merged[at] = order[right]
+                    right += 1
+        order, merged, run = merged, order, 2 * run
+    return order
+
+
+@compiled
+def sort_rising(numbers):
+    """Return the order of rising whole numbers; see :func:`sort_falling`."""
+    opposite = np.empty(len(numbers), np.int64)
+    for i in range(len(numbers)):
+        opposite[i] = -numbers[i]
+    return sort_falling(opposite)
+
+
+@compiled
 def make_table(size):
     """Return an empty table of places by number, with room for ``size`` numbers: the numbers and their places.
 
@@ -315,8 +349,9 @@ def find_part(seeds, into, out_of, ends, ids, reach, depth, leaving, most, each)
         first = last
         if stopped or count == last:
             break
-        nodes[last:count].sort()
+        order, found_now = sort_rising(nodes[last:count]), nodes[last:count].copy()
         for i in range(last, count):
+            nodes[i] = found_now[order[i - last]]
             put(table, nodes[i], i)
     nodes, hops = nodes[:count].copy(), hops[:count].copy()
     inner = count_up_to(hops, depth)
@@ -351,7 +386,7 @@ def find_part(seeds, into, out_of, ends, ids, reach, depth, leaving, most, each)
     slots, places = np.empty(found, np.int64), np.empty((2, found), np.int64)
     for j in range(found):
         slots[j] = edges[j] if ids[0] < 0 else ids[edges[j]]
-    order = np.argsort(slots)
+    order = sort_rising(slots)
     for j in range(found):
         slots[j], places[1, j] = edges[order[j]], sinks[order[j]]
         node = np.int64(source[slots[j]])
@@ -391,7 +426,7 @@ def find_parts(seeds, graph, reach, depth, adds_loops, rows, most, largest):
     sources, sinks = np.empty(4096, np.int64), np.empty(4096, np.int64)
     for i in range(count):
         found, hop, inner[i], edges, ends, beyond = find_part(
-            seeds[i : i + 1], into, out_of, both_ends, edge_ids, reach, depth, len(out_of[1]) > 0, largest, 0
+            seeds[i : i + 1], into, out_of, both_ends, edge_ids, reach, depth, len(out_of[1]) > 0, largest, np.int64(0)
         )
         if len(found) == 0:
             count = i
@@ -494,10 +529,9 @@ def find_strongest_columns(wanted, node_start, visible, nodes, x, slopes, found)
                     for k in range(hops):
                         weight[c * hops + k] += numbers[t] * beta[j, k]
                         along[c * hops + k] += numbers[t] * rows[j, k]
-        touched = np.sort(touched[:size])
-        sizes = np.empty(size)
+        rising, ordered, sizes = sort_rising(touched[:size]), np.empty(size, np.int64), np.empty(size)
         for j in range(size):
-            c = touched[j]
+            ordered[j] = c = touched[rising[j]]
             for k in range(0 if whole else hops):
                 total[c] += weight[c * hops + k] * along[c * hops + k]
                 weight[c * hops + k] = along[c * hops + k] = 0.0
@@ -505,7 +539,7 @@ def find_strongest_columns(wanted, node_start, visible, nodes, x, slopes, found)
         order = sort_falling(sizes)
         count[i] = min(size, most)
         for k in range(count[i]):
-            column[i, k], score[i, k] = touched[order[k]], total[touched[order[k]]]
+            column[i, k], score[i, k] = ordered[order[k]], total[ordered[order[k]]]
         for j in range(size):
             total[touched[j]], seen[touched[j]] = 0.0, False
 
@@ -1394,31 +1428,6 @@ def fit_curvature(gram, meet, most, cut, ridge, floor):
             bend[j, k] += solved[1 + j] / 2
             bend[k, j] += solved[1 + j] / 2
     return mix, bend
-
-
-@compiled
-def sort_falling(sizes):
-    """Return the order of falling sizes; equal ones stay in the order of their places. Runs of 1, 2, 4 .. are merged.
-
-    numba compiles its own sorting for as long as all of this function's callers together.
-    """
-    count, run = len(sizes), 1
-    order, merged = np.empty(count, np.int64), np.empty(count, np.int64)
-    for i in range(count):
-        order[i] = i
-    while run < count:
-        for first in range(0, count, 2 * run):
-            middle, last = min(first + run, count), min(first + 2 * run, count)
-            left, right = first, middle
-            for at in range(first, last):
-                if left < middle and (right == last or not sizes[order[right]] > sizes[order[left]]):
-                    merged[at] = order[left]
-                    left += 1
-                else:
-                    merged[at] = order[right]
-                    right += 1
-        order, merged, run = merged, order, 2 * run
-    return order
 
 
 @compiled

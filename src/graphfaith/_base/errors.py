@@ -45,30 +45,79 @@ def show(value: object) -> str:
 
 
 class GraphfaithError(Exception):
-    """The base class of all exceptions that graphfaith raises on purpose. The message is made one line."""
+    """The base class of all exceptions that graphfaith raises on purpose. The message is made one line.
+
+    >>> import graphfaith as gf
+    >>> issubclass(gf.InputError, gf.GraphfaithError), issubclass(gf.InputError, ValueError)
+    (True, True)
+    """
 
     def __init__(self, message: str = "") -> None:
         super().__init__(one_line(message))
 
 
 class InputError(GraphfaithError, ValueError):
-    """A graph, node, parameter or text from the user is not valid."""
+    """A graph, node, parameter or text from the user is not valid.
+
+    >>> import graphfaith as gf
+    >>> gf.parse_neighborhood("U(A;0.5)")
+    Traceback (most recent call last):
+        ...
+    graphfaith._base.errors.InputError: cannot read the neighbourhood 'U(A;0.5)'...
+    """
 
 
 class ModelError(GraphfaithError, ValueError):
-    """The model raises an exception, or its output is not finite or does not depend on the edges given."""
+    """The model raises an exception, or its output is not finite or does not depend on the edges given.
+
+    >>> import torch, graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> class Broken(torch.nn.Module):
+    ...     def forward(self, x, edge_index):
+    ...         return x / 0 + edge_index.size(1)
+    >>> gf.explain(Broken(), Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]])), 0, mode="regression")
+    Traceback (most recent call last):
+        ...
+    graphfaith._base.errors.ModelError: Broken has no MessagePassing layer, so its hops cannot be counted...
+    """
 
 
 class UnsupportedError(GraphfaithError, ValueError):
-    """The kind of model, task or explanation is one that graphfaith does not support."""
+    """The kind of model, task or explanation is one that graphfaith does not support.
+
+    >>> import torch, graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> explainer = gf.explainer_for(GCN(2, 4, num_layers=2, out_channels=3), ring, method="saliency")
+    >>> gf.subgraph_lower_bound(explainer, explainer(ring.x, ring.edge_index, index=1), "U(A,0.5)")
+    Traceback (most recent call last):
+        ...
+    graphfaith._base.errors.UnsupportedError: the lower bound is for subgraph explanations...
+    """
 
 
 class DataError(GraphfaithError, OSError):
-    """A data set is missing, cannot be downloaded, or differs from the published one."""
+    """A data set is missing, cannot be downloaded, or differs from the published one.
+
+    >>> import graphfaith as gf
+    >>> gf.open_graph("no such folder")
+    Traceback (most recent call last):
+        ...
+    graphfaith._base.errors.DataError: ...
+    """
 
 
 class OutputError(GraphfaithError, OSError):
-    """A result cannot be written to the requested file."""
+    """A result cannot be written to the requested file.
+
+    >>> import graphfaith as gf
+    >>> from graphfaith._base.files import check_output
+    >>> check_output("no such folder/picture.png", (".png",))
+    Traceback (most recent call last):
+        ...
+    graphfaith._base.errors.OutputError: ...
+    """
 
 
 class RunError(GraphfaithError, RuntimeError):
@@ -76,23 +125,58 @@ class RunError(GraphfaithError, RuntimeError):
 
 
 class MemoryLimitError(GraphfaithError, MemoryError):
-    """A computation would need more memory than the user allows."""
+    """A computation would need more memory than the user allows.
+
+    >>> import torch, graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> gf.explain(GCN(2, 4, num_layers=2, out_channels=3), ring, 1, max_memory="1 KB")
+    Traceback (most recent call last):
+        ...
+    graphfaith._base.errors.MemoryLimitError: ...
+    """
 
 
 class UnfinishedRunWarning(UserWarning):
-    """A batch run is read that is not finished, so that rows are missing."""
+    """A batch run is read that is not finished, so that rows are missing.
+
+    >>> import warnings, graphfaith as gf
+    >>> warnings.simplefilter("ignore", gf.UnfinishedRunWarning)  # for those who know
+    """
 
 
 class ReachWarning(UserWarning):
-    """The messages of the model travel another number of hops than the user stated or the library counted."""
+    """The messages of the model travel another number of hops than the user stated or the library counted.
+
+    >>> import warnings, graphfaith as gf
+    >>> warnings.simplefilter("ignore", gf.ReachWarning)  # for those who know
+    """
 
 
 class FewSamplesWarning(UserWarning):
-    """An explanation estimates its own error from so few samples that the estimate is too good."""
+    """An explanation estimates its own error from so few samples that the estimate is too good.
+
+    >>> import warnings, graphfaith as gf
+    >>> warnings.simplefilter("ignore", gf.FewSamplesWarning)  # for those who know
+    """
 
 
 class SameSamplesWarning(UserWarning):
-    """An explanation is scored on the samples that it was fitted to, where Delta(p) is too small."""
+    """An explanation is scored on the samples that it was fitted to, where Delta(p) is too small.
+
+    >>> import torch, warnings, graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> explainer = gf.explainer_for(GCN(2, 4, num_layers=2, out_channels=3), ring, method="kec", seed=3)
+    >>> explanation = explainer(ring.x, ring.edge_index, index=1)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     number = gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", seed=3)
+    >>> caught[0].category.__name__
+    'SameSamplesWarning'
+    """
 
 
 def describe_error(error: BaseException) -> str:

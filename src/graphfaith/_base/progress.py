@@ -2,46 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .duration import in_words
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 T = TypeVar("T")
+SOON = 1.0  # seconds; what takes less needs no bar
+_ONE = threading.Lock()  # held while a bar is there: a step of tracked work may itself be tracked, and has none
 
 
 def track(
-    items: Iterable[T], doing: str, what: str, *, show: bool | None = None, total: int | None = None
+    items: Iterable[T],
+    doing: str,
+    what: str,
+    *,
+    show: bool | None = None,
+    total: int | None = None,
+    size: Callable[[T], int] | None = None,
 ) -> Iterator[T]:
     """Yield ``items`` while a bar shows how many are done and how long the rest will take.
 
-    If ``show`` is None, the bar appears only if standard error is a terminal. ``total`` is the number of items; it is
-    needed for the remaining time if ``items`` has no length.
+    If ``show`` is None, the bar appears only if standard error is a terminal, and after a second. ``total`` is the
+    number of items; it is needed for the remaining time if ``items`` has no length. ``size`` says how many an item
+    counts for, if that is not one.
+    """
+    if show is False or (show is None and not is_watched()):
+        yield from items
+        return
+    count = len(items) if total is None and isinstance(items, Sized) else total
+    began, done, bar, row = time.monotonic(), 0, None, None
+    try:
+        for item in items:
+            if bar is None and (show or time.monotonic() - began >= SOON) and _ONE.acquire(blocking=False):
+                bar = make_bar(doing, what)
+                row = bar.add_task("", total=count, completed=done)
+                # It has been at work since then, not only since the bar is there.
+                bar.tasks[0].start_time = bar.get_time() - (time.monotonic() - began)
+                bar.start()
+            yield item
+            done += 1 if size is None else size(item)
+            if bar is not None and row is not None:
+                bar.update(row, completed=done)
+    finally:
+        if bar is not None:
+            bar.stop()
+            _ONE.release()
+
+
+def make_bar(doing: str, what: str, *more: str, period: float = 30.0) -> Progress:
+    """Return a bar: "doing ----- 3/8 what, 12 seconds gone, about 20 seconds left", with ``more`` fields before times.
+
+    The speed is that of the last ``period`` seconds. In a file every line stays, so there the bar is written only once,
+    at the end.
     """
     # rich is imported here because `import graphfaith` should not load it.
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.text import Text
 
     from .console import Notes
 
+    class Times(ProgressColumn):
+        """The times gone and left, in words."""
+
+        def render(self, task: Task) -> Text:
+            gone, left = task.elapsed or 0.0, task.time_remaining
+            ahead = "" if left is None or task.finished else f", about {in_words(left)} left"
+            return Text(f"{in_words(gone)} gone{ahead}")
+
+    columns: list[Any] = [TextColumn(doing), BarColumn(), MofNCompleteColumn(), TextColumn(f"{what},")]
+    columns += [TextColumn(text) for text in more]
     console = Notes()
-    if show is False or (show is None and not console.is_terminal):
-        yield from items
-        return
-    columns = (
-        TextColumn(doing),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(f"{what},"),
-        TimeElapsedColumn(),
-        TextColumn("gone,"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-    )
-    # A log file keeps every line, so there the bar is written only once, at the end.
-    with Progress(*columns, console=console, transient=console.is_terminal) as bar:
-        yield from bar.track(items, total=total)
+    return Progress(*columns, Times(), console=console, transient=console.is_terminal, speed_estimate_period=period)
+
+
+def is_watched() -> bool:
+    """Return whether standard error is a terminal."""
+    try:
+        return sys.stderr is not None and sys.stderr.isatty()
+    except ValueError:  # It is closed.
+        return False

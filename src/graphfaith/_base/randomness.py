@@ -15,10 +15,10 @@ _LOCK = threading.RLock()
 
 
 @contextmanager
-def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+def seeded(seed: int, device: torch.device | None = None, *, numpy: bool = False) -> Iterator[None]:
     """Seed torch's global generator inside the block, for one thread at a time, and restore its state afterwards.
 
-    So is the generator of a ``device``, if that is another one than the processor.
+    So is the generator of a ``device``, if that is another one than the processor, and with ``numpy`` that of numpy.
 
     All threads draw from the same generator. Without the lock, two threads that train masks on two models would each
     get some of the other's numbers, and the same seed would no longer give the same masks.
@@ -39,7 +39,18 @@ def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
             # Only its own generator is restored, so that only that one is seeded where there are several.
             with module.device(device) if hasattr(module, "device") else nullcontext():
                 (module.manual_seed if hasattr(module, "manual_seed") else module.manual_seed_all)(seed)
+        with _numpy_seeded(seed) if numpy else nullcontext():
+            yield
+
+
+@contextmanager
+def _numpy_seeded(seed: int) -> Iterator[None]:
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    try:
         yield
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
 
 
 def random_state() -> tuple[Any, ...]:

@@ -1,3 +1,3 @@
 """The version of the library. The build, the saved files and the command line all read it from this module."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import signal
 import sys
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from .._base.compilation import announce_compilation
 from .._base.errors import GraphfaithError, InputError, describe_error, one_line
 from .._base.interruption import STOPPED, allow_interrupts
-from .._base.threads import use_one_thread
 from .._base.version import __version__
 from .demo import demo
 from .explain import explain
 from .explain_many import explain_many
 from .graph import graph
 from .judge import judge
+from .notes import say
 from .score import score
-from .source import say
 from .view import view
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer brings its own click from 0.26 on, and does not name this one
 
+# Packages that only some commands need, and the extra that installs each.
+OPTIONAL = {"captum": "studies", "openpyxl": "studies", "sklearn": "studies", "pyarrow": "many", "ray": "many"}
 COMMANDS = "graphfaith.commands"  # the group of entry points, each a function that adds a command to the application
 
 app = typer.Typer(
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Explain graph neural networks, and say how far each explanation can be trusted.",
+    help="Explain graph neural networks, and say how far each explanation can be trusted.\n\n"
+    "\b\n"
+    "Examples:\n"
+    "  graphfaith demo\n"
+    "  graphfaith explain --dataset ba-shapes --node 650\n"
+    "  graphfaith explain --help\n"
+    "  graphfaith --install-completion",
 )
 
 
@@ -63,13 +70,14 @@ def add_command(entry: EntryPoint) -> None:
     try:
         add = entry.load()
     except ImportError as error:
-        missing = error.name or str(error)
+        missing = error
 
         def refuse() -> None:
-            raise InputError(f"'graphfaith {entry.name}' needs {missing}: pip install 'graphfaith[studies]'")
+            raise missing
 
         settings = {"ignore_unknown_options": True, "allow_extra_args": True}
-        app.command(entry.name, help=f"Not available: {missing} is not installed.", context_settings=settings)(refuse)
+        name = error.name or str(error)
+        app.command(entry.name, help=f"Not available: {name} is not installed.", context_settings=settings)(refuse)
     else:
         add(app)
 
@@ -81,14 +89,10 @@ for _entry in entry_points(group=COMMANDS):
 def main() -> None:
     """Run the command; a mistake in its arguments is one line and exit code 2, an interrupt is exit code 130."""
     _prepare_streams()
+    command = typer.main.get_command(app)
+    _load_before_work(command)
     try:
-        allow_interrupts()
-        announce_compilation(say)
-        if "OMP_NUM_THREADS" not in os.environ:
-            # Computation graphs are small: a second thread gains little, and on a busy machine waiting for it costs
-            # dear.
-            use_one_thread()
-        code = app(standalone_mode=False)
+        code = command(standalone_mode=False)
         sys.stdout.flush()
     except UsageError as error:
         _stop(one_line(" ".join(error.format_message().split())))
@@ -106,6 +110,39 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # A second Ctrl-C must not interrupt the exit.
         say("stopped")
     _end(code or 0)
+
+
+def _load_before_work(command: Any) -> None:
+    """Make every command load the library when it is called, and not when it is only asked for its help."""
+    for one in getattr(command, "commands", {}).values():
+        _load_before_work(one)
+    if command.callback is not None and not hasattr(command, "commands"):
+        command.callback = _after_loading(command.callback, command.name)
+
+
+def _after_loading(work: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @functools.wraps(work)
+    def loaded(*args: Any, **options: Any) -> Any:
+        from .. import public  # noqa: F401
+        from .._base.compilation import announce_compilation
+        from .._base.threads import use_one_thread
+
+        allow_interrupts()  # from here on there is somebody to catch them
+        announce_compilation(say)
+        if "OMP_NUM_THREADS" not in os.environ:
+            # Computation graphs are small: a second thread gains little, and on a busy machine waiting for it costs
+            # dear.
+            use_one_thread()
+        try:
+            return work(*args, **options)
+        except ModuleNotFoundError as error:
+            package = (error.name or "").partition(".")[0]
+            if package not in OPTIONAL:
+                raise
+            extra = f"graphfaith[{OPTIONAL[package]}]"
+            raise InputError(f"'graphfaith {name}' needs {package}: pip install '{extra}'") from error
+
+    return loaded
 
 
 def _prepare_streams() -> None:

@@ -16,6 +16,7 @@ from ..explainers.base import FittedExplainer, Samples
 from ..explainers.methods import method_named
 from ..facade.subject import expand_neighborhoods
 from ..model.task import Task
+from .names import DATASET
 
 
 def check_without(texts: Sequence[str], methods: Sequence[str]) -> None:
@@ -42,7 +43,7 @@ def find_edges(texts: Sequence[str], data: Data) -> list[tuple[int, int]]:
     ids: dict[str, list[int]] = {}
     for node, name in enumerate(names or ()):
         ids.setdefault(str(name), []).append(node)
-    edges = set(zip(*data.edge_index.tolist(), strict=True))
+    edges = set(zip(*data.edge_index.cpu().tolist(), strict=True))
     return [_find_edge(text, ids, int(data.num_nodes), edges) for text in texts]
 
 
@@ -67,7 +68,7 @@ def source_of(dataset: str | None, model: str | None, data: Path | None, task: T
     if model is None and data is None:
         if task != Task():
             raise InputError("--level, --mode and --return-type tell of your own model: give --model and --data too")
-        return "cora" if dataset is None else dataset
+        return DATASET if dataset is None else dataset
     if dataset is not None:
         raise InputError("--dataset brings its own model: leave it out, or leave out --model and --data")
     if model is None or data is None:

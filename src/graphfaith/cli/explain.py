@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from .._base.errors import InputError
 from .._base.files import check_output
 from .._base.progress import track
-from ..data.graph_file import read_graph
-from ..explainers.methods import expand_methods, method_named
-from ..explanation import archive
-from ..explanation.signed import SignedExplanation
-from ..facade import Options
-from ..model.call import check_edges
-from ..model.task import Task
-from ..view import figure
-from ..view import page as write_page
-from ..view.report import Without, explanation_row, print_explanation, write_json
-from .arguments import check_numbers, check_without, find_edges, free_path, neighborhoods_of, samples_of, source_of
+from . import names
 from .options import (
     AnyDataset,
+    DeviceName,
     Edges,
     FitSamples,
     Json,
@@ -40,7 +30,10 @@ from .options import (
     Seed,
     TestSamples,
 )
-from .source import open_subject, select_supported
+
+if TYPE_CHECKING:
+    from ..explanation.signed import SignedExplanation
+    from ..view.report import Without
 
 SHOWN = 40  # nodes in a picture; with more nodes of BA-Shapes the edges can no longer be followed
 
@@ -50,14 +43,15 @@ def explain(
     dataset: AnyDataset = None,
     model: OwnModel = None,
     data: OwnData = None,
-    method: Methods = ["anchored-kec"],  # noqa: B006
-    neighborhood: Neighborhoods = ["U(A,0.5)"],  # noqa: B006
+    method: Methods = [names.METHOD],  # noqa: B006
+    neighborhood: Neighborhoods = [names.NEIGHBORHOOD],  # noqa: B006
     level: Level = "node",
-    mode: Mode = Task.mode,
-    return_type: ReturnType = Task.return_type,
+    mode: Mode = names.MODES[0],
+    return_type: ReturnType = names.RETURN_TYPES[0],
     num_hops: NumHops = None,
     edges: Edges = "auto",
     max_memory: MaxMemory = None,
+    device: DeviceName = None,
     top: Annotated[int, typer.Option(help="How many edges and features to print.")] = 10,
     samples: FitSamples = "200",
     test_samples: TestSamples = 500,
@@ -78,20 +72,31 @@ def explain(
 
     \b
     Examples:
+      graphfaith explain --node 650
       graphfaith explain --dataset cora --node 42 --neighborhood "U(A,0.5)" --samples auto
       graphfaith explain --dataset cora --node 42 --without 42-2711
       graphfaith explain --model mymodule:load --data graph.pt --node 10
     """
-    task, options = Task(mode, return_type, level), Options(num_hops, check_edges(edges), max_memory)
-    dataset = source_of(dataset, model, data, task, model_seed)
+    # Loading these takes seconds, which --help does not need.
+    from rich.console import Console
+
+    from ..explainers.methods import expand_methods
+    from ..explanation import archive
+    from ..model.task import Task
+    from ..view import figure
+    from ..view import page as write_page
+    from ..view.report import explanation_row, print_explanation, write_json
+    from .arguments import check_without, find_edges, free_path
+    from .source import read_request, select_supported
+
+    task, options, source = Task(mode, return_type, level), (num_hops, edges, max_memory), (dataset, model, data)
     methods = expand_methods(method)
-    count = samples_of(samples, methods)
-    check_numbers(test_samples, seed, model_seed)
     check_without(without, methods)
     if top < 1:
         raise InputError(f"--top must be at least 1 (got {top})")
-    graph = None if data is None else read_graph(data)
-    near = neighborhoods_of(neighborhood, dataset, graph)
+    seeds = seed, model_seed
+    asked = read_request(source, task, options, methods, neighborhood, samples, test_samples, seeds, device)
+    dataset, near, count = asked.label, asked.near, asked.samples
     stem = f"{Path(dataset).stem}-{node}" if level == "node" else f"{Path(dataset).stem}-{level}-{node}"
     json_file, figure_file = json_file or free_path(stem, ".json"), figure_file or free_path(stem, ".png")
     check_output(json_file, (".json",))
@@ -102,7 +107,7 @@ def explain(
         check_output(save_file, (".safetensors",))
         if len(near) * len(methods) > 1:
             raise InputError("--save writes a single explanation: give one --method and one --neighborhood")
-    subject = open_subject(dataset, model, graph, node, task, options, model_seed)
+    subject = asked.open(node)
     gone = find_edges(without, subject.data)
     settings = {"dataset": dataset, **({"model_seed": model_seed} if model is None else {"model": model})}
     if "all" in method:
@@ -132,5 +137,8 @@ def explain(
 
 def _think_away(explanation: SignedExplanation, edges: list[tuple[int, int]], method: str) -> Without:
     """Return what p foretells of the graph without some edges, with the model's own answer."""
+    from ..explainers.methods import method_named
+    from ..view.report import Without
+
     fitted = method_named(method).is_fitted
     return Without(edges, explanation.what_if(remove=edges, check=True) if fitted else None)

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .._base.errors import InputError
-from ..data import DATASETS
-from ..facade.subject import METHOD, NEIGHBORHOOD
-from ..many.engines import ENGINES
-from ..many.explain import Summary
-from ..many.explain import explain_many as explain_into
-from ..many.extra import import_extra
-from ..many.job import ManyJob
-from ..model.call import check_edges
-from .arguments import samples_of
-from .options import AnyDataset, Edges, FitSamples, MaxMemory, ModelSeed, NumHops, OwnModel
-from .source import say
+from . import names
+from .notes import say
+from .options import (
+    AnyDataset,
+    DeviceName,
+    Edges,
+    FitSamples,
+    MaxMemory,
+    ModelSeed,
+    NumHops,
+    OwnModel,
+    completing,
+)
+
+if TYPE_CHECKING:
+    from ..many.explain import Summary
 
 
 def explain_many(
@@ -31,11 +36,23 @@ def explain_many(
     dataset: AnyDataset = None,
     graph: Annotated[
         Path | None,
-        typer.Option(help="The graph for your model: a packed folder, or a file (.pt, .safetensors, .npz)."),
+        typer.Option(
+            "--data",
+            "--graph",
+            help="The graph for your model: a packed folder, or a file (.pt, .safetensors, .npz).",
+        ),
     ] = None,
     model: OwnModel = None,
-    method: Annotated[str, typer.Option(help="The method; graphfaith explain --help lists them.")] = METHOD,
-    neighborhood: Annotated[str, typer.Option(help="E.g. U(A,0.5), B(A,0.5), R(A,5).")] = NEIGHBORHOOD,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="The method; graphfaith explain --help lists them.", autocompletion=completing(names.METHODS)
+        ),
+    ] = names.METHOD,
+    neighborhood: Annotated[
+        str,
+        typer.Option(help="E.g. U(A,0.5), B(A,0.5), R(A,5).", autocompletion=completing(names.NEIGHBORHOODS[:-1])),
+    ] = names.NEIGHBORHOOD,
     samples: FitSamples = "200",
     seed: Annotated[int, typer.Option(help="Seed of the samples.")] = 0,
     top_edges: Annotated[int, typer.Option(help="How many edges of each explanation are kept.")] = 50,
@@ -46,8 +63,12 @@ def explain_many(
     num_hops: NumHops = None,
     edges: Edges = "auto",
     max_memory: MaxMemory = None,
+    device: DeviceName = None,
     model_seed: ModelSeed = 0,
-    engine: Annotated[str, typer.Option(help=f"Where it runs: {' or '.join(ENGINES)}.")] = "local",
+    engine: Annotated[
+        str,
+        typer.Option(help=f"Where it runs: {' or '.join(names.ENGINES)}.", autocompletion=completing(names.ENGINES)),
+    ] = names.ENGINES[0],
     address: Annotated[str | None, typer.Option(help="Of the Ray cluster, e.g. auto; a Ray of its own else.")] = None,
     workers: Annotated[int, typer.Option(help="How many blocks are explained at once.")] = 2,
     block: Annotated[int, typer.Option(help="How many nodes are explained together, and are one file.")] = 2000,
@@ -58,9 +79,16 @@ def explain_many(
     \b
     Examples:
       graphfaith explain-many --dataset cora --out run/
-      graphfaith explain-many --graph packed/ --model mymodule:load --nodes flagged.txt --out run/ --workers 8
-      graphfaith explain-many --graph packed/ --model mymodule:load --out run/ --engine ray --address auto
+      graphfaith explain-many --data packed/ --model mymodule:load --nodes flagged.txt --out run/ --workers 8
+      graphfaith explain-many --data packed/ --model mymodule:load --out run/ --engine ray --address auto
     """
+    # Loading these takes seconds, which --help does not need.
+    from ..many.explain import explain_many as explain_into
+    from ..many.extra import import_extra
+    from ..many.job import ManyJob
+    from ..model.call import check_edges
+    from .arguments import samples_of
+
     import_extra("pyarrow")  # before a data set is downloaded, or a model trained
     source = _graph_of(dataset, graph, model, model_seed)
     job = ManyJob(
@@ -78,6 +106,7 @@ def explain_many(
         num_hops=num_hops,
         edges=check_edges(edges),
         max_memory=max_memory,
+        device=device,
         model_seed=model_seed,
     )
     summary = explain_into(
@@ -92,16 +121,16 @@ def _graph_of(dataset: str | None, graph: Path | None, model: str | None, model_
     """Return the name of a data set or of the user's own graph; exactly one of them is meant."""
     if graph is None:
         if model is not None:
-            raise InputError("--graph and --model go together: give --graph FOLDER too")
-        return "cora" if dataset is None else dataset
+            raise InputError("--model and --data go together: give --data FOLDER too")
+        return names.DATASET if dataset is None else dataset
     if dataset is not None:
-        raise InputError("--dataset brings its own model: leave it out, or leave out --graph and --model")
+        raise InputError("--dataset brings its own model: leave it out, or leave out --model and --data")
     if model is None:
-        raise InputError("--graph and --model go together: give --model module:function too")
+        raise InputError("--model and --data go together: give --model module:function too")
     if model_seed:
         raise InputError("--model-seed is for models that are trained here: leave it out with --model")
     # A file that has the name of a data set is meant as a file here.
-    return os.path.abspath(graph) if str(graph) in DATASETS else os.fspath(graph)
+    return os.path.abspath(graph) if str(graph) in names.DATASETS else os.fspath(graph)
 
 
 def _tell(summary: Summary) -> None:

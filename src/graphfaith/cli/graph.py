@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .._base.errors import InputError
-from .._base.memory import format_size
-from ..data import DATASETS, load_dataset
-from ..data.edge_lists import ParquetEdges, open_array, open_arrays
-from ..data.graph_file import read_graph
-from ..graph.packed import PackedGraph
-from ..graph.packing import pack_graph, write_graph
+from . import names
+from .options import completing
+
+if TYPE_CHECKING:
+    from ..graph.packed import PackedGraph
 
 graph = typer.Typer(
-    add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Pack a graph into a folder of files, from which explanations read what they need; say what a folder holds.",
+    help="Pack a graph into a folder of files, from which explanations read what they need; say what is in one.\n\n"
+    "\b\n"
+    "Examples:\n"
+    "  graphfaith graph pack packed --data graph.pt\n"
+    "  graphfaith graph info packed",
 )
 
 
@@ -33,7 +35,12 @@ def pack(
             "if there are such, edge_weight.npy and y.npy."
         ),
     ] = None,
-    dataset: Annotated[str | None, typer.Option(help=f"One of {', '.join(DATASETS)}, in place of --data.")] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            help=f"One of {', '.join(names.DATASETS)}, in place of --data.", autocompletion=completing(names.DATASETS)
+        ),
+    ] = None,
     x: Annotated[Path | None, typer.Option("--x", help="Features (.npy), for --edges.")] = None,
     edges: Annotated[
         Path | None, typer.Option(help="Edges with the columns source, target and perhaps weight (.parquet).")
@@ -52,6 +59,12 @@ def pack(
       graphfaith graph pack packed --x x.npy --edges edges.parquet
       graphfaith graph pack cora --dataset cora
     """
+    # Loading these takes seconds, which --help does not need.
+    from ..data import DATASETS, load_dataset
+    from ..data.edge_lists import ParquetEdges, open_array, open_arrays
+    from ..data.graph_file import read_graph
+    from ..graph.packing import pack_graph, write_graph
+
     if sum(given is not None for given in (data, dataset, edges)) != 1:
         raise InputError("give one of --data, --dataset and --edges")
     if (x is None) != (edges is None) or (y is not None and edges is None):
@@ -75,7 +88,14 @@ def info(
     folder: Annotated[Path, typer.Argument(help="A folder that 'graphfaith graph pack' has written.")],
     verify: Annotated[bool, typer.Option("--verify", help="Also read every file and compare its digest.")] = False,
 ) -> None:
-    """Say what a packed graph holds, and with --verify whether every byte is what was packed."""
+    """Say what a packed graph holds, and with --verify whether every byte is what was packed.
+
+    \b
+    Example:
+      graphfaith graph info packed --verify
+    """
+    from ..graph.packed import PackedGraph
+
     found = PackedGraph(folder)
     typer.echo(describe(found))
     if verify:
@@ -85,6 +105,8 @@ def info(
 
 def describe(packed: PackedGraph) -> str:
     """Return what a packed graph holds, in one line."""
+    from .._base.memory import format_size
+
     size = sum(entry["bytes"] for entry in packed.about["files"].values())
     has = [name for name, given in (("weights", packed.is_weighted), ("labels", packed.labels is not None)) if given]
     loops = f"{packed.num_loops} of them self-loops, " if packed.num_loops else ""

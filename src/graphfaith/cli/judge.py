@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from .._base.errors import InputError
 from .._base.files import check_output
 from .._base.progress import track
 from .._base.selection import parse_nodes
-from ..data.graph_file import read_graph
-from ..facade import Options
-from ..judging import judge as judge_all
-from ..judging.entrants import make_entrants
-from ..judging.hearing import METHODS, NEIGHBORHOODS
-from ..judging.measures import MEASURES, expand_measures
-from ..judging.peers import PEERS
-from ..model.call import check_edges
-from ..model.task import Task
-from ..sampling.restricted import Top, check_by, check_top
-from .arguments import check_nodes, check_numbers, neighborhoods_of, samples_of, source_of
+from . import names
 from .options import (
     AnyDataset,
+    DeviceName,
     Edges,
     FitSamples,
     Json,
@@ -39,10 +29,15 @@ from .options import (
     ReturnType,
     Seed,
     TestSamples,
+    completing,
 )
-from .source import open_subject
 
-_METHOD_HELP = f"A method of this library, or one of {', '.join(PEERS)}. May be repeated; if left out, ten of them."
+if TYPE_CHECKING:
+    from ..sampling.restricted import Top
+
+_METHOD_HELP = (
+    f"A method of this library, or one of {', '.join(names.PEERS)}. May be repeated; if left out, ten of them."
+)
 
 
 def judge(
@@ -52,20 +47,29 @@ def judge(
     dataset: AnyDataset = None,
     model: OwnModel = None,
     data: OwnData = None,
-    method: Annotated[list[str], typer.Option("--method", help=_METHOD_HELP)] = list(METHODS),  # noqa: B006
+    method: Annotated[
+        list[str],
+        typer.Option("--method", help=_METHOD_HELP, autocompletion=completing((*names.METHODS, *names.PEERS))),
+    ] = list(names.JUDGED),  # noqa: B006
     measure: Annotated[
-        list[str], typer.Option("--measure", help=f"One of {', '.join(MEASURES)}, or 'all'. May be repeated.")
+        list[str],
+        typer.Option(
+            "--measure",
+            help=f"One of {', '.join(names.MEASURES)}, or 'all'. May be repeated.",
+            autocompletion=completing((*names.MEASURES, "all")),
+        ),
     ] = ["all"],  # noqa: B006
-    neighborhood: Neighborhoods = list(NEIGHBORHOODS),  # noqa: B006
+    neighborhood: Neighborhoods = list(names.JUDGED_IN),  # noqa: B006
     top: Annotated[str, typer.Option(help="How many edges are inside: a number, or a share such as 0.2.")] = "0.2",
     by: Annotated[str | None, typer.Option(help="Which are inside: of the largest score, or magnitude.")] = None,
     part: Annotated[list[str], typer.Option(help="What is removed: edges or features; may be repeated.")] = ["edges"],  # noqa: B006
     level: Level = "node",
-    mode: Mode = Task.mode,
-    return_type: ReturnType = Task.return_type,
+    mode: Mode = names.MODES[0],
+    return_type: ReturnType = names.RETURN_TYPES[0],
     num_hops: NumHops = None,
     edges: Edges = "auto",
     max_memory: MaxMemory = None,
+    device: DeviceName = None,
     samples: FitSamples = "200",
     test_samples: TestSamples = 500,
     seed: Seed = 0,
@@ -83,46 +87,55 @@ def judge(
       graphfaith judge --dataset cora --nodes 3,5,8 --method kec --method captum-ig --measure delta
       graphfaith judge --model mymodule:load --data graph.pt --nodes 0:50
     """
-    task, options = Task(mode, return_type, level), Options(num_hops, check_edges(edges), max_memory)
-    label = source_of(dataset, model, data, task, model_seed)
+    # Loading these takes seconds, which --help does not need.
+    from rich.console import Console
+
+    from ..judging import judge as judge_all
+    from ..judging.entrants import make_entrants
+    from ..judging.measures import expand_measures
+    from ..judging.peers import PEERS
+    from ..model.task import Task
+    from ..sampling.restricted import check_by
+    from .arguments import check_nodes
+    from .source import read_request
+
+    task, options, source = Task(mode, return_type, level), (num_hops, edges, max_memory), (dataset, model, data)
     entrants = make_entrants(method, PEERS)
     expand_measures(measure)
     own = [entrant.name for entrant in entrants if entrant.is_fitted]
-    count = samples_of(samples, own)
-    check_numbers(test_samples, seed, model_seed)
     inside = _top_of(top)
     for one in part:
         if one not in ("edges", "features"):
             raise InputError(f"--part must be edges or features (got {one!r})")
-    graph = None if data is None else read_graph(data)
-    near = neighborhoods_of(neighborhood, label, graph)
+    seeds = seed, model_seed
+    asked = read_request(source, task, options, own, neighborhood, samples, test_samples, seeds, device)
     chosen = list(parse_nodes(nodes))
     for path, suffix in ((json_file, ".json"), (page_file, ".html")):
         if path is not None:
             check_output(path, (suffix,))
-    if graph is None:
-        check_nodes(label, chosen)
-    subject = open_subject(label, model, graph, chosen[0], task, options, model_seed)
+    if asked.graph is None:
+        check_nodes(asked.label, chosen)
+    subject = asked.open(chosen[0])
     verdict = judge_all(
         subject.model,
         subject.data,
         [entrant.name for entrant in entrants],
         chosen,
         measure,
-        neighborhoods=near,
+        neighborhoods=asked.near,
         parts=part,  # type: ignore[arg-type]  # they are checked above
         top=inside,
         by=None if by is None else check_by(by),
-        samples=count,
+        samples=asked.samples,
         test_samples=test_samples,
         seed=seed,
         level=level,
         mode=mode,
         return_type=return_type,
         num_hops=num_hops,
-        edges=check_edges(edges),
+        edges=asked.options.edges,
         max_memory=max_memory,
-        dataset=label,
+        dataset=asked.label,
         progress=lambda items: track(list(items), "judging", "nodes", show=True),
     )
     # Whoever reads the output may stop reading at any time, so the files are written first.
@@ -142,6 +155,8 @@ def _top_of(text: str) -> Top:
     >>> _top_of("10"), _top_of("0.2")
     (10, 0.2)
     """
+    from ..sampling.restricted import check_top
+
     try:
         return check_top(int(text) if text.strip().isdecimal() else float(text))
     except ValueError:

@@ -4,47 +4,119 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from torch_geometric.data import Data
 
-from .._base.console import Notes
 from .._base.errors import UnsupportedError
-from ..data.graph_file import NAMES
+from ..data.graph_file import NAMES, read_graph
 from ..data.models import Trained, load_trained
 from ..data.own_model import load_model
+from ..explainers.base import Samples
 from ..facade import Options, Subject
 from ..model.arguments import arguments_for, convert_precision
+from ..model.call import check_edges
+from ..model.home import check_device, home_of
 from ..model.task import Task
-from .arguments import check_nodes
+from .arguments import check_nodes, check_numbers, neighborhoods_of, samples_of, source_of
+from .notes import say
 
-err = Notes()
+
+@dataclass(frozen=True)
+class Request:
+    """What a command is asked about, checked: whose model on which graph, where, and from how many samples."""
+
+    label: str
+    model: str | None
+    graph: Data | None
+    near: list[str]
+    samples: Samples
+    task: Task
+    options: Options
+    model_seed: int
+    device: str | None
+
+    def open(self, index: int) -> Subject:
+        """Return the model on the graph; see :func:`open_subject`."""
+        where = self.task, self.options, self.model_seed, self.device
+        return open_subject(self.label, self.model, self.graph, index, *where)
+
+
+def read_request(
+    source: tuple[str | None, str | None, Path | None],
+    task: Task,
+    options: tuple[int | None, str, str | None],
+    methods: Sequence[str],
+    neighborhoods: Sequence[str],
+    samples: str,
+    test_samples: int,
+    seeds: tuple[int, int],
+    device: str | None,
+) -> Request:
+    """Check what is common to commands that explain, before any work.
+
+    Args:
+        source: the data set, the user's model and the user's graph, each as it was given.
+        task: what the output means.
+        options: the number of hops, how edges are perturbed, and the limit on memory.
+        methods: the names of the library's methods that are used.
+        neighborhoods: where they explain.
+        samples: how many samples they are fitted on, as it was given.
+        test_samples: how many others they are scored on.
+        seeds: that of the samples and that of the training.
+        device: where the model is run, if it was said.
+    """
+    check_device("cpu" if device is None else device)
+    hops, edges, memory = options
+    checked = Options(hops, check_edges(edges), memory)
+    dataset, model, data = source
+    label = source_of(dataset, model, data, task, seeds[1])
+    count = samples_of(samples, methods)
+    check_numbers(test_samples, *seeds)
+    graph = None if data is None else read_graph(data)
+    near = neighborhoods_of(neighborhoods, label, graph)
+    return Request(label, model, graph, near, count, task, checked, seeds[1], device)
 
 
 def open_subject(
-    dataset: str, model: str | None, graph: Data | None, index: int, task: Task, options: Options, seed: int
+    dataset: str,
+    model: str | None,
+    graph: Data | None,
+    index: int,
+    task: Task,
+    options: Options,
+    seed: int,
+    device: str | None = None,
 ) -> Subject:
-    """Return the user's model on the user's graph, or else a data set with its trained model.
+    """Return the user's model on the user's graph, or else a data set with its trained model, on a ``device``.
 
     A model of the user is run once at row ``index`` of its output, so that errors show at once.
     """
     if graph is not None and model is not None:
-        return _open_user_model(model, graph, dataset, index, task, options)
+        return _open_user_model(model, graph, dataset, index, task, options, device)
     check_nodes(dataset, [index])
-    fit = train(dataset, seed)
+    fit = train(dataset, seed, device)
     return Subject(fit.model, fit.data, task, options)
 
 
-def train(dataset: str, seed: int) -> Trained:
+def train(dataset: str, seed: int, device: str | None = None) -> Trained:
     """Return the model of a data set, trained now or earlier, and print its test accuracy."""
-    fit = load_trained(dataset, seed=seed, progress=True)
+    fit = load_trained(dataset, seed=seed, progress=True, device=device)
     say(f"{dataset}: test accuracy {100 * fit.test_accuracy:.1f} %")
     return fit
 
 
-def _open_user_model(model: str, graph: Data, label: str, index: int, task: Task, options: Options) -> Subject:
-    """Return the user's model on the user's graph, run it once at row ``index``, and print its arguments."""
+def _open_user_model(
+    model: str, graph: Data, label: str, index: int, task: Task, options: Options, device: str | None
+) -> Subject:
+    """Return the user's model on the user's graph, run it once at row ``index``, and print its arguments.
+
+    Without a ``device`` the graph goes where the model is.
+    """
     module = load_model(model)
     subject = Subject(module, convert_precision(module, graph), task, options)
+    subject = subject.to(home_of(module) if device is None else device)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         subject.target(index)
@@ -68,8 +140,3 @@ def select_supported(subject: Subject, methods: Sequence[str]) -> list[str]:
         else:
             supported.append(name)
     return supported
-
-
-def say(text: str) -> None:
-    """Print a line for the user to standard error, which keeps standard output free for the results."""
-    err.print(text, highlight=False, markup=False, soft_wrap=True)

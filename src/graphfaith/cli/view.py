@@ -7,20 +7,15 @@ import signal
 import sys
 import threading
 from contextlib import ExitStack, suppress
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..data.graph_file import read_graph
-from ..facade import Options
-from ..model.call import check_edges
-from ..model.task import Task
-from ..view.live.desk import Desk, Question, check_methods
-from ..view.live.redirect import Redirect
-from ..view.live.server import Server, check_loopback, check_port
-from .arguments import check_numbers, neighborhoods_of, samples_of, source_of
+from . import names
+from .notes import say
 from .options import (
     AnyDataset,
+    DeviceName,
     Edges,
     FewMethods,
     FitSamples,
@@ -34,8 +29,13 @@ from .options import (
     ReturnType,
     Seed,
     TestSamples,
+    completing,
 )
-from .source import open_subject, say
+
+if TYPE_CHECKING:
+    from ..view.live.desk import Desk, Question
+    from ..view.live.redirect import Redirect
+    from ..view.live.server import Server
 
 
 def view(
@@ -44,13 +44,20 @@ def view(
     model: OwnModel = None,
     data: OwnData = None,
     method: FewMethods = ["anchored-kec", "kec", "saliency"],  # noqa: B006
-    neighborhood: Annotated[str, typer.Option(help="The first neighbourhood, e.g. U(A,0.5) or B(A,0.5).")] = "U(A,0.5)",
+    neighborhood: Annotated[
+        str,
+        typer.Option(
+            help="The first neighbourhood, e.g. U(A,0.5) or B(A,0.5).",
+            autocompletion=completing(names.NEIGHBORHOODS[:-1]),
+        ),
+    ] = names.NEIGHBORHOOD,
     level: Level = "node",
-    mode: Mode = Task.mode,
-    return_type: ReturnType = Task.return_type,
+    mode: Mode = names.MODES[0],
+    return_type: ReturnType = names.RETURN_TYPES[0],
     num_hops: NumHops = None,
     edges: Edges = "auto",
     max_memory: MaxMemory = None,
+    device: DeviceName = None,
     samples: FitSamples = "200",
     test_samples: TestSamples = 500,
     seed: Seed = 0,
@@ -69,22 +76,27 @@ def view(
       graphfaith view --dataset cora --node 42
       graphfaith view --model mymodule:load --data graph.pt
     """
-    task, options = Task(mode, return_type, level), Options(num_hops, check_edges(edges), max_memory)
-    dataset = source_of(dataset, model, data, task, model_seed)
+    # Loading these takes seconds, which --help does not need.
+    from ..model.task import Task
+    from ..view.live.desk import Desk, check_methods
+    from ..view.live.server import check_loopback, check_port
+    from .source import read_request
+
+    task, options, source = Task(mode, return_type, level), (num_hops, edges, max_memory), (dataset, model, data)
     methods = check_methods(method)
-    count = samples_of(samples, methods)
-    check_numbers(test_samples, seed, model_seed)
     check_loopback(host)
     check_port(port)
-    graph = None if data is None else read_graph(data)
-    near = neighborhoods_of([neighborhood], dataset, graph)
-    subject = open_subject(dataset, model, graph, node, task, options, model_seed)
-    desk = Desk(subject, dataset, samples=count, test_samples=test_samples, seed=seed)
-    serve(desk, desk.ask(node, methods, near[0]), host=host, port=port, browser=browser)
+    seeds = seed, model_seed
+    asked = read_request(source, task, options, methods, [neighborhood], samples, test_samples, seeds, device)
+    desk = Desk(asked.open(node), asked.label, samples=asked.samples, test_samples=test_samples, seed=seed)
+    serve(desk, desk.ask(node, methods, asked.near[0]), host=host, port=port, browser=browser)
 
 
 def serve(desk: Desk, first: Question, *, host: str, port: int, browser: bool = False) -> None:
     """Serve the desk on a loopback address, starting with the question ``first``, until Ctrl-C."""
+    from ..view.live.redirect import Redirect
+    from ..view.live.server import Server
+
     with suppress(KeyboardInterrupt), ExitStack() as stack:
         server = stack.enter_context(Server(desk, desk.start(first), host, port))
         _end_once()

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torch_geometric.data import Data
+import torch
+from torch_geometric.data import Data, HeteroData
 
 from .._base.errors import InputError
+from ..model.home import check_device
 from .ba_2motifs import ba_2motifs
 from .ba_shapes import ba_shapes
 from .crippen import crippen
+from .heterogeneous import HETEROGENEOUS_DATASETS, cora_bibliography, hetero_ba_shapes
 from .heterophilous import SHA256, heterophilous
 from .planetoid import FOLDERS, planetoid
 from .trees import tree_cycles, tree_grid
@@ -20,12 +23,15 @@ from .verified import cache_folder
 
 __all__ = [
     "DATASETS",
+    "HETEROGENEOUS_DATASETS",
     "HETEROPHILOUS_DATASETS",
     "MOTIF_DATASETS",
     "ba_2motifs",
     "ba_shapes",
     "cache_folder",
+    "cora_bibliography",
     "crippen",
+    "hetero_ba_shapes",
     "heterophilous",
     "load_dataset",
     "planetoid",
@@ -43,20 +49,29 @@ HETEROPHILOUS_DATASETS = tuple(SHA256)
 DATASETS = (*MOTIF_DATASETS, *FOLDERS, *HETEROPHILOUS_DATASETS)
 
 
-def load_dataset(name: str, *, seed: int = 0, normalize: bool = True) -> Data:
-    """Load the data set with this name, one of `DATASETS`.
+def load_dataset(
+    name: str, *, seed: int = 0, normalize: bool = True, device: torch.device | str | None = None
+) -> Data | HeteroData:
+    """Load the data set with this name, one of `DATASETS`, or of `HETEROGENEOUS_DATASETS`.
 
     `seed` selects the generated graph and only concerns `MOTIF_DATASETS`. `normalize` scales the rows of the features
-    to sum 1 and only concerns data sets that are not generated.
+    to sum 1 and only concerns data sets that are not generated. `device` is where its tensors are to be.
 
     Example:
         >>> load_dataset("ba-shapes").num_nodes
         700
     """
-    if name not in DATASETS:
-        raise InputError(f"unknown data set {name!r}; known are {', '.join(DATASETS)}")
-    if name in MOTIF_DATASETS:
-        return MOTIF_DATASETS[name](seed)
-    if name in HETEROPHILOUS_DATASETS:
-        return heterophilous(name, normalize=normalize)
-    return planetoid(name, normalize=normalize)
+    if name not in DATASETS and name not in HETEROGENEOUS_DATASETS:
+        known = ", ".join((*DATASETS, *HETEROGENEOUS_DATASETS))
+        raise InputError(f"unknown data set {name!r}; known are {known}")
+    where = None if device is None else check_device(device)
+    data: Data | HeteroData
+    if name in HETEROGENEOUS_DATASETS:
+        data = HETEROGENEOUS_DATASETS[name](seed)
+    elif name in MOTIF_DATASETS:
+        data = MOTIF_DATASETS[name](seed)
+    elif name in HETEROPHILOUS_DATASETS:
+        data = heterophilous(name, normalize=normalize)
+    else:
+        data = planetoid(name, normalize=normalize)
+    return data if where is None else data.to(where)

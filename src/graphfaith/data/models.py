@@ -20,13 +20,16 @@ import torch.nn.functional as F
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import GCNConv
 
 from .._base.errors import InputError
 from .._base.files import write_file
 from .._base.randomness import seeded
+from ..model.home import check_device
 from . import MOTIF_DATASETS, cache_folder, load_dataset
+from .heterogeneous import training_data
+from .heterogeneous_models import BibliographyModel, ShapesModel
 
 # This number is part of the name of a cached file. Raise it when a change in this module makes earlier weights wrong.
 CACHE_FORMAT = 2
@@ -160,12 +163,18 @@ class Schedule(NamedTuple):
 
 def schedule_for(name: str) -> Schedule:
     """Return the training schedule of the paper for a data set."""
+    if name == "hetero-ba-shapes":
+        return Schedule(300, 0.01, 0.0)
     return Schedule(1000, 0.01, 0.0) if name in MOTIF_DATASETS else Schedule(200, 0.01, 5e-4)
 
 
-def make_untrained(name: str, data: Data, seed: int = 0) -> nn.Module:
+def make_untrained(name: str, data: Data | HeteroData, seed: int = 0) -> nn.Module:
     """Return the paper's model for a data set with the initial weights of the training with this seed."""
     with seeded(seed):
+        if name == "hetero-ba-shapes":
+            return ShapesModel(data)
+        if name == "cora-bibliography":
+            return BibliographyModel(data)
         return (BAShapesGCN if name in MOTIF_DATASETS else CitationGCN)(data.num_features, int(data.y.max()) + 1)
 
 
@@ -181,7 +190,7 @@ class Trained:
     """A trained model in evaluation mode, with the graph it was trained on."""
 
     model: nn.Module
-    data: Data
+    data: Data | HeteroData
     test_accuracy: float
     name: str
     seed: int
@@ -212,26 +221,34 @@ def load_trained(
     normalize: bool = True,
     progress: bool = False,
     cache: bool = True,
+    device: torch.device | str | None = None,
 ) -> Trained:
     """Return the paper's trained model for a data set, from the cache if `cache` is True and it is there.
 
     `seed` determines the initial weights and the dropout. `data_seed` selects the graph if it is a generated one.
     `normalize` says whether the features of a citation graph are row-normalised. The weights are stored as safetensors
     in the cache folder. A damaged file there is replaced after a new training, and if the folder cannot be written to,
-    the model is trained again in every call.
+    the model is trained again in every call. Model and graph are moved to `device`; training is on the processor, so
+    that the weights are the same wherever they are used.
     """
+    where = None if device is None else check_device(device)
     data = load_dataset(name, seed=data_seed, normalize=normalize)
     recipe = _Recipe(dataset=name, seed=seed, data_seed=data_seed, normalize=normalize, **schedule_for(name)._asdict())
-    _check(data, recipe.epochs, seed)
+    seen = training_data(name, data) if isinstance(data, HeteroData) else data
+    _check(seen, recipe.epochs, seed)
     model = make_untrained(name, data, seed)
 
     accuracy = _load(model, recipe) if cache else None
     if accuracy is None:
-        train(model, training_view(name, data), **schedule_for(name)._asdict(), seed=seed, progress=progress)
-        accuracy = accuracy_on_test(model, data)
+        view = seen if isinstance(data, HeteroData) else training_view(name, data)
+        train(model, view, **schedule_for(name)._asdict(), seed=seed, progress=progress)
+        accuracy = accuracy_on_test(model, seen)
         if cache:
             _save(model, accuracy, recipe)
-    return Trained(model.eval(), data, accuracy, name, seed)
+    model = model.eval()
+    if where is not None:
+        model, data = model.to(where), data.to(where)
+    return Trained(model, data, accuracy, name, seed)
 
 
 def accuracy_on_test(model: nn.Module, data: Data) -> float:

@@ -22,6 +22,7 @@ from ..model.call import Edges
 from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood
 from ..sampling.perturbations import Perturbations
+from ..surrogate.attention import find_attention
 from ..surrogate.difference import AnchoredModel, DifferenceModel
 from ..surrogate.estimate import Unfaithfulness, estimate_unfaithfulness, rounding_square
 from ..surrogate.evidence import Evidence
@@ -36,8 +37,8 @@ from ..surrogate.readings import (
     read_model,
     reading_bytes,
 )
-from ..surrogate.sensitivity import RANK, Sensitivity, gradients_at, slopes_at
-from ..surrogate.terms import BLOCKS, Block, Chosen, Fit, Terms
+from ..surrogate.sensitivity import RANK, Sensitivity, gradients_at, slopes_at, slopes_of_attributes
+from ..surrogate.terms import BLOCKS, SLOPES, Block, Chosen, Fit, Terms
 from ..surrogate.walks import Normalization, walk_bytes
 from .base import FittedExplainer, Samples
 
@@ -92,6 +93,15 @@ class AnchoredKEC(FittedExplainer):
             or "effect", what p foretells for taking away one entry alone. ``explanation.reading(...)`` gives another.
         pairs: how many pairs of entries there may be at most beside the shares.
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explanation = gf.explain(model, ring, 1, method="anchored-kec", neighborhood="B(A,0.5)")
+    >>> explanation.method, explanation.unfaithfulness.relative < 1, explanation.estimate.neighborhood
+    ('AnchoredKEC', True, 'B(A,0.5)')
     """
 
     method = "AnchoredKEC"
@@ -162,11 +172,13 @@ class AnchoredKEC(FittedExplainer):
     def _fit(self, target: Target, count: int) -> AnchoredModel:
         """Return the p that is fitted on ``count`` samples."""
         size = self._chunk_size(target, count)
-        if size >= count:
-            p = self._fit_in_core(target, count)
-            if p is not None:
-                return p
-        return self._fit_terms(target, count, size, None)
+        p = self._fit_in_core(target, count) if size >= count else None
+        if p is None:
+            p = self._fit_terms(target, count, size, None)
+        if p.phi_e is None and target.computation_graph.attributes is not None:
+            with suppress(ModelError):  # If the gradient is not finite, edge attributes have no scores.
+                p.phi_e = target.attribute_gradients()
+        return p
 
     def fit_given(self, target: Target, change: Tensor) -> AnchoredModel:
         """Return the p that is fitted on ``num_samples`` samples, at which F's change, [S], is known."""
@@ -182,14 +194,21 @@ class AnchoredKEC(FittedExplainer):
         with stage("sampling"):
             first = near.numbered(graph, asked, self.seed)
         with stage("sensitivity"):
-            sensitivity = Sensitivity.of(target, gradients_at(target, first), first)
+            moves = near.perturbs_features or near.perturbs_edges
+            sensitivity = (
+                Sensitivity.of(target, gradients_at(target, first), first) if moves else Sensitivity.still(target)
+            )
             terms = Terms(
                 target,
                 sensitivity,
                 self.kinds_for(target),
                 drops=near.drops_edges,
                 strength=strength,
-                attentive=near.perturbs_features and "attention" in self.blocks,
+                attentive=self._is_attentive,
+                slopes=slopes_of_attributes(target, first),
+                drops_attributes=near.drops_attributes,
+                walking="walks" in self.blocks,
+                moved=near.perturbs_features,
             )
             del first  # This frees as much memory as a chunk needs.
         for chunk in time_items(self._chunks_of(target, near, rest, size), "sampling"):
@@ -201,7 +220,9 @@ class AnchoredKEC(FittedExplainer):
     def _fit_in_core(self, target: Target, count: int) -> AnchoredModel | None:
         """Return the p that the compiled core fits where only edges move, each by itself; None if it cannot."""
         near, graph = self.neighborhood, target.computation_graph
-        if near.perturbs_features or not near.by_itself or self.blocks != BLOCKS:
+        if near.perturbs_features or near.perturbs_attributes or not near.by_itself:
+            return None
+        if self.blocks != BLOCKS or graph.kinds is not None:
             return None
         asked, rest = split_samples(count)
         with stage("sampling"):
@@ -248,6 +269,11 @@ class AnchoredKEC(FittedExplainer):
             return (self.normalization,)
         return ("symmetric",) if target.call.is_convolutional else get_args(Normalization)
 
+    @property
+    def _is_attentive(self) -> bool:
+        """Whether p has terms of attention, if F has attention."""
+        return self.neighborhood.perturbs_features and "attention" in self.blocks
+
     def _chunk_size(self, target: Target, count: int) -> int:
         """Return how many samples a chunk may have, so that it fits in memory."""
         graph, kinds = target.computation_graph, len(self.kinds_for(target))
@@ -258,6 +284,10 @@ class AnchoredKEC(FittedExplainer):
         points = count // _EVERY + 1
         numbers = (100 + 70 * kinds) * count + 4 * graph.x.numel() + (4 + points + min(RANK, points)) * moved
         fixed = 8 * (numbers + 48 * graph.num_edges) + walk_bytes(graph, kinds)
+        attention = find_attention(target) if self._is_attentive else None
+        if attention is not None:
+            more, each = attention.bytes_of(graph, count, SLOPES)
+            fixed, per_sample = fixed + more, per_sample + each
         room = target.room(fixed, per_sample, f"{self.method} on {count} samples")
         if self.reading == "share":
             kept = 8 * (4 * graph.x.numel() + (4 + min(RANK, points)) * moved)  # of p and its scores
@@ -274,7 +304,12 @@ class AnchoredKEC(FittedExplainer):
         change = terms.numbers("change")
         fits = {kind: Fit(terms.blocks(kind, self.blocks), change) for kind in terms.kinds}
         kind = min(fits, key=lambda name: fits[name].error)
-        fit, attended = fits[kind], None
+        fit, attended, walked = fits[kind], None, None
+        for name in terms.kinds if terms.walks is not None else ():
+            numbers, columns = terms.walk(name)
+            more = Fit({**terms.blocks(name, self.blocks), "walks": (numbers, 0.0)}, change)
+            if more.error < fit.error:
+                fit, kind, walked = more, name, columns
         if terms.attention is not None:
             numbers, columns = terms.attend(kind)
             more = Fit({**terms.blocks(kind, self.blocks), "attention": (numbers, 0.0)}, change)
@@ -297,7 +332,7 @@ class AnchoredKEC(FittedExplainer):
         # perturbed. Therefore it is preferred.
         if errors["zero"] <= noise:
             chosen = "saliency" if errors["saliency"] <= noise else "zero"
-        p = terms.model(fit, kind, attended) if chosen == "anchored" else terms.simple(chosen, kind)
+        p = terms.model(fit, kind, attended, walked) if chosen == "anchored" else terms.simple(chosen, kind)
         if kriged is not None and chosen == "anchored":
             p.kriging = kriged.kriging
         terms.anchor(p)

@@ -23,11 +23,16 @@ from .._base.stages import stage
 from .._base.threads import one_thread
 from .._base.version import __version__
 from ..explanation.masks import Explained, lay_out_scores, make_target
+from ..explanation.typed import TypedExplanation, by_type, joint_for
+from ..graph.form import is_categorical
 from ..graph.graph import Graph, check_edge_index, check_features
+from ..graph.joint import kinds_of
+from ..graph.kinds import EdgeType
 from ..graph.packed import Column
+from ..model.adapter import reason_to_adapt
 from ..model.call import Edges, check_edges
 from ..model.home import check_home
-from ..model.layers import heterogeneous_part
+from ..model.layers import heterogeneous_part, unwrap
 from ..model.record import evaluating
 from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood, as_neighborhood
@@ -51,10 +56,26 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
             is removed ("removal") or still counted ("mask"), or the first if the model has weights and else the second
             ("auto").
         max_memory: bytes, or text such as "500 MB", that an explanation may take; more is refused beforehand.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> class Zeros(gf.FaithfulExplainer):
+    ...     method = "Zeros"
+    ...     def fit(self, target):
+    ...         return gf.LinearModel(target.computation_graph)
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> gf.register_method("zeros", Zeros)
+    >>> explanation = gf.explain(model, ring, 1, method="zeros")
+    >>> explanation.method, float(explanation.edge_mask.abs().sum()), explanation.unfaithfulness.relative
+    ('Zeros', 0.0, 1.0)
     """
 
     method: ClassVar[str]
+    explains_types: ClassVar[bool] = True  # whether graphs of several types of nodes and edges can be explained
     learns_mask: ClassVar[bool] = False  # whether scores are masks on the graph rather than derivatives of p
+    follows_slopes: ClassVar[bool] = False  # whether scores of features come from F's derivatives, and from no samples
 
     def __init__(
         self, *, num_hops: int | None = None, edges: Edges = "auto", max_memory: int | str | None = None
@@ -80,6 +101,11 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         return {}
 
     @property
+    def moves_features(self) -> bool:
+        """Whether p was fitted to samples in which features move."""
+        return False
+
+    @property
     def settings(self) -> dict[str, Any]:
         """The arguments that this method was made with, as plain values."""
         names = [name for name, _ in _arguments(type(self))]
@@ -95,14 +121,27 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
     def forward(
         self,
         model: Any,
-        x: Tensor,
-        edge_index: Tensor,
+        x: Tensor | dict[str, Tensor],
+        edge_index: Tensor | dict[EdgeType, Tensor],
         *,
         target: Tensor,
         index: int | Tensor | None = None,
         **kwargs: Any,
-    ) -> Explanation:
-        """Explain the rows of the model's output that ``index`` names; called by PyG's ``Explainer``."""
+    ) -> Explanation | TypedExplanation:
+        """Explain the rows of the model's output that ``index`` names; called by PyG's ``Explainer``.
+
+        A heterogeneous graph is explained as one graph (:mod:`graphfaith.graph.kinds`), and its scores are laid out by
+        type.
+        """
+        if isinstance(x, dict):
+            self.check_call(model, x, edge_index)
+            level = self.model_config.task_level.value
+            joint = joint_for(self, model, x, edge_index, kwargs, level, self.edges)  # type: ignore[arg-type]
+            given = joint.graph, None, joint.index(index), joint.rows(target), joint.arguments
+            with self._fitting(joint.model, *given) as explained:
+                typed = by_type(self.explanation(explained, self.fit(explained)), joint.kinds)
+            typed.node_type = joint.model.node_type
+            return typed
         with self._fitting(model, x, edge_index, index, target, kwargs) as explained:
             return self.explanation(explained, self.fit(explained))
 
@@ -138,7 +177,10 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         reason = self.unsupported(model, x, edge_index)
         if reason is not None:
             raise UnsupportedError(f"{type(self).__name__} {reason}")
-        if not isinstance(x, Graph):  # which has been checked
+        if isinstance(x, dict):
+            kinds_of(x, edge_index)
+            check_home(model, {**x, **{"__".join(name): ends for name, ends in edge_index.items()}})
+        elif not isinstance(x, Graph):  # which has been checked
             check_features(x)
             check_edge_index(edge_index)
             check_home(model, {"x": x, "edge_index": edge_index})
@@ -149,19 +191,24 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         """Return the scores of ``p`` in PyG's masks; ``scores`` are :meth:`scores` if they are known already."""
         with stage("gradient"):
             node_score, edge_score = self.scores(p) if scores is None else scores
+            errors = self.errors(p)
+            if explained.baseline is not None and not self.moves_features:
+                # Categories have no derivative, and no sample has shown what another one would do.
+                node_score, errors = None, (None, errors[1])
         with stage("layout"):
             return lay_out_scores(
                 explained,
                 p,
                 node_score,
                 edge_score,
-                errors=self.errors(p),
+                errors=errors,
                 as_mask=self.learns_mask,
                 node_mask_type=self.explainer_config.node_mask_type,
                 edge_mask_type=self.explainer_config.edge_mask_type,
                 method=self.method,
                 settings=self.settings,
                 made_by=f"graphfaith {__version__}",
+                attribute_score=getattr(p, "phi_e", None),
                 **self.details(p),
             )
 
@@ -180,11 +227,26 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
 
     def unsupported(self, model: torch.nn.Module | None = None, x: Any = None, edge_index: Any = None) -> str | None:
         """Return why the connected settings, or this model and graph, cannot be used; None if they can."""
-        part = None if model is None else heterogeneous_part(model)
+        reason = None if model is None else reason_to_adapt(unwrap(model), edge_index)
+        if reason is not None:
+            return reason
+        typed = isinstance(x, dict) or (isinstance(x, Graph) and x.kinds is not None)
+        if x is not None and edge_index is not None and isinstance(x, dict) != isinstance(edge_index, dict):
+            return "needs dictionaries of both x and edge_index for a graph of several types, and else tensors of both"
+        if typed and not self.explains_types:
+            return (
+                "explains homogeneous graphs; this one has several node or edge types: use AnchoredKEC or KEC, or a "
+                "model of the graph that data.to_homogeneous() makes, with RGCNConv for example"
+            )
+        part = None if model is None or typed or x is None else heterogeneous_part(model)
         if part is not None:
-            return f"explains homogeneous models; this one has several node or edge types ({part})"
-        if isinstance(x, dict) or isinstance(edge_index, dict):
-            return "explains homogeneous graphs; this one has several node or edge types (x is a dictionary)"
+            return f"was given one graph, and the model has several node or edge types ({part}): call it with x_dict"
+        if self.follows_slopes and is_categorical(x) and self.explainer_config.node_mask_type is not None:
+            return (
+                "scores features by derivatives, and x has ids of categories, which have none: pass "
+                "node_mask_type=None to explain edges alone, explain features by AnchoredKEC, KEC, Linear or Shapley "
+                "in B(X,0.5), where the most frequent category replaces others, or pass x.float() if they are numbers"
+            )
         return None
 
     def supports(self, model: torch.nn.Module | None = None, x: Any = None, edge_index: Any = None) -> bool:
@@ -212,6 +274,12 @@ class FittedExplainer(FaithfulExplainer):
         seed: names the samples.
 
     ``num_hops``, ``edges`` and ``max_memory`` are those of every method here (:class:`FaithfulExplainer`).
+
+    >>> import graphfaith as gf
+    >>> issubclass(gf.KEC, gf.FittedExplainer), issubclass(gf.Saliency, gf.FittedExplainer)
+    (True, False)
+    >>> gf.KEC("B(A,0.5)", num_samples=50).settings["num_samples"]
+    50
     """
 
     chooses_samples: ClassVar[bool] = False  # whether num_samples may be "auto"
@@ -236,6 +304,11 @@ class FittedExplainer(FaithfulExplainer):
             self.num_samples: Samples = "auto"
         else:
             self.num_samples = check_count(num_samples, "num_samples")
+
+    @property
+    def moves_features(self) -> bool:
+        """Whether p was fitted to samples in which features move."""
+        return self.neighborhood.perturbs_features
 
     def count_samples(self) -> int:
         """Return ``num_samples`` of a method that does not choose it."""

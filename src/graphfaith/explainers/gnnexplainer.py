@@ -9,7 +9,6 @@ from torch_geometric.explain import algorithm as pyg
 
 from .._base.errors import ModelError
 from ..model.call import Edges
-from ..model.home import fetch
 from ..model.target import Target
 from ..surrogate.difference import SubgraphModel
 from .subgraph import MaskLearner, Silent, leave_untouched, use_own_precision
@@ -27,7 +26,18 @@ class GNNExplainer(MaskLearner):
         silent: see :class:`~graphfaith.explainers.subgraph.SubgraphExplainer`.
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
         coefficients: PyG's coefficients of the loss, such as ``edge_size``.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explanation = gf.explain(model, ring, 1, method="gnnexplainer")
+    >>> explanation.method, bool(((explanation.edge_mask == 0) | (explanation.edge_mask == 1)).all())
+    ('GNNExplainer', True)
     """
+
+    follows_slopes = True
 
     def __init__(
         self,
@@ -61,7 +71,7 @@ class GNNExplainer(MaskLearner):
         use_own_precision(algorithm)
         with leave_untouched(target.model, self.seed):
             masks = algorithm(*args, **kwargs)
-        nodes, edges = fetch(masks.get("node_mask")), fetch(masks.get("edge_mask"))
+        nodes, edges = self._masks_of(target, masks, places)
         learnt = torch.ones(len(places)) if edges is None else edges
         p = SubgraphModel(target, nodes, self._edge_mask(target, learnt, places))
         return self.harden(p) if self.hard else p

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._base.checks import check_real
-from .._base.errors import InputError
+from .._base.errors import InputError, UnsupportedError
 from .._base.stages import stage, time_items
 from ..graph.computation_graph import ComputationGraph
 from ..model.call import Edges
@@ -20,6 +20,7 @@ from ..surrogate.coordinates import Coordinates
 from ..surrogate.difference import DifferenceModel, KHopModel
 from ..surrogate.frame import Frame, fit_at_once, is_small
 from ..surrogate.solve import Ridge, Solution, ridge, truncated_svd
+from ..surrogate.typed_walks import TypedCoordinates, TypedKHopModel, group_walks, typed_rows
 from ..surrogate.walks import Normalization, khop_rows, walk_bytes
 from .base import FittedExplainer
 
@@ -35,7 +36,8 @@ class KEC(FittedExplainer):
               W^* = (E[\phi\phi^\top])^{-1} E[\phi\,\delta F]
 
     with :math:`\phi` the stacked :math:`\tau_k = e^\top [N(A^k) X - N((A - \epsilon_A)^k)(X - \epsilon_X)]` and
-    :math:`\delta F = F(X, A) - F(X - \epsilon_X, A - \epsilon_A)`. Scores are the gradient of p.
+    :math:`\delta F = F(X, A) - F(X - \epsilon_X, A - \epsilon_A)`. Scores are the gradient of p. Edge attributes have
+    no part in p: where they move too, p follows what edges and features do, and leaves the rest.
 
     Args:
         neighborhood: where p has to follow F, e.g. ``UniformEdges(0.5)`` or ``"U(A,0.5)"``.
@@ -47,6 +49,15 @@ class KEC(FittedExplainer):
         threshold: singular values below it are left out ("tsvd").
         relative: whether ``threshold`` is a share of the largest singular value.
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explanation = gf.explain(model, ring, 1, method="kec", neighborhood="B(A,0.5)")
+    >>> explanation.method, explanation.unfaithfulness.relative < 1
+    ('KEC', True)
     """
 
     method = "KEC"
@@ -73,11 +84,19 @@ class KEC(FittedExplainer):
             raise InputError(f"normalization must be one of {known}, auto (got {normalization!r})")
         if solver not in get_args(Solver):
             raise InputError(f"solver must be one of {', '.join(get_args(Solver))} (got {solver!r})")
+        near = self.neighborhood
+        if near.perturbs_attributes and not near.perturbs_edges and not near.perturbs_features:
+            raise UnsupportedError(
+                f"KEC: in {near} its p would never change, because its walks see X and A and no edge attributes; use "
+                "AnchoredKEC, Linear or Saliency, or move edges too, as in U(E,0.2r)xU(A,0.5)"
+            )
         self.normalization, self.solver = normalization, solver
         self.threshold, self.relative = check_real(threshold, "threshold", least=0.0), relative
 
-    def fit(self, target: Target) -> KHopModel:
+    def fit(self, target: Target) -> KHopModel | TypedKHopModel:
         """Return Proposition 3's optimum on ``num_samples`` samples."""
+        if target.computation_graph.kinds is not None:
+            return self._fit_typed(target)
         p = self._fit_in_core(target) if self.is_compiled else None
         return self._fit(target) if p is None else p
 
@@ -139,6 +158,33 @@ class KEC(FittedExplainer):
             stacked = {kind: torch.cat(parts) for kind, parts in features.items()}
             return self.solve(coordinates, rows, stacked, torch.cat(changes))
 
+    def _fit_typed(self, target: Target) -> TypedKHopModel:
+        """Return the optimum of a heterogeneous graph, whose walks are typed."""
+        graph, hops, count = target.computation_graph, target.num_hops, self.count_samples()
+        with stage("features"):
+            groups = group_walks(graph, hops, target.gradient)
+            coordinates = TypedCoordinates(graph, groups, moved=self.neighborhood.perturbs_features)
+        own: dict[Normalization, Tensor] = {}
+        features: dict[Normalization, list[Tensor]] = {kind: [] for kind in self.kinds}
+        changes: list[Tensor] = []
+        fixed = 8 * (3 * len(self.kinds) * count * coordinates.size + 3 * graph.x.numel())
+        fixed += walk_bytes(graph, len(self.kinds))
+        for chunk in time_items(self.chunks(target, fixed), "sampling"):
+            with stage("features"):
+                for kind in self.kinds:
+                    rows = typed_rows(graph, chunk.weight_with_own, groups, kind)
+                    own[kind] = rows[:, 0]
+                    moved = rows if chunk.edges is None else rows[:, 1:]
+                    features[kind].append(coordinates.features(own[kind], moved, chunk))
+            with stage("F"):
+                changes.append(target.changes(chunk))
+        with stage("solve"):
+            change = torch.cat(changes)
+            solutions = {kind: self._solve_one(torch.cat(parts), change) for kind, parts in features.items()}
+            best = _best_of(solutions)
+            weights = coordinates.weights(solutions[best].weights)
+            return TypedKHopModel(graph, groups, weights, solutions[best].error, best)
+
     def fit_given(self, graph: ComputationGraph, num_hops: int, weight: Tensor, change: Tensor) -> KHopModel:
         """Return the optimum for entries of A, [1 + S, e], first those of the graph as it is, and F's changes, [S]."""
         frame = Frame.of(graph, num_hops) if self.is_compiled else None
@@ -166,11 +212,7 @@ class KEC(FittedExplainer):
     ) -> KHopModel:
         """Return the optimum of the best N; ``rows`` are e^T N(A^k) of the unperturbed graph, [M, 1, n]."""
         solutions = {kind: self._solve_one(phi, change) for kind, phi in features.items()}
-        best = next(iter(solutions))
-        if len(solutions) > 1:
-            # Several N may fit equally well, but for rounding, which must not decide. Of these the first one is taken.
-            least = min(solution.left_out for solution in solutions.values())
-            best = next(kind for kind, one in solutions.items() if one.left_out <= least * (1 + _ALIKE))
+        best = _best_of(solutions)
         weights = coordinates.weights(solutions[best].weights)
         p = KHopModel(coordinates.graph, weights, solutions[best].error, best)
         p.remember(rows[best])
@@ -187,3 +229,14 @@ class KEC(FittedExplainer):
     def details(self, p: DifferenceModel) -> dict[str, Any]:
         """Return what N is, beside what every fit says of itself."""
         return {**super().details(p), "normalization": getattr(p, "normalization", None)}
+
+
+def _best_of(solutions: dict[Normalization, Solution | Ridge]) -> Normalization:
+    """Return the N with the least leave-one-out error.
+
+    Several may fit equally well, but for rounding, which must not decide. Of these the first one is taken.
+    """
+    if len(solutions) == 1:
+        return next(iter(solutions))
+    least = min(solution.left_out for solution in solutions.values())
+    return next(kind for kind, one in solutions.items() if one.left_out <= least * (1 + _ALIKE))

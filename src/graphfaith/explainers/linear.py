@@ -36,6 +36,15 @@ class Linear(FittedExplainer):
         threshold: singular values of at most this size are left out.
         relative: whether ``threshold`` is a share of the largest singular value.
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explanation = gf.explain(model, ring, 1, method="linear", neighborhood="B(A,0.5)")
+    >>> explanation.method, explanation.edge_mask.shape
+    ('Linear', torch.Size([4]))
     """
 
     method = "Linear"
@@ -61,25 +70,28 @@ class Linear(FittedExplainer):
         """Return Definition 2.4's optimum on ``num_samples`` samples."""
         graph, near = target.computation_graph, self.neighborhood
         changes, edges, count = [], [], self.count_samples()
+        width = graph.num_edges if near.perturbs_edges else 0  # entries of A among the columns; those of E follow
         # The decomposition makes some copies of eps_A, and of a square matrix: that of the samples if features move,
         # else the smaller one of the samples and the entries of A. Only one block of eps_X at a time is in memory.
-        columns = graph.num_edges if near.perturbs_edges else 0
+        columns = width + (graph.attributes.numel() if near.perturbs_attributes and graph.attributes is not None else 0)
         side = count if near.perturbs_features else min(count, columns)
         fixed = 8 * ((5 * columns + 8) * count + 5 * side * side)
         if near.perturbs_features:
             fixed += 2 * min(CHUNK_BYTES, 8 * count * graph.x.numel()) + 16 * graph.x.numel()
         for chunk in self.chunks(target, fixed):
             changes.append(target.changes(chunk))
-            if chunk.edges is not None:
-                edges.append(chunk.edges)
+            parts = [] if chunk.edges is None else [chunk.edges]
+            parts += [] if chunk.attributes is None else [chunk.attributes.flatten(1).double()]
+            if parts:
+                edges.append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
         delta, epsilon = torch.cat(changes), torch.cat(edges) if edges else None
         if near.perturbs_features:
-            return self._fit_features(graph, epsilon, delta)
+            return self._fit_features(graph, epsilon, delta, width)
         assert epsilon is not None
         solution = truncated_svd(epsilon, delta, self.threshold, relative=self.relative)
-        return LinearModel(graph, None, solution.weights, solution.error)
+        return LinearModel(graph, None, *_split(graph, solution.weights, width, solution.error))
 
-    def _fit_features(self, graph: ComputationGraph, epsilon: Tensor | None, delta: Tensor) -> LinearModel:
+    def _fit_features(self, graph: ComputationGraph, epsilon: Tensor | None, delta: Tensor, width: int) -> LinearModel:
         """Return the optimum Phi = eps^T alpha, solved for one number alpha per sample.
 
         eps_X of all samples would not fit in memory. But a block of it can be drawn again at any time, so it is drawn
@@ -95,7 +107,8 @@ class Linear(FittedExplainer):
         phi_x = torch.zeros(graph.x.shape, dtype=torch.float64)
         for nodes, block in self._blocks(graph):
             phi_x[nodes] = (block.T @ alpha).view(-1, graph.x.size(1))
-        return LinearModel(graph, phi_x, None if epsilon is None else epsilon.T @ alpha, solution.error)
+        phi = None if epsilon is None else epsilon.T @ alpha
+        return LinearModel(graph, phi_x, *_split(graph, phi, width, solution.error))
 
     def _blocks(self, graph: ComputationGraph) -> Iterator[tuple[slice, Tensor]]:
         """Yield eps_X of all samples, a block of nodes at a time."""
@@ -107,3 +120,12 @@ class Linear(FittedExplainer):
             drawn = self.neighborhood.features(part, samples, self.seed)
             assert drawn is not None
             yield nodes, drawn.double().flatten(1)
+
+
+def _split(
+    graph: ComputationGraph, phi: Tensor | None, width: int, error: float
+) -> tuple[Tensor | None, float, Tensor | None]:
+    """Return the slopes of the entries of A, the error of the fit, and the slopes of edge attributes."""
+    if phi is None or graph.attributes is None or len(phi) == width:
+        return phi, error, None
+    return phi[:width] if width else None, error, phi[width:].view(graph.attributes.shape)

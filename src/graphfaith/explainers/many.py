@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -195,6 +195,11 @@ class _Asked:
         task = Task(config.mode.value, config.return_type.value, config.task_level.value)
         if isinstance(x, PackedGraph):
             return cls._of_packed(explainer, x, edge_index, nodes, target, kwargs, task)
+        if isinstance(x, Mapping):
+            raise UnsupportedError(
+                "nodes of a heterogeneous graph are explained one at a time, by explainer(x_dict, edge_index_dict, "
+                "index=...); many together need one type, by data.to_homogeneous()"
+            )
         if not isinstance(x, Tensor):
             raise InputError(f"x must be a tensor of shape [nodes, features] (got {type(x).__name__})")
         named = list(nodes) if isinstance(nodes, Iterable) and not isinstance(nodes, Tensor) else nodes
@@ -307,6 +312,8 @@ def _sweep(asked: _Asked) -> Sweep | str:
     with torch.inference_mode(False), evaluating(model), stage("subgraph"):
         first = algorithm.target(model, asked.x, asked.edge_index, asked.rows[0], asked.labels, asked.kwargs)
     name = type(model).__name__
+    if first.graph.form is not None:
+        return f"the features that {name} is given are no matrix of real numbers"
     if first.call.degrees is None:
         return f"{name} looks at the whole graph for every node"
     anchored, moves_x = isinstance(algorithm, AnchoredKEC), algorithm.neighborhood.perturbs_features

@@ -11,12 +11,14 @@ import torch
 from torch import Tensor
 from torch_geometric.explain import algorithm as pyg
 from torch_geometric.explain.config import ExplainerConfig, ModelTaskLevel
-from torch_geometric.utils import get_embeddings, k_hop_subgraph
+from torch_geometric.utils import get_embeddings, get_embeddings_hetero, k_hop_subgraph
 
 from .._base.checks import check_real
 from .._base.errors import InputError, UnsupportedError
+from ..graph.kinds import EdgeType
 from ..model.call import Edges
 from ..model.home import PROCESSOR, fetch, send
+from ..model.joint import JointModel
 from ..model.target import Target
 from ..surrogate.difference import SubgraphModel
 from .subgraph import MaskLearner, Silent, leave_untouched, use_own_precision
@@ -44,6 +46,15 @@ class PGExplainer(MaskLearner):
         silent: see :class:`~graphfaith.explainers.subgraph.SubgraphExplainer`.
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
         coefficients: PyG's coefficients of the loss, such as ``edge_size``.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explanation = gf.explain(model, ring, 1, method="pgexplainer")
+    >>> explanation.method, explanation.edge_mask.shape
+    ('PGExplainer', torch.Size([4]))
     """
 
     method = "PGExplainer"
@@ -103,7 +114,8 @@ class PGExplainer(MaskLearner):
             algorithm = self._train([target]) if self._jointly is None else self._jointly
             args, kwargs, places = self._call(target)
             _adapt_to_target(algorithm, target)
-            learnt = fetch(algorithm(*args, **kwargs).edge_mask)
+            _, learnt = self._masks_of(target, algorithm(*args, **kwargs), places)
+            assert learnt is not None
         weighed = self.weighed(target)[places]
         count = math.ceil(int(weighed.sum()) * self.keep)
         ranked = torch.where(weighed, learnt, -1.0).argsort(descending=True, stable=True)
@@ -147,6 +159,9 @@ def _adapt_to_target(algorithm: pyg.PGExplainer, target: Target) -> None:
     Embeddings computed on the computation graph alone are wrong for every node except the explained one, and PyG would
     compute them again in every epoch. PyG also counts one hop per layer, but the messages of some layers go further.
     """
+    if isinstance(target.model, JointModel):
+        _adapt_to_types(algorithm, target, target.model)
+        return
     args, kwargs = target.whole.arguments()
     facts, home = target.whole.facts, target.call.home
     if facts.embeddings is None:
@@ -161,3 +176,39 @@ def _adapt_to_target(algorithm: pyg.PGExplainer, target: Target) -> None:
 
     algorithm._get_embeddings = lambda *_, **__: part
     algorithm._get_hard_masks = within_reach
+
+
+def _adapt_to_types(algorithm: pyg.PGExplainer, target: Target, model: JointModel) -> None:
+    """Do the same on a heterogeneous graph, where PyG takes the explained node for one of each edge's source type.
+
+    A type without embeddings has zeros, and those of fewer numbers are filled up with zeros.
+    """
+    (x, edge_index), kwargs = target.whole.arguments()
+    facts, home, part = target.whole.facts, target.call.home, target.computation_graph
+    if facts.embeddings is None:
+        named = {name: send(value, home) for name, value in kwargs.items()}
+        split = model.split(named["node_place"], named["edge_place"])
+        of_x, of_edges, named = model.inputs(split, send(x, home), send(edge_index, home), **named)
+        found = get_embeddings_hetero(model.model, None, of_x, of_edges, **named)
+        last = {name: fetch(layers[-1]) for name, layers in found.items() if layers}
+        width = max((rows.size(1) for rows in last.values()), default=1)
+        facts.embeddings = torch.zeros(len(x), width)
+        for name, places in zip(model.kinds.node_types, split.nodes, strict=True):
+            if name in last:
+                facts.embeddings[fetch(places), : last[name].size(1)] = last[name].float()
+    kwargs, rows = target.call.arguments_at(slice(None))
+    split = model.split(kwargs["node_place"], kwargs["edge_place"])
+    rows_of = facts.embeddings[part.nodes]
+    by_type = {name: send(rows_of[p], home) for name, p in zip(model.kinds.node_types, split.nodes, strict=True)}
+    own = send(rows_of[rows], home)
+
+    def inputs(embeddings: dict[str, Tensor], kind: EdgeType, edges: Tensor, index: Any = None) -> Tensor:
+        ends = [embeddings[kind[0]][edges[0]], embeddings[kind[2]][edges[1]]]
+        return torch.cat([*ends, *([own[:1].expand(edges.size(1), -1)] if index is not None else [])], dim=-1)
+
+    def every(_: torch.nn.Module, __: Tensor, edges: Tensor, num_nodes: int) -> tuple[None, Tensor]:  # noqa: ARG001
+        return None, torch.ones(edges.size(1), dtype=torch.bool, device=edges.device)
+
+    algorithm._get_embeddings = lambda *_, **__: by_type
+    algorithm._get_inputs_hetero = inputs
+    algorithm._get_hard_masks = every

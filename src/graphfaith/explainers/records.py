@@ -44,6 +44,17 @@ class Records:
     ``numbers`` has what is known of each explanation, NaN where it is not: "in_sample_error", "samples", from how many
     it was made, and by its own estimate "delta", "stderr", "relative" and "relative_stderr" of what the scores say, and
     with "p_" before them those of p. There is no relative Delta where F does not change.
+
+    >>> import torch, graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> records = gf.explain_all(gf.explainer_for(model, ring, method="saliency"), ring.x, ring.edge_index)
+    >>> records
+    Records(Saliency: 4 explained, 24 scores of edges)
+    >>> len(records), len(records.score) == records.edge_start[-1]
+    (4, np.True_)
     """
 
     index: Int64  # [b] the explained nodes, or other rows of the output

@@ -70,9 +70,19 @@ class Shapley(FaithfulExplainer):
         num_samples: how many evaluations of F are allowed; about one in twelve is a gradient.
         seed: the seed of the coalitions.
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explanation = gf.explain(model, ring, 1, method="shapley")
+    >>> explanation.method, explanation.edge_mask.shape
+    ('Shapley', torch.Size([4]))
     """
 
     method = "Shapley"
+    explains_types = False
 
     def __init__(
         self,
@@ -193,6 +203,11 @@ class Shapley(FaithfulExplainer):
         both = game.changes_of(p, np.concatenate((pairs.present, ~pairs.present)))
         found = divide(pairs, both[len(pairs) :] - both[: len(pairs)], game.group)
         return found.values, found.variance
+
+    @property
+    def moves_features(self) -> bool:
+        """Whether features are the players, which are taken away."""
+        return self.of != "edges"
 
     def explanation(
         self, explained: Explained, p: DifferenceModel, scores: tuple[Tensor | None, Tensor] | None = None

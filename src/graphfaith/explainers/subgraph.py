@@ -11,13 +11,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits
 from torch_geometric.explain.config import ModelReturnType
+from torch_geometric.nn import HANConv, HGTConv
 
 from .._base.checks import check_count, check_real, check_seed
 from .._base.errors import InputError, UnsupportedError
 from .._base.randomness import seeded
 from ..model.call import Edges
-from ..model.home import home_of, send
-from ..model.layers import remove_masks_afterwards
+from ..model.home import fetch, home_of, send
+from ..model.joint import JointModel
+from ..model.layers import message_passing_layers, remove_masks_afterwards
 from ..model.record import evaluating
 from ..model.target import Target
 from ..surrogate.difference import DifferenceModel, SubgraphModel
@@ -109,9 +111,65 @@ class MaskLearner(SubgraphExplainer):
             labels = torch.zeros(len(target.call.output), dtype=torch.int64)
             labels[rows] = target.labels
         edges, home = target.call.edges_at(places), target.call.home
-        named = {"target": labels, "index": rows, **kwargs}
-        inputs = target.model, send(graph.x, home), send(edges, home)
-        return inputs, {name: send(value, home) for name, value in named.items()}, places
+        x, edges = send(graph.x, home), send(edges, home)
+        kwargs = {name: send(value, home) for name, value in kwargs.items()}
+        if isinstance(target.model, JointModel):
+            return *self._call_typed(target.model, x, edges, kwargs, labels, rows), places
+        named = {"target": send(labels, home), "index": send(rows, home), **kwargs}
+        return (target.call.on_matrix, x, edges), named, places
+
+    def _call_typed(
+        self, model: JointModel, x: Tensor, edges: Tensor, kwargs: dict[str, Any], labels: Tensor, rows: Tensor
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of PyG's algorithms on a heterogeneous graph, by type."""
+        for layer in message_passing_layers(model):
+            if isinstance(layer, HGTConv | HANConv):
+                raise UnsupportedError(
+                    f"PyG's {type(self).__name__} cannot mask {type(layer).__name__}, which has one layer for all edge "
+                    "types: use HeteroConv, or a method without masks, such as AnchoredKEC"
+                )
+        split = model.split(kwargs["node_place"], kwargs["edge_place"])
+        of_x, of_edges, named = model.inputs(split, x, edges, **kwargs)
+        if model.node_type is not None:
+            places = split.nodes[model.kinds.node_types.index(model.node_type)]
+            labels, rows = labels[fetch(places)], fetch(split.local)[rows]
+        inputs = _WithEmpty.of(model.model, of_x, of_edges)
+        return inputs, {"target": send(labels, x.device), "index": send(rows, x.device), **named}
+
+    def _masks_of(self, target: Target, learnt: Any, places: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Return the masks that PyG has learnt of nodes, [n, d], and of the edges at ``places``; None if none."""
+        if not isinstance(target.model, JointModel):
+            return fetch(learnt.get("node_mask")), fetch(learnt.get("edge_mask"))
+        kwargs, _ = target.call.arguments_at(places)
+        split = target.model.split(kwargs["node_place"], kwargs["edge_place"])
+        nodes, edges = (
+            {key: fetch(mask) for key, mask in learnt.collect(name, True).items() if mask is not None}
+            for name in ("node_mask", "edge_mask")
+        )
+        return split.join_nodes(nodes) if nodes else None, split.join_edges(edges) if edges else None
+
+
+class _WithEmpty(torch.nn.Module):
+    """A heterogeneous model that is given the types which have nodes or edges here, and adds the others.
+
+    PyG's explainers fail at the largest entry of a mask without entries.
+    """
+
+    def __init__(self, model: torch.nn.Module, x: dict[str, Tensor], edges: dict[Any, Tensor]) -> None:
+        super().__init__()
+        self.model, self._x, self._edges = model, x, edges
+
+    @classmethod
+    def of(cls, model: torch.nn.Module, x: dict[str, Tensor], edges: dict[Any, Tensor]) -> tuple[Any, ...]:
+        """Return the model, and its features and edges of the types that have some."""
+        there = {key: rows for key, rows in x.items() if rows.numel()}, {k: e for k, e in edges.items() if e.numel()}
+        return cls(model, x, edges), *there
+
+    def forward(self, x: dict[str, Tensor], edges: dict[Any, Tensor], **named: Any) -> Tensor:
+        """Return the model's output; types are in the order in which they are numbered."""
+        every = {key: x.get(key, rows) for key, rows in self._x.items()}
+        out: Tensor = self.model(every, {key: edges.get(key, e) for key, e in self._edges.items()}, **named)
+        return out
 
 
 def use_own_precision(algorithm: Any) -> None:

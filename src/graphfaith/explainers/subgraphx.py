@@ -92,6 +92,7 @@ class SubgraphX(SubgraphExplainer):
     """
 
     method = "SubgraphX"
+    explains_types = False
 
     def __init__(
         self,

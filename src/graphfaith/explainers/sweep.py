@@ -107,6 +107,7 @@ class NodeTarget(NamedTuple):
     route: Route
     num_hops: int
     device: torch.device
+    baseline: Tensor | None = None  # Categories are explained node by node.
 
 
 @dataclass(frozen=True)

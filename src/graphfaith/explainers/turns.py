@@ -21,6 +21,7 @@ from torch_geometric.explain import Explainer
 
 from ..explanation.origin import remember_origin
 from ..explanation.signed import SignedExplanation
+from ..explanation.typed import TypedExplanation
 from ..model.call import check_output
 from ..model.lock import locked
 from ..model.record import evaluating, forget_run, note_run
@@ -58,13 +59,13 @@ def _make_wait(method: Callable[..., Any]) -> Callable[..., Any]:
             algorithm.check_call(model, given["x"], given["edge_index"])
         with evaluating(model):
             result = method(explainer, *args, **kwargs)
-            if predicts and len(args) == 2 and isinstance(result, Tensor):
+            if predicts and len(args) == 2 and isinstance(result, Tensor) and isinstance(args[0], Tensor):
                 note_run(model, *args, kwargs, result)  # The algorithm need not run the model on the same graph again.
             elif not explains:
                 forget_run(model)  # A prediction with masks is another one.
         if not explains:
             check_output(result)  # PyG reads the class from it next
-        elif isinstance(result, SignedExplanation):
+        elif isinstance(result, SignedExplanation | TypedExplanation):
             remember_origin(result, explainer)
         return result
 

@@ -23,7 +23,7 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
-from torch_geometric.explain import Explanation
+from torch_geometric.explain import Explanation, HeteroExplanation
 from torch_geometric.explain.config import ModelConfig
 
 from .._base.checksum import checksum_of
@@ -32,14 +32,17 @@ from .._base.expansion import safetensors_header
 from .._base.files import check_output, read_file, write_file
 from .._base.version import __version__
 from ..graph.computation_graph import ComputationGraph
+from ..graph.kinds import Kinds
 from ..surrogate.attention import Attention, AttentionLayer
 from ..surrogate.difference import AnchoredModel, KHopModel, LinearModel, SubgraphModel
 from ..surrogate.estimate import Unfaithfulness
 from ..surrogate.evidence import Evidence
 from ..surrogate.kriging import Kriging
+from ..surrogate.typed_walks import TypedKHopModel, WalkSum
 from .scores import check_fields, edge_index_of, num_nodes_of
 from .signed import SignedExplanation
-from .soundness import check_graph, check_model
+from .soundness import check_graph, check_kinds, check_model
+from .typed import TypedExplanation, pack, unpack
 
 FORMAT = 2
 
@@ -50,12 +53,12 @@ _HEADER = 100_000_000  # bytes; safetensors does not read a longer header
 _REAL = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64)
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 _DTYPES = (*_REAL, *_WHOLE, torch.bool)  # the types that safetensors has
-_KNOWN = (Unfaithfulness, ComputationGraph, Evidence, Kriging, Attention, AttentionLayer)
+_KNOWN = (Unfaithfulness, ComputationGraph, Kinds, Evidence, Kriging, Attention, AttentionLayer, WalkSum)
 _RECORDS = {cls.__name__: cls for cls in _KNOWN}
-_MODELS = {cls.__name__: cls for cls in (LinearModel, KHopModel, AnchoredModel)}
+_MODELS = {cls.__name__: cls for cls in (LinearModel, KHopModel, TypedKHopModel, AnchoredModel)}
 
 
-def save(explanation: Explanation, path: str | os.PathLike[str]) -> None:
+def save(explanation: Explanation | HeteroExplanation, path: str | os.PathLike[str]) -> None:
     """Save an explanation to a ``.safetensors`` file, from which :func:`load` makes the same explanation.
 
     Every tensor is kept bit for bit, and so are the fitted p of a linear or k-hop method and the measured Delta(p). The
@@ -72,6 +75,8 @@ def save(explanation: Explanation, path: str | os.PathLike[str]) -> None:
     """
 
     target = check_output(path, (".safetensors",))
+    if isinstance(explanation, HeteroExplanation):
+        explanation = pack(explanation)
     _check(explanation)
     fields = explanation.to_dict()
     if isinstance(fields.get("difference_model"), SubgraphModel):
@@ -93,11 +98,24 @@ def save(explanation: Explanation, path: str | os.PathLike[str]) -> None:
     write_file(target, content)
 
 
-def load(path: str | os.PathLike[str]) -> SignedExplanation:
-    """Read an explanation that :func:`save` wrote. Nothing in the file is ever executed."""
+def load(path: str | os.PathLike[str]) -> SignedExplanation | TypedExplanation:
+    """Read an explanation that :func:`save` wrote. Nothing in the file is ever executed.
+
+    >>> import os, tempfile
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> file = os.path.join(tempfile.mkdtemp(), "ring.safetensors")
+    >>> gf.save(gf.explain(model, ring, 1, method="saliency"), file)
+    >>> gf.load(file).method
+    'Saliency'
+    """
     content = read_file(path, "cannot load")
     try:
-        return _read(content)
+        explanation = _read(content)
+        return explanation if explanation.get("kinds") is None else unpack(explanation)
     except GraphfaithError as error:
         raise DataError(f"cannot load '{path}': {error}") from error
 
@@ -118,7 +136,7 @@ def _check(explanation: Explanation) -> None:
     ):
         raise InputError("measurements must be a list of records of type Unfaithfulness")
     model = explanation.get("difference_model")
-    if isinstance(model, LinearModel | KHopModel | AnchoredModel):
+    if isinstance(model, LinearModel | KHopModel | TypedKHopModel | AnchoredModel):
         if tuple(model.graph.size) != (num_nodes_of(explanation), edge_index_of(explanation).size(1)):
             size = "{} nodes and {} edges".format(*model.graph.size)
             raise InputError(f"the computation graph belongs to a graph of {size}, not to this one")
@@ -340,6 +358,8 @@ def _make_record(cls: type, values: dict[str, Any]) -> Any:
     if isinstance(record, Unfaithfulness):
         for part in (record.scores, record.pairs):
             _check_type(Unfaithfulness | None, part)  # type: ignore[arg-type]
+    if isinstance(record, Kinds):
+        check_kinds(record)
     if isinstance(record, ComputationGraph):
         check_graph(record)  # This must come before anything is computed on the graph.
     return record

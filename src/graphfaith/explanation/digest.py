@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_geometric.explain import Explanation
 
 from ..graph.computation_graph import ComputationGraph
+from ..graph.form import flatten_features
 from ..model.home import fetch
 from .scores import num_nodes_of
 
@@ -16,8 +17,12 @@ _MASKS = ("node_mask", "edge_mask", "self_loop_score")
 
 
 def masks_of(explanation: Explanation) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Return the scores of features, of edges and of self-loops, as far as there are some, on the processor."""
+    """Return the scores of features, of edges and of self-loops, as far as there are some, on the processor.
+
+    Those of features are a matrix, whatever the shape of the features.
+    """
     nodes, edges, loops = (explanation.get(name) for name in _MASKS)
+    nodes = flatten_features(nodes) if isinstance(nodes, Tensor) and nodes.dim() else nodes
     return fetch(nodes), fetch(edges), fetch(loops)
 
 
@@ -35,6 +40,8 @@ def current_digest(explanation: Explanation) -> str:
     """Return the digest of all that a picture of the explanation shows: its scores, its graph and what is explained."""
     index = explanation.get("index")
     shown = [explanation.get(name) for name in (*_MASKS, "edge_index", "x", "target")]
+    if explanation.get("edge_attr_score") is not None:  # Files of earlier versions have digests without it.
+        shown.append(explanation["edge_attr_score"])
     shown.append(None if index is None else torch.as_tensor(index).reshape(-1))
     tensors = [value if isinstance(value, Tensor) else None for value in shown]
     return f"{num_nodes_of(explanation)} nodes, {digest_of(*tensors)}"

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.explain import Explainer, Explanation
+from torch_geometric.explain import Explainer, Explanation, HeteroExplanation
 from torch_geometric.explain.config import MaskType
 
 from .._base.errors import InputError, ModelError, UnsupportedError
@@ -25,6 +25,7 @@ from ..surrogate.difference import DifferenceModel
 from ..surrogate.moves import OfX
 from .digest import digest_of
 from .signed import SignedExplanation
+from .typed import joint_of, one_of
 
 # PyG stores the model's arguments on the explanation, where these names are taken.
 OWN_FIELDS = (
@@ -35,6 +36,7 @@ OWN_FIELDS = (
     *("estimate", "fit_samples", "chosen", "reading", "node_stderr", "edge_stderr", "self_loop_stderr"),
     *("value_of_all", "value_of_none", "num_players", "control_variate"),
     *("evaluations", "rollouts", "budget_spent", "kept_scores", "stored_digest"),
+    *("baseline_categories", "edge_attr_score"),
 )
 _MAPPED = 1 << 20  # A mask of at least so many bytes has memory pages of its own.
 
@@ -58,6 +60,10 @@ class Explained(Protocol):
     def device(self) -> torch.device:
         """Where the user has the graph, and wants the masks."""
 
+    @property
+    def baseline(self) -> Tensor | None:
+        """The category that stands for an absent feature, in the shape of a node's features; None of real ones."""
+
 
 def lay_out_scores(
     target: Explained,
@@ -69,6 +75,7 @@ def lay_out_scores(
     as_mask: bool,
     node_mask_type: MaskType | None,
     edge_mask_type: MaskType | None,
+    attribute_score: Tensor | None = None,
     **extra: Any,
 ) -> SignedExplanation:
     """Write scores of the computation graph, [n, d] and [e], into PyG's masks over the whole graph.
@@ -77,7 +84,8 @@ def lay_out_scores(
     multiplies its features, so a node's score ("object") is sum_c x_vc score_vc, and that of a column
     ("common_attributes") is sum_v x_vc score_vc. With ``as_mask`` the scores are such masks already. Without
     a ``node_score`` every feature is kept; ``features_scored`` is then False, which says that the ones in the mask are
-    no scores. ``errors`` are the standard errors of the scores, where they are known.
+    no scores. ``errors`` are the standard errors of the scores, where they are known. PyG has no mask for edge
+    attributes: their scores, ``attribute_score`` [e, c], are in the field ``edge_attr_score``, [E, c].
     """
     part = target.computation_graph
     num_nodes, num_edges = part.size
@@ -85,15 +93,14 @@ def lay_out_scores(
     dtype, node_rows, given_score = part.weight.dtype, None, None
     if node_mask_type is not None:
         scores = torch.ones_like(part.x) if node_score is None else node_score.to(part.x.dtype)
+        if part.kinds is not None:  # A node has no features of other types.
+            own = part.kinds.spread(part.nodes, (1.0,) * len(part.kinds.node_types)) != 0
+            scores = torch.where(own, scores, 0.0)
         if node_score is None:
             explanation["features_scored"] = False
         explanation["node_mask_type"] = node_mask_type.value
         node_rows = _node_rows(part, scores, node_mask_type, as_mask)
-        if node_mask_type == MaskType.common_attributes:
-            explanation["node_mask"] = node_rows
-        else:
-            explanation["node_mask"] = _zeros((num_nodes, node_rows.size(1)), node_rows.dtype)
-            explanation["node_mask"].index_copy_(0, part.nodes[: part.num_visible], node_rows)
+        explanation["node_mask"] = _lay_out_rows(part, node_rows, node_mask_type)
     edge_score = edge_score.to(dtype)
     _check_finite(part, node_rows, node_mask_type, edge_score, extra.get("method"))
     if edge_mask_type is not None:
@@ -105,12 +112,21 @@ def lay_out_scores(
     loop_score = edge_score[part.num_plain :]
     explanation["self_loop_score"] = _zeros((num_nodes,), dtype)
     explanation["self_loop_score"].index_copy_(0, part.nodes, loop_score)
+    if attribute_score is not None:
+        scores = attribute_score.to(dtype)
+        if not bool(torch.isfinite(scores).all()):
+            raise ModelError(f"{extra.get('method') or 'the method'}: a score of an edge attribute is not finite")
+        chosen = (part.edge_id >= 0).nonzero().view(-1)
+        explanation["edge_attr_score"] = _zeros((num_edges, scores.size(1)), dtype)
+        explanation["edge_attr_score"].index_copy_(0, part.edge_id[chosen], scores[chosen])
     _lay_out_errors(explanation, part, errors, node_mask_type, edge_mask_type)
     explanation["difference_model"] = difference_model
     explanation["edge_route"] = target.route
     explanation["num_hops"] = target.num_hops
     for name, value in extra.items():
         explanation[name] = value
+    if target.baseline is not None:
+        explanation["baseline_categories"] = target.baseline
     # This equals scores_digest() of the explanation, without reading the scores back from the masks.
     explanation["scores_digest"] = digest_of(node_rows, given_score, loop_score)
     if target.device.type != "cpu":
@@ -129,10 +145,7 @@ def _lay_out_errors(
     (node_error, edge_error), (num_nodes, num_edges) = errors, part.size
     if node_error is not None and node_mask_type is not None:
         rows = _node_rows(part, node_error.to(part.x.dtype), node_mask_type, False).abs()
-        explanation["node_stderr"] = rows
-        if node_mask_type != MaskType.common_attributes:
-            explanation["node_stderr"] = _zeros((num_nodes, rows.size(1)), part.x.dtype)
-            explanation["node_stderr"].index_copy_(0, part.nodes[: part.num_visible], rows)
+        explanation["node_stderr"] = _lay_out_rows(part, rows, node_mask_type)
     if edge_error is not None:
         rounded = edge_error.to(part.weight.dtype)
         if edge_mask_type is not None:
@@ -147,15 +160,21 @@ def whole_graph(
     part: ComputationGraph, node_rows: Tensor, edge_numbers: Tensor, kind: MaskType | None
 ) -> tuple[Tensor, Tensor]:
     """Return numbers for the rows of a node mask of a ``kind`` and for the entries of A, [e], in the masks' shapes."""
-    num_nodes, num_edges = part.size
+    _, num_edges = part.size
     dtype, given = part.weight.dtype, (part.edge_id >= 0).nonzero().view(-1)
     edges = _zeros((num_edges,), dtype)
     edges[part.edge_id[given]] = edge_numbers[given].to(dtype)
+    return _lay_out_rows(part, node_rows.to(part.x.dtype), kind or MaskType.attributes), edges
+
+
+def _lay_out_rows(part: ComputationGraph, rows: Tensor, kind: MaskType) -> Tensor:
+    """Return the rows of a node mask of a ``kind`` in its shape; scores of features have the shape of the features."""
+    shape = (rows.size(1),) if part.shape is None or kind == MaskType.object else part.shape
     if kind == MaskType.common_attributes:
-        return node_rows.to(part.x.dtype), edges
-    nodes = _zeros((num_nodes, node_rows.size(1)), part.x.dtype)
-    nodes.index_copy_(0, part.nodes[: part.num_visible], node_rows.to(part.x.dtype))
-    return nodes, edges
+        return rows.view(1, *shape)
+    mask = _zeros((part.size[0], rows.size(1)), rows.dtype)
+    mask.index_copy_(0, part.nodes[: part.num_visible], rows)
+    return mask.view(part.size[0], *shape)
 
 
 def _check_finite(
@@ -220,13 +239,15 @@ def _numpy_type(dtype: torch.dtype) -> np.dtype[Any]:
     return kind
 
 
-def target_of(explainer: Explainer, explanation: Explanation, edges: Edges | None = None) -> Target:
+def target_of(explainer: Explainer, explanation: Explanation | HeteroExplanation, edges: Edges | None = None) -> Target:
     """Return the F(X, A) that ``explanation`` explains, with the present parameters of the model of ``explainer``.
 
     ``edges`` says what A is, if it is not to be what it is in the explanation.
     """
     if not isinstance(explainer, Explainer):
         raise InputError(f"a torch_geometric.explain.Explainer is needed first (got {type(explainer).__name__})")
+    if isinstance(explanation, HeteroExplanation):
+        explanation = one_of(explainer, explanation)
     if not isinstance(explanation, Explanation):
         raise InputError(f"an explanation of PyG is needed after the explainer (got {type(explanation).__name__})")
     if explanation.get("node_id") is not None:
@@ -234,16 +255,20 @@ def target_of(explainer: Explainer, explanation: Explanation, edges: Edges | Non
     for name in ("x", "edge_index", "target"):
         if explanation.get(name) is None:
             raise InputError(f"the explanation has no {name!r}: make it by calling an Explainer")
+    taken: Edges = edges or explanation.get("edge_route") or "auto"
+    inputs: tuple[torch.nn.Module, Any, Any] = explainer.model, explanation.x, explanation.edge_index
+    arguments = {name: explanation.get(name) for name in getattr(explanation, "_model_args", [])}
+    if explanation.get("kinds") is not None:
+        joint = joint_of(explainer, explanation._source, taken)
+        inputs, arguments = (joint.model, joint.graph, None), joint.arguments
     return make_target(
-        explainer.model,
-        explanation.x,
-        explanation.edge_index,
+        *inputs,
         explanation.get("index"),
         explanation.target,
         explainer.model_config,
-        {name: explanation.get(name) for name in getattr(explanation, "_model_args", [])},
+        arguments,
         num_hops=explanation.get("num_hops"),
-        edges=edges or explanation.get("edge_route") or "auto",
+        edges=taken,
         max_memory=getattr(explainer.algorithm, "max_memory", None),
     )
 

@@ -6,6 +6,7 @@ import copy
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from torch_geometric.explain import Explanation
 from torch_geometric.explain.config import MaskType
 
@@ -32,6 +33,7 @@ class _Explained(NamedTuple):
     route: Route
     num_hops: int
     device: torch.device
+    baseline: Tensor | None
 
 
 def reading_of(explanation: Explanation, name: str) -> SignedExplanation:
@@ -62,11 +64,14 @@ def reading_of(explanation: Explanation, name: str) -> SignedExplanation:
 
 def _lay_out(explanation: Explanation, p: Any, read: ReadModel, kind: MaskType | None) -> SignedExplanation:
     """Return a reading in masks of the types that an explanation has."""
+    where, baseline = explanation.self_loop_score.device, explanation.get("baseline_categories")
+    unscored = explanation.get("features_scored") is False
     return lay_out_scores(
-        _Explained(p.graph, explanation.edge_route, explanation.num_hops, explanation.self_loop_score.device),
+        _Explained(p.graph, explanation.edge_route, explanation.num_hops, where, baseline),
         p,
-        *read.scores,
-        errors=read.errors,
+        None if unscored else read.scores[0],
+        read.scores[1],
+        errors=(None, read.errors[1]) if unscored else read.errors,
         as_mask=False,
         node_mask_type=kind,
         edge_mask_type=None if explanation.get("edge_mask") is None else MaskType.object,
@@ -84,8 +89,8 @@ def node_kind_of(explanation: Explanation) -> MaskType | None:
     # It was made by another method. One row is of columns and one column is of nodes, unless there is only one of them.
     if nodes.size(0) == 1 < num_nodes_of(explanation):
         return MaskType.common_attributes
-    x = explanation.get("x")
-    return MaskType.object if nodes.size(1) == 1 and (x is None or x.size(1) > 1) else MaskType.attributes
+    x, width = explanation.get("x"), nodes[:1].numel()
+    return MaskType.object if width == 1 and (x is None or x[:1].numel() > 1) else MaskType.attributes
 
 
 def fitted_of(explanation: Explanation, what: str) -> tuple[Any, Neighborhood]:

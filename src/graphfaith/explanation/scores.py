@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -16,6 +17,7 @@ from torch_geometric.explain import Explanation, HeteroExplanation
 
 from .._base.checks import check_count, check_node, check_real
 from .._base.errors import InputError, UnsupportedError
+from ..graph.form import flatten_features
 
 Sign = Literal["+", "-"]
 Names = Sequence[str] | Mapping[int, str]
@@ -184,14 +186,38 @@ def scores_of_features(explanation: Explanation) -> Tensor | None:
 
 def _products(explanation: Explanation, mask: Tensor) -> Tensor:
     """Return x_vc score_vc, [N, d]. Without x they are unknown, and a sum of the scores alone is no node's score."""
-    x = explanation.get("x")
-    if not isinstance(x, Tensor) or x.shape != mask.shape:
-        raise InputError(f"node_mask {list(mask.shape)} needs an x of the same shape (got {shape_of(x)})")
-    return _check_finite(mask * x.detach().cpu(), "node_mask times x")
+    x = features_of(explanation)
+    if x is None or x.shape != mask.shape:
+        raise InputError(
+            f"node_mask {list(mask.shape)} needs an x of the same shape (got {shape_of(explanation.get('x'))})"
+        )
+    return _check_finite(mask * x, "node_mask times x")
+
+
+def features_of(explanation: Explanation) -> Tensor | None:
+    """Return X, [N, d], on the processor; None if there is no ``x``.
+
+    Features of another shape than [d] are flattened. Of categories X says whether each differs from the baseline, which
+    is in ``baseline_categories``.
+
+    >>> window = Explanation(x=torch.zeros(3, 4, 2))
+    >>> features_of(window).shape
+    torch.Size([3, 8])
+    """
+    x, baseline = explanation.get("x"), explanation.get("baseline_categories")
+    if not isinstance(x, Tensor) or not x.dim():
+        return None
+    x = flatten_features(x.detach().cpu())
+    if not isinstance(baseline, Tensor) or baseline.numel() != x.size(1):
+        return x
+    present: Tensor = (x != baseline.detach().cpu().reshape(-1)).double()
+    return present
 
 
 def node_mask_of(explanation: Explanation) -> Tensor | None:
     """Return the scores in ``node_mask``, [N, d], [N, 1] or [1, d], checked; None if they say nothing.
+
+    Scores of features that have another shape than [d] are flattened.
 
     A method that scores edges alone fills the mask with ones, because PyG asks for a mask, and sets
     ``features_scored`` to False. Those ones are no scores.
@@ -199,10 +225,10 @@ def node_mask_of(explanation: Explanation) -> Tensor | None:
     mask, num_nodes = explanation.get("node_mask"), num_nodes_of(explanation)
     if mask is None or explanation.get("features_scored") is False:
         return None
-    if not isinstance(mask, Tensor) or mask.dim() not in (1, 2) or mask.size(0) not in (1, num_nodes):
+    if not isinstance(mask, Tensor) or not mask.dim() or mask.size(0) not in (1, num_nodes):
         raise InputError(f"node_mask must be a tensor [{num_nodes}, d] or [1, d] (got {shape_of(mask)})")
     scores = numbers_of(mask, "node_mask", mask.dtype if mask.is_floating_point() else torch.float64)
-    return scores.unsqueeze(1) if scores.dim() == 1 else scores
+    return flatten_features(scores)
 
 
 def num_nodes_of(explanation: Explanation) -> int:
@@ -217,7 +243,7 @@ def _count_nodes(explanation: Explanation) -> tuple[int, bool]:
     they disagree, the check of the later one says so. PyG would take the one row of a mask on columns for one node.
     """
     if isinstance(explanation, HeteroExplanation):
-        raise UnsupportedError("explanations of heterogeneous graphs are not supported: convert with to_homogeneous()")
+        raise UnsupportedError("this is for explanations of one graph: take explanation.joint(), of all types together")
     if not isinstance(explanation, Explanation):
         raise InputError(f"an explanation of PyG is needed (got {type(explanation).__name__})")
     count = explanation.get("num_nodes")
@@ -253,10 +279,10 @@ def num_columns_of(explanation: Explanation) -> int:
 def _count_columns(explanation: Explanation) -> int | None:
     """Return how many features a node has; None if that is unknown, as from a mask with one score a node."""
     x, mask = explanation.get("x"), explanation.get("node_mask")
-    if isinstance(x, Tensor) and x.dim() == 2:
-        return x.size(1)
-    if isinstance(mask, Tensor) and mask.dim() == 2 and (mask.size(1) > 1 or mask.size(0) == 1):
-        return mask.size(1)
+    if isinstance(x, Tensor) and x.dim():
+        return flatten_features(x).size(1)
+    if isinstance(mask, Tensor) and mask.dim() > 1 and (mask[:1].numel() > 1 or mask.size(0) == 1):
+        return mask[:1].numel()
     return None
 
 
@@ -338,10 +364,14 @@ def task_level(explanation: Explanation) -> str:
 def names_of(explanation: Explanation, field: str) -> Sequence[Any] | None:
     """Return the names in ``node_names`` or ``feature_names``; None if there are none.
 
-    Their number is checked, but for names of features that the explanation has no column of.
+    Their number is checked, but for names of features that the explanation has no column of. Features that are more
+    than a row, as of time steps and channels, are called by their places, as "3,1", if they have no names.
     """
     names = explanation.get(field)
     if names is None:
+        x = explanation.get("x") if field == "feature_names" else None
+        if isinstance(x, Tensor) and x.dim() > 2:
+            return [",".join(map(str, place)) for place in product(*map(range, x.shape[1:]))]
         return None
     count = num_nodes_of(explanation) if field == "node_names" else _count_columns(explanation)
     if isinstance(names, str) or not isinstance(names, Sequence) or (count is not None and len(names) != count):
@@ -360,6 +390,11 @@ def class_names_of(explanation: Explanation) -> tuple[str, ...] | None:
         wanted = "names" if count is None else f"{count} names"
         raise InputError(f"class_names must be a list of {wanted} (got {shape_of(names)})")
     return tuple(str(name) for name in names)
+
+
+def types_of(explanation: Explanation) -> Sequence[Any] | None:
+    """Return the type of each node of a heterogeneous graph, in ``node_types``; None if the graph has no types."""
+    return _list_of(explanation, "node_types", num_nodes_of(explanation), "node")
 
 
 def kinds_of(explanation: Explanation) -> Sequence[Any] | None:
@@ -406,7 +441,7 @@ def check_fields(explanation: Explanation) -> None:
     """Check that scores, names and ids fit the graph."""
     num_nodes, num_edges = num_nodes_of(explanation), edge_index_of(explanation).size(1)
     lengths = dict.fromkeys(("x", "self_loop_score", "node_id", "batch"), num_nodes)
-    lengths |= dict.fromkeys(("edge_mask", "edge_weight", "edge_attr", "edge_id"), num_edges)
+    lengths |= dict.fromkeys(("edge_mask", "edge_weight", "edge_attr", "edge_attr_score", "edge_id"), num_edges)
     for name, length in lengths.items():
         value = explanation.get(name)
         if value is not None and (not isinstance(value, Tensor) or not value.dim() or len(value) != length):

@@ -34,6 +34,7 @@ from torch import Tensor
 from torch_geometric.explain import Explainer, Explanation
 
 from .._base.errors import GraphfaithError, InputError
+from ..graph.form import flatten_features
 from .faithfulness import NOT_MEASURED, faithfulness_by_kind
 from .scores import (
     Entries,
@@ -43,6 +44,7 @@ from .scores import (
     edge_index_of,
     entries,
     explained_nodes,
+    features_of,
     give_names,
     names_of,
     node_mask_of,
@@ -50,6 +52,7 @@ from .scores import (
     num_classes_of,
     num_columns_of,
     num_nodes_of,
+    numbers_of,
     pairs_field,
     scores_of_nodes,
     strongest,
@@ -71,7 +74,7 @@ _N = TypeVar("_N", bound="_Named")
 _OF_P = ("difference_model", "scores_digest", "unfaithfulness", "measurements", "scored_digest", "estimate")
 _MOST_DRAWN = 30  # edges in PyG's own drawing
 # Lists that have one item a node, and others.
-_NODE_LISTS, _OTHER_LISTS = ("node_names", "node_kinds"), ("feature_names", "class_names", "edge_orders")
+_NODE_LISTS, _OTHER_LISTS = ("node_names", "node_kinds", "node_types"), ("feature_names", "class_names", "edge_orders")
 # An excerpt has no output of F either, so that it cannot be scored by mistake.
 _WHOLE_ONLY = (*_OF_P, "prediction", "target")
 
@@ -112,6 +115,15 @@ class ScoredFeature(NamedTuple):
     def names(self) -> tuple[str, ...]:
         """Names of node and feature, or their ids."""
         return getattr(self, "_names", ()) or (str(self.node), str(self.column))
+
+
+class ScoredAttribute(NamedTuple):
+    """An attribute of an edge and its score."""
+
+    source: int
+    sink: int
+    column: int
+    score: float
 
 
 class _Named:
@@ -183,7 +195,7 @@ def top_features(explanation: Explanation, k: int | None = 10, sign: Sign | None
     >>> top_features(explanation, 2)
     [ScoredFeature(node=1, column=0, score=-4.0), ScoredFeature(node=0, column=1, score=3.0)]
     """
-    mask, x = node_mask_of(explanation), explanation.get("x")
+    mask, x = node_mask_of(explanation), features_of(explanation)
     if mask is None or x is None or mask.shape != x.shape:
         raise InputError('features of nodes need a method that scores features, and node_mask_type="attributes"')
     width, flat = mask.size(1), mask.double().reshape(-1)
@@ -199,6 +211,26 @@ def top_features(explanation: Explanation, k: int | None = 10, sign: Sign | None
         )
         for row in rows
     ]
+
+
+def top_attributes(explanation: Explanation, k: int | None = 10, sign: Sign | None = None) -> list[ScoredAttribute]:
+    """Return the ``k`` edge attributes of largest |score| in ``edge_attr_score``, strongest first.
+
+    >>> explanation = Explanation(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
+    >>> explanation.edge_attr_score = torch.tensor([[0.0, 3.0], [-4.0, 1.0]])
+    >>> top_attributes(explanation, 1)
+    [ScoredAttribute(source=1, sink=2, column=0, score=-4.0)]
+    """
+    scores, ends = explanation.get("edge_attr_score"), edge_index_of(explanation)
+    if not isinstance(scores, Tensor) or scores.dim() != 2 or len(scores) != ends.size(1):
+        raise InputError("edge attributes have no scores: explain a model that is given edge_attr, by AnchoredKEC, say")
+    flat = numbers_of(scores, "edge_attr_score").reshape(-1)
+    found = []
+    for place in strongest(flat, k, sign).tolist():
+        edge, column = divmod(place, scores.size(1))
+        source, sink = ends[:, edge].tolist()
+        found.append(ScoredAttribute(source, sink, column, float(flat[place])))
+    return found
 
 
 def signed_subgraph(
@@ -229,8 +261,8 @@ def signed_subgraph(
     for key, value in explanation.to_dict().items():
         if key in _WHOLE_ONLY:
             continue
-        if key in ("node_kinds", "edge_orders") and isinstance(value, list | tuple):
-            value = [value[i] for i in (nodes if key == "node_kinds" else edges).tolist()]
+        if key in ("node_kinds", "node_types", "edge_orders") and isinstance(value, list | tuple):
+            value = [value[i] for i in (edges if key == "edge_orders" else nodes).tolist()]
         if key == "node_mask":
             if len(value) != num_nodes and len(nodes) == 1:
                 continue  # The scores of columns over all nodes would pass for those of the only node of the part.
@@ -306,6 +338,22 @@ class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
     >>> pumps.name(nodes=["P101", "T101", "V301"]).top_edges(1)
     [NamedEdge(source=1, sink=2, score=-3.0, names=['T101', 'V301'])]
     """
+
+    def validate_masks(self, raise_on_error: bool = True) -> bool:
+        """Return whether the masks fit the graph, as PyG's method does, also if features have another shape than [d].
+
+        Scores of features then have the shape of the features, which PyG would refuse.
+        """
+        x, mask = self.get("x"), self.get("node_mask")
+        if not isinstance(x, Tensor) or not isinstance(mask, Tensor) or x.dim() == 2 or not x.dim():
+            return bool(super().validate_masks(raise_on_error))
+        plain = Explanation(x=flatten_features(x), edge_index=self.get("edge_index"), edge_mask=self.get("edge_mask"))
+        plain.node_mask = flatten_features(mask)
+        if mask.shape[1:] not in (x.shape[1:], (1,)):
+            if raise_on_error:
+                raise ValueError(f"Expected a 'node_mask' of the shape of x, {list(x.shape)} (got {list(mask.shape)})")
+            return False
+        return bool(plain.validate_masks(raise_on_error))
 
     def top_edges(self, k: int | None = 10, sign: Sign | None = None) -> list[ScoredEdge]:
         """See :func:`top_edges`."""

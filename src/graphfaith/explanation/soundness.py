@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import get_args
 
 import torch
+from torch import Tensor
 
 from .._base.errors import InputError
 from ..graph.computation_graph import ComputationGraph
+from ..graph.kinds import Kinds
 from ..surrogate.attention import Attention, AttentionLayer, Removes
 from ..surrogate.difference import AnchoredModel, KHopModel, LinearModel
 from ..surrogate.evidence import Evidence
 from ..surrogate.kriging import Kriging
 from ..surrogate.propagation import MOMENTS
+from ..surrogate.typed_walks import TypedKHopModel, WalkSum
 from ..surrogate.walks import Normalization
 from .scores import check_ids
 
@@ -29,8 +32,12 @@ def check_graph(part: ComputationGraph) -> None:
         raise InputError("the computation graph must have as many numbers e as seeds, in two lists")
     if part.x.dim() != 2 or len(part.x) != n or not n <= e or not 0 <= part.num_visible <= n or part.num_hops < 1:
         raise InputError("the parts of the computation graph do not fit together")
+    if part.attributes is not None and (part.attributes.dim() != 2 or len(part.attributes) != e):
+        raise InputError("the computation graph must have a row of edge attributes for each entry of A")
     if part.felt.dtype != torch.bool or not part.weight.is_floating_point() or not part.x.is_floating_point():
         raise InputError("weights and features of the computation graph must be real, and felt must be booleans")
+    if not _fits_kinds(part):
+        raise InputError("the types of the computation graph do not fit its size")
     check_ids(part.seeds, n, "seeds of the computation graph")
     check_ids(part.nodes, num_nodes, "nodes of the computation graph")
     check_ids(part.hop, part.num_hops + 2, "hop of the computation graph")
@@ -39,7 +46,68 @@ def check_graph(part: ComputationGraph) -> None:
     check_ids(part.edge_id, num_edges, "edge_id of the computation graph", least=-1)
 
 
-def check_model(model: LinearModel | KHopModel | AnchoredModel) -> None:
+def check_kinds(kinds: Kinds) -> None:
+    """Check that the types of a heterogeneous graph are a sound numbering."""
+    nodes, edges = len(kinds.node_types), len(kinds.edge_types)
+    starts = ((kinds.node_start, nodes), (kinds.column_start, nodes), (kinds.edge_start, edges))
+    sound = all(
+        isinstance(start, tuple)
+        and len(start) == count + 1
+        and all(type(place) is int for place in start)
+        and start[0] == 0
+        and list(start) == sorted(start)
+        for start, count in starts
+    )
+    sound = sound and nodes > 0 and all(isinstance(name, str) for name in kinds.node_types)
+    sound = sound and all(
+        isinstance(kind, tuple) and len(kind) == 3 and {kind[0], kind[2]} <= set(kinds.node_types)
+        for kind in kinds.edge_types
+    )
+    sound = sound and all(
+        isinstance(numbers, tuple) and len(numbers) == nodes and all(type(number) is float for number in numbers)
+        for numbers in (kinds.lowest, kinds.span)
+    )
+    if not sound:
+        raise InputError("the types of nodes and edges do not fit together")
+
+
+def _fits_kinds(part: ComputationGraph) -> bool:
+    kinds = part.kinds
+    if kinds is None:
+        return True
+    if not isinstance(kinds, Kinds):
+        return False
+    size = kinds.node_start[-1], kinds.edge_start[-1]
+    return tuple(part.size) == size and part.x.size(1) == kinds.column_start[-1]
+
+
+def _fits_walks(part: ComputationGraph, groups: object, weights: Tensor, constants: Tensor | None) -> bool:
+    """Return whether typed walks go along edge types that there are, with a weight for each."""
+    if part.kinds is None or not isinstance(groups, tuple):
+        return False
+    count = len(part.kinds.edge_types)
+    walks = [walk for group in groups if isinstance(group, tuple) and group for walk in group]
+    sound = all(isinstance(group, tuple) and group for group in groups)
+    sound = sound and all(
+        isinstance(walk, tuple) and all(type(kind) is int and 0 <= kind < count for kind in walk) for walk in walks
+    )
+    shapes = tuple(weights.shape) == (len(groups), part.x.size(1)) and weights.dtype == torch.float64
+    return sound and shapes and (constants is None or tuple(constants.shape) == (len(groups),))
+
+
+def _has_sound_walks(model: AnchoredModel) -> bool:
+    """Return whether the sum over typed walks, if there is one, is one on the same graph."""
+    found = model.walks
+    if found is None:
+        return True
+    if not isinstance(found, WalkSum) or not isinstance(found.graph, ComputationGraph):
+        return False
+    same = found.graph.weight.shape == model.graph.weight.shape and found.graph.x.shape == model.graph.x.shape
+    named = found.normalization in get_args(Normalization) and type(found.steps) is bool
+    return same and named and _fits_walks(found.graph, found.groups, found.weights, found.constants)
+
+
+def check_model(model: LinearModel | KHopModel | TypedKHopModel | AnchoredModel) -> None:
     """Check that the coefficients of p fit its computation graph."""
     part = model.graph
     if isinstance(model, LinearModel):
@@ -63,9 +131,16 @@ def check_model(model: LinearModel | KHopModel | AnchoredModel) -> None:
         fits = hops >= 1 and all(tuple(actual) == shape for actual, shape in shapes)
         fits = fits and model.normalization in get_args(Normalization) and _has_sound_evidence(model)
         fits = fits and _has_sound_kriging(model) and _has_sound_attention(model)
+        fits = fits and _has_sound_walks(model)
+    elif isinstance(model, TypedKHopModel):
+        fits = _fits_walks(part, model.groups, model.weights, None)
+        fits = fits and model.normalization in get_args(Normalization)
     else:
         fits = model.weights.dim() == 2 and model.weights.size(1) == part.x.size(1)
         fits = fits and model.normalization in get_args(Normalization)
+    slope = getattr(model, "phi_e", None)
+    if slope is not None:
+        fits = fits and part.attributes is not None and slope.shape == part.attributes.shape
     if not fits:
         raise InputError("the coefficients or options of the difference model do not fit its computation graph")
 

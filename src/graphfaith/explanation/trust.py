@@ -104,6 +104,8 @@ def _say(known: Faithfulness) -> str:
     by = ", by the method's own estimate" if known.is_estimate else ""
     if known.is_flattering:
         by += " from few samples, which is likely too good"
+    if known.kept is not None:
+        by += f"; this is said of all {known.kept[1]} edges, of which the {known.kept[0]} strongest are here"
     if known.relative is None:
         return f"The model's answer does not change {near}{by}, so there is nothing to explain."
     if known.relative >= 1:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.explain import Explainer, Explanation
 
 from .._base.checks import check_node, check_real, is_whole
-from .._base.errors import InputError, show
+from .._base.errors import InputError, UnsupportedError, show
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import is_undirected
 from ..sampling.neighborhood import Neighborhood
@@ -62,8 +62,8 @@ class WhatIf:
 
 def what_if(
     explanation: Explanation,
-    remove: Iterable[tuple[Any, Any]] = (),
-    set: Mapping[tuple[Any, Any], float] | None = None,  # It is what a user would write.
+    remove: Iterable[tuple[Any, ...]] = (),
+    set: Mapping[tuple[Any, ...], float] | None = None,  # It is what a user would write.
     *,
     directed: bool | None = None,
     check: bool = False,
@@ -74,7 +74,8 @@ def what_if(
 
     Args:
         explanation: one whose method fits a p, such as AnchoredKEC.
-        remove: pairs (source, sink) of nodes, by id or by name; (v, v) is the self-loop of v.
+        remove: pairs (source, sink) of nodes, by id or by name; (v, v) is the self-loop of v. In a heterogeneous graph
+            also (edge type, source, sink).
         set: other values of features, by (node, feature), where either may be an id or a name.
         directed: whether (u, v) means that entry alone. If None, both entries are removed if the graph is undirected,
             which is that every edge is there in both directions.
@@ -166,8 +167,8 @@ def _error(evidence: Evidence, size: float) -> float:
 def perturb(
     explanation: Explanation,
     graph: ComputationGraph,
-    remove: list[tuple[Any, Any]],
-    values: dict[tuple[Any, Any], float],
+    remove: list[tuple[Any, ...]],
+    values: dict[tuple[Any, ...], float],
     directed: bool | None,
 ) -> Perturbations:
     """Return the perturbation that makes the changed graph, as a single sample."""
@@ -186,9 +187,23 @@ def perturb(
         for place, value in values.items():
             row, column = _feature_at(explanation, graph, place, nodes)
             number = check_real(value, f"the value of {show(place)}", least=-math.inf)
+            if graph.categorical:
+                number = _presence_of(explanation, place, column, value)
             if row is not None:
                 features[0, row, column] = graph.x[row, column] - number
     return Perturbations(graph, features, edges)
+
+
+def _presence_of(explanation: Explanation, place: Any, column: int, value: float) -> float:
+    """Return 0 for the baseline of a column of categories; p knows of no other one."""
+    baseline = explanation.get("baseline_categories")
+    if not isinstance(baseline, Tensor) or float(baseline.reshape(-1)[column]) != float(value):
+        known = "" if not isinstance(baseline, Tensor) else f", {baseline.reshape(-1)[column].item()}"
+        raise UnsupportedError(
+            f"set {show(place)}: the explanation says what happens if a category is replaced by the baseline of its "
+            f"column{known}, and not by another one (got {value!r})"
+        )
+    return 0.0
 
 
 def _node_at(node: Any, count: int, names: Any) -> int:
@@ -205,6 +220,8 @@ def _entries_between(
     explanation: Explanation, graph: ComputationGraph, pair: Any, names: Any, *, both: bool
 ) -> list[int]:
     """Return the entries of A between two nodes that F reads; an edge that the graph does not have is an error."""
+    if graph.kinds is not None and isinstance(pair, tuple | list) and len(pair) == 3:
+        return _entries_of_type(explanation, graph, *pair)
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise InputError(f"remove= takes pairs (source, sink) (got {show(pair)})")
     count = graph.size[0]
@@ -221,8 +238,35 @@ def _entries_between(
     return entries  # An edge out of reach does not change F: there is then none.
 
 
+def _entries_of_type(explanation: Explanation, graph: ComputationGraph, name: Any, source: Any, sink: Any) -> list[int]:
+    """Return the entries of A that F reads for an edge of a type; its ends are numbered within theirs."""
+    kinds = graph.kinds
+    assert kinds is not None
+    if name not in kinds.edge_types:
+        raise InputError(f"there is no edge type {show(name)}: the graph has {', '.join(map(str, kinds.edge_types))}")
+    kind = kinds.edge_types.index(name)
+    ends = [
+        kinds.node_start[end] + check_node(node, kinds.node_start[end + 1] - kinds.node_start[end])
+        for end, node in zip(kinds.ends(kind), (source, sink), strict=True)
+    ]
+    own = edge_index_of(explanation)[:, kinds.edges(kind)]
+    if not bool(((own[0] == ends[0]) & (own[1] == ends[1])).any()):
+        raise InputError(
+            f"the graph has no edge of type {name} from {kinds.name_of(ends[0])} to {kinds.name_of(ends[1])}"
+        )
+    found = (graph.ends[0] == ends[0]) & (graph.ends[1] == ends[1]) & (graph.edge_kind == kind) & graph.felt
+    entries: list[int] = found.nonzero().view(-1).tolist()
+    return entries
+
+
 def _feature_at(explanation: Explanation, graph: ComputationGraph, place: Any, names: Any) -> tuple[int | None, int]:
     """Return row and column of a feature in the computation graph; the row is None if F does not see the node."""
+    kinds = graph.kinds
+    if kinds is not None and isinstance(place, tuple | list) and len(place) == 3 and place[0] in kinds.node_types:
+        kind = kinds.node_types.index(place[0])
+        node = check_node(place[1], kinds.node_start[kind + 1] - kinds.node_start[kind])
+        column = check_node(place[2], kinds.column_start[kind + 1] - kinds.column_start[kind])
+        place = kinds.node_start[kind] + node, kinds.column_start[kind] + column
     if not isinstance(place, tuple | list) or len(place) != 2:
         raise InputError(f"set= takes values by (node, feature) (got {show(place)})")
     node, column = _node_at(place[0], graph.size[0], names), place[1]

@@ -25,6 +25,7 @@ from .scores import (
     edge_index_of,
     entries,
     explained_nodes,
+    features_of,
     kinds_of,
     names_of,
     node_mask_of,
@@ -192,13 +193,13 @@ def _absences(explanation: Explanation) -> Iterable[Reason]:
     Were the feature of the explained node as large as it is on average where it is there, F would change by that value
     times the score; its absence adds the opposite.
     """
-    near, mask, x = _neighborhood(explanation), node_mask_of(explanation), explanation.get("x")
+    near, mask, x = _neighborhood(explanation), node_mask_of(explanation), features_of(explanation)
     nodes = explained_nodes(explanation)
     if near is None or not near.perturbs_features or near.drops_features or mask is None or len(nodes) != 1:
         return
-    if not isinstance(x, Tensor) or mask.shape != x.shape:
+    if x is None or mask.shape != x.shape:
         return
-    row, values = mask[nodes[0]].double(), x.detach().cpu().double()
+    row, values = mask[nodes[0]].double(), x.double()
     present = (values != 0).sum(dim=0)
     usual = values.sum(dim=0) / present.clamp(min=1)
     gone = (values[nodes[0]] == 0) & (row != 0) & (present > 0)
@@ -223,9 +224,9 @@ class _Phrases:
         own = dict.fromkeys(explained_nodes(explanation).tolist())
         self._own = next(iter(own)) if len(own) == 1 and task_level(explanation) == "node" else None
         self._is_directed = not is_undirected(edge_index_of(explanation))
-        x, mask = explanation.get("x"), node_mask_of(explanation)
-        whole = isinstance(x, Tensor) and mask is not None and len(x) == num_nodes_of(explanation)
-        self._values = x[self._own].detach().cpu() if whole and self._own is not None else None
+        x, mask = features_of(explanation), node_mask_of(explanation)
+        whole = x is not None and mask is not None and len(x) == num_nodes_of(explanation)
+        self._values = x[self._own] if x is not None and whole and self._own is not None else None
 
     def join(self, reasons: Sequence[Reason]) -> str:
         """Return reasons as a list in words; links of the explained node are named together."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.explain import Explainer
 
 from .._base.checks import check_count, check_node, check_seed, is_whole
@@ -18,17 +18,20 @@ from .._base.errors import InputError, show
 from ..explainers.base import Samples
 from ..explainers.methods import method_named
 from ..explanation.signed import SignedExplanation
+from ..explanation.typed import TypedExplanation
 from ..model.call import Edges
 from ..model.inference import find_task
+from ..model.layers import unwrap
 from ..sampling.neighborhood import Neighborhood, as_neighborhood
 from .subject import METHOD, NEIGHBORHOOD, Options, Subject, prepare
+from .typed import TypedSubject
 
 Pair = tuple[int, int]
 
 
 def explain(
     model: torch.nn.Module,
-    data: Data,
+    data: Data | HeteroData,
     node: int | None = None,
     *,
     edge: int | Pair | None = None,
@@ -44,12 +47,13 @@ def explain(
     edges: Edges = "auto",
     max_memory: int | str | None = None,
     also: Neighborhood | str | None = None,
-) -> SignedExplanation:
+    node_type: str | None = None,
+) -> SignedExplanation | TypedExplanation:
     """Explain one prediction, and measure how far the explanation follows the model.
 
     Args:
         model: a trained PyG model.
-        data: its graph, with whatever else its forward takes by name.
+        data: its graph, ``Data`` or ``HeteroData``, with whatever else its forward takes by name.
         node: the node to explain; or
         edge: the edge or pair, as (source, sink) or as its place in ``edge_label_index``; or
         graph: the graph of the batch (0 if there is one).
@@ -65,6 +69,8 @@ def explain(
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
         also: a second neighbourhood to score in, such as "U(X,0.2r)" beside one of edges: without it, the scores of
             what ``neighborhood`` leaves still are shown as "not measured".
+        node_type: for a heterogeneous graph (``HeteroData``), the type of nodes that the model's output is of; it is
+            found out if None, unless the model returns a dictionary or several types have as many nodes.
 
     >>> from torch_geometric.nn import GCN
     >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -73,6 +79,7 @@ def explain(
     >>> explanation.method, explanation.neighborhood, explanation.unfaithfulness.num_samples
     ('AnchoredKEC', 'U(A,0.5)', 500)
     """
+    words: dict[str, Any]
     check_count(test_samples, "test_samples")
     check_seed(seed)
     check_seed(int(seed) + 1)
@@ -80,10 +87,20 @@ def explain(
         as_neighborhood(also)  # raises if it cannot be read
     options = Options(num_hops, edges, max_memory)
     method_named(method).make_for(neighborhood, samples, seed, **asdict(options))  # raises before the model runs
+    if isinstance(data, HeteroData):
+        level, index = _find_level(node, edge, graph)
+        words = {"samples": samples, "test_samples": test_samples, "seed": seed, "also": also}
+        typed = TypedSubject(model, data, node_type, level, mode, return_type, options)
+        return typed.explain(index, method, neighborhood, **words)
     data = prepare(model, data)
     level, index = _find_level(node, edge, graph)
+    by_ends = level == "edge" and not is_whole(index)
+    # A graph without pairs gets the one that is asked for, if the model cannot run without.
+    if by_ends and data.get("edge_label_index") is None and _needs_pairs(model):
+        data, index = _find_pair(model, data, index)
+        by_ends = False
     task = find_task(model, data, level, mode, return_type)
-    if level == "edge" and not is_whole(index):
+    if by_ends:
         data, index = _find_pair(model, data, index)
     if not is_whole(index):
         raise InputError(f"{level}= takes one whole number (got {index!r}); for several see compare and explain_nodes")
@@ -92,13 +109,13 @@ def explain(
     elif not 0 <= int(index) < 1 << 62:  # PyG makes a tensor of it.
         raise InputError(f"{level} {show(index)} is out of range")
     subject = Subject(model, data, task, options)
-    words: dict[str, Any] = {"samples": samples, "test_samples": test_samples, "seed": seed, "also": also}
+    words = {"samples": samples, "test_samples": test_samples, "seed": seed, "also": also}
     return subject.explain(int(index), method, neighborhood, **words)
 
 
 def explainer_for(
     model: torch.nn.Module,
-    data: Data,
+    data: Data | HeteroData,
     *,
     method: str = METHOD,
     neighborhood: Neighborhood | str = NEIGHBORHOOD,
@@ -110,8 +127,23 @@ def explainer_for(
     num_hops: int | None = None,
     edges: Edges = "auto",
     max_memory: int | str | None = None,
+    node_type: str | None = None,
 ) -> Explainer:
-    """Return the ``torch_geometric.explain.Explainer`` that :func:`explain` uses; the arguments are its own."""
+    """Return the ``torch_geometric.explain.Explainer`` that :func:`explain` uses; the arguments are its own.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explainer = gf.explainer_for(model, ring, method="saliency")
+    >>> explainer(ring.x, ring.edge_index, index=1).method
+    'Saliency'
+    """
+    if isinstance(data, HeteroData):
+        options = Options(num_hops, edges, max_memory)
+        typed = TypedSubject(model, data, node_type, level, mode, return_type, options)
+        return typed.explainer(method, as_neighborhood(neighborhood), samples, seed)
     data = prepare(model, data)
     subject = Subject(
         model, data, find_task(model, data, level, mode, return_type), Options(num_hops, edges, max_memory)
@@ -128,13 +160,18 @@ def _find_level(node: Any, edge: Any, graph: Any) -> tuple[str, Any]:
     return named[0], given[named[0]]
 
 
+def _needs_pairs(model: torch.nn.Module) -> bool:
+    asked = inspect.signature(unwrap(model).forward).parameters.get("edge_label_index")
+    return asked is not None and asked.default is inspect.Parameter.empty
+
+
 def _find_pair(model: torch.nn.Module, data: Data, pair: Any) -> tuple[Data, int]:
     """Return data whose rows of the output stand for pairs, and the row of ``pair``."""
     ends = pair.tolist() if isinstance(pair, Tensor | np.ndarray) else pair
     if not isinstance(ends, tuple | list) or len(ends) != 2:
         raise InputError(f"edge= takes a pair (source, sink), or its place in edge_label_index (got {pair!r})")
     source, sink = (check_node(end, int(data.num_nodes)) for end in ends)
-    takes_pairs = "edge_label_index" in inspect.signature(model.forward).parameters
+    takes_pairs = "edge_label_index" in inspect.signature(unwrap(model).forward).parameters
     has_pairs = isinstance(data.get("edge_label_index"), Tensor)
     pairs = data.edge_label_index if has_pairs else data.edge_index
     places = ((pairs[0] == source) & (pairs[1] == sink)).nonzero().view(-1)

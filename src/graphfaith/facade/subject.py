@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -14,17 +15,21 @@ from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 
 from .._base.checks import check_count
-from .._base.errors import InputError
+from .._base.errors import InputError, UnsupportedError
 from .._base.memory import parse_memory
 from ..explainers.base import Samples
 from ..explainers.gnnexplainer import GNNExplainer
 from ..explainers.methods import method_named
 from ..explanation.scores import num_classes_of
 from ..explanation.signed import SignedExplanation
+from ..graph.form import is_categorical
 from ..graph.graph import Graph, is_undirected
 from ..metric.unfaithfulness import general_unfaithfulness
+from ..model.adapter import edges_of, reason_to_adapt
 from ..model.arguments import arguments_for, convert_precision
 from ..model.call import Edges, check_edges
+from ..model.home import check_device
+from ..model.layers import unwrap
 from ..model.record import evaluating
 from ..model.target import Target
 from ..model.task import Task
@@ -106,12 +111,28 @@ def prepare(model: Any, data: Any) -> Data:
             f"data must be a torch_geometric.data.Data (got {type(data).__name__}); graphs of several types can be "
             "converted by to_homogeneous()"
         )
+    if data.get("edge_index") is None and data.get("adj_t") is not None:
+        data = _with_edges(data)
     for name in ("x", "edge_index"):
         if not isinstance(data.get(name), Tensor):
             raise InputError(f"data needs the tensor {name!r} (got {type(data.get(name)).__name__})")
+    reason = reason_to_adapt(unwrap(model), data.edge_index)
+    if reason is not None:
+        raise UnsupportedError(f"graphfaith {reason}")
     data = convert_precision(model, data)
     Graph.of(data.x, data.edge_index)  # raises if they are no graph
     return data
+
+
+def _with_edges(data: Data) -> Data:
+    """Return a graph that has a sparse matrix ``adj_t`` with its entries as ``edge_index`` and ``edge_weight``."""
+    edge_index, weight = edges_of(data.adj_t)
+    converted = copy.copy(data)
+    converted.adj_t, converted.edge_index = None, edge_index
+    # A matrix of torch.sparse has values in any case. If all are 1, they are no weights.
+    if weight is not None and not bool((weight == 1).all()):
+        converted.edge_weight = weight
+    return converted
 
 
 @dataclass(frozen=True)
@@ -155,6 +176,12 @@ class Subject:
     labels: Tensor | None = None
     together: tuple[int, ...] | None = None
 
+    def to(self, device: torch.device | str) -> Subject:
+        """Return the same subject on a device. The model itself is moved, as by ``model.to``; the graph is copied."""
+        where = check_device(device)
+        labels = None if self.labels is None else self.labels.to(where)
+        return replace(self, model=self.model.to(where), data=copy.copy(self.data).to(where), labels=labels)
+
     @cached_property
     def arguments(self) -> dict[str, Tensor]:
         """What the model is called with beside ``x`` and ``edge_index``."""
@@ -178,11 +205,13 @@ class Subject:
 
     def explainer_with(self, algorithm: Any) -> Explainer:
         """Return PyG's Explainer with an algorithm, which scores every feature and every edge."""
+        slopes = getattr(algorithm, "follows_slopes", False)
         return Explainer(
             self.model,
             algorithm=algorithm,
             explanation_type="model" if self.labels is None else "phenomenon",
-            node_mask_type="attributes",
+            # Categories have no derivatives, so that methods which follow these explain the edges alone.
+            node_mask_type=None if is_categorical(self.data.x) and slopes else "attributes",
             edge_mask_type="object",
             model_config=self.task.model_config,
         )

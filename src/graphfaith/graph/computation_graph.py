@@ -23,6 +23,7 @@ from torch import Tensor
 from .._base.checks import check_count, check_node
 from .._base.errors import InputError
 from .graph import NO_LIMIT, Graph, Int64
+from .kinds import Kinds
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,11 @@ class ComputationGraph:
     seeds: Tensor  # [s] positions of the nodes that F is read from
     e: Tensor  # [s] how often F is read from each seed: the vector e of the paper, in double precision
     ends: Tensor  # [2, e] (source, sink) as ids in the whole graph, also where one node represents the outermost ones
+    shape: tuple[int, ...] | None = None  # of a node's features, if the model is given another one than [d]
+    attributes: Tensor | None = None  # [e, c] those of edges, E, of real numbers; 0 for self-loops that are added
+    attribute_range: float = 0.0  # max(E) - min(E) over the whole graph
+    categorical: bool = False  # whether X says which features differ from the baseline; see graphfaith.graph.form
+    kinds: Kinds | None = None  # of nodes and edges, if the graph is a heterogeneous one in one numbering
 
     @property
     def num_nodes(self) -> int:
@@ -87,6 +93,24 @@ class ComputationGraph:
         """The nodes and columns of the features that F sees and that are not 0."""
         node, column = self.x[: self.num_visible].nonzero().unbind(1)
         return node, column
+
+    @property
+    def node_kind(self) -> Tensor:
+        """The place of the type of each node, [n]; all are 0 in a homogeneous graph."""
+        return torch.zeros_like(self.nodes) if self.kinds is None else self.kinds.of_nodes(self.nodes)
+
+    @property
+    def edge_kind(self) -> Tensor:
+        """The place of the type of each entry of A, [e]; -1 for a self-loop that is not among the edges."""
+        return torch.where(self.edge_id < 0, -1, 0) if self.kinds is None else self.kinds.of_edges(self.edge_id)
+
+    @property
+    def feature_span(self) -> float | Tensor:
+        """How far features may move: max(X) - min(X); in a heterogeneous graph that of each type, [n, d].
+
+        It is 0 at the columns of other types, which a node does not have.
+        """
+        return self.feature_range if self.kinds is None else self.kinds.spread(self.nodes, self.kinds.span)
 
     @property
     def carries_message(self) -> Tensor:
@@ -122,7 +146,7 @@ class ComputationGraph:
         )
         visible = len(nodes)
         if beyond >= 0:
-            nodes, hop = np.append(nodes, beyond), np.append(hop, num_hops + 1)
+            nodes, hop, ends = graph.add_beyond(nodes, hop, edges, ends, beyond, num_hops)
         # F reads the self-loops of the nodes up to hop ``depth``. The messages of nodes further away reach no seed.
         return cls.of_part(graph, nodes, hop, visible, edges, ends, inner, num_hops, loop_weight, len(start), e)
 
@@ -187,6 +211,9 @@ class ComputationGraph:
             seeds=torch.arange(seeds) if isinstance(seeds, int) else torch.from_numpy(seeds),
             e=torch.from_numpy(np.ones(1) if e is None else e),
             ends=torch.from_numpy(np.concatenate((whole_ends, np.stack((nodes, nodes))), axis=1)),
+            shape=None if graph.form is None else graph.form.shape,
+            categorical=graph.form is not None and graph.form.categories is not None,
+            kinds=graph.kinds,
         )
 
 

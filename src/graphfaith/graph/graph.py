@@ -18,6 +18,8 @@ from torch import Tensor
 
 from .._base import core
 from .._base.errors import DataError, InputError, MemoryLimitError
+from .form import CATEGORIES, Form, flatten_features, is_categorical
+from .kinds import Kinds
 
 Int64 = npt.NDArray[np.int64]
 Ids = npt.NDArray[Any]  # int32 or int64
@@ -58,15 +60,30 @@ class Graph:
     """
 
     _copies: tuple[Any, ...] | None = None  # on the processor, of tensors that are elsewhere
+    form: Form | None = None  # what X stands for; None if the model is given X itself
+    _matrix: Tensor | None = None  # X, if it is no view of what the user gave
+    kinds: Kinds | None = None  # of nodes and edges, if the graph is a heterogeneous one in one numbering
 
     def __init__(
-        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, flow: str = "source_to_target"
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        flow: str = "source_to_target",
+        dtype: torch.dtype | None = None,
     ) -> None:
         given = x, edge_index, edge_weight
         # Tensors of another device are copied once; what is explained is computed on the processor.
         x, edge_index, edge_weight = own = tuple(map(_fetch, given))
         if any(a is not b for a, b in zip(own, given, strict=True)):
             self._copies = own
+        check_features(x)
+        self.form = Form.of(x)
+        if self.form is not None:
+            dtype = edge_weight.dtype if isinstance(edge_weight, Tensor) else dtype or torch.get_default_dtype()
+            matrix = self.form.matrix(x, dtype)
+            self._matrix = None if matrix.data_ptr() == x.data_ptr() else matrix
+            x = matrix
         self.lowest, highest = _check(x, edge_index, edge_weight)
         self.feature_range = highest - self.lowest
         self._given = tuple(None if tensor is None else weakref.ref(tensor) for tensor in given)
@@ -123,7 +140,9 @@ class Graph:
     @property
     def x(self) -> Tensor:
         """The node features X, [N, d], on the processor."""
-        return self._tensor(0)
+        if self.form is None:
+            return self._tensor(0)
+        return flatten_features(self._tensor(0)) if self._matrix is None else self._matrix
 
     @property
     def edge_index(self) -> Tensor:
@@ -146,13 +165,13 @@ class Graph:
     @property
     def device(self) -> torch.device:
         """Where the user has X."""
-        return self.x.device if self._copies is None else self.given[0].device
+        return self.given[0].device
 
     @property
     def given(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """X, the edges and the edge weights as the user gave them, wherever they are."""
         if self._copies is None:
-            return self.x, self.edge_index, self.edge_weight
+            return self.x if self.form is None else self._tensor(0), self.edge_index, self.edge_weight
         x, edge_index, edge_weight = (None if one is None else _alive(one) for one in self._given)
         assert x is not None
         assert edge_index is not None
@@ -245,6 +264,18 @@ class Graph:
             raise MemoryLimitError(f"the computation graph has more than {most} nodes and edges")
         return found
 
+    def add_beyond(
+        self,
+        nodes: Int64,
+        hop: Int64,
+        edges: Int64,  # noqa: ARG002
+        ends: Int64,
+        beyond: int,
+        num_hops: int,
+    ) -> tuple[Int64, Int64, Int64]:
+        """Return nodes, hops and ends of a part with one node more, which stands for all that are further away."""
+        return np.append(nodes, beyond), np.append(hop, num_hops + 1), ends
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Turn what the core says of edges that lead nowhere, which damaged files may have, into an error of data."""
@@ -282,16 +313,26 @@ class Graph:
 
     @classmethod
     def of(
-        cls, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, flow: str = "source_to_target"
+        cls,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        flow: str = "source_to_target",
+        dtype: torch.dtype | None = None,
     ) -> Graph:
-        """Return the graph of these tensors, from the cache if it is there and no tensor was written to since."""
+        """Return the graph of these tensors, from the cache if it is there and no tensor was written to since.
+
+        ``dtype`` is the precision of X and of A if ``x`` has ids of categories, which have none.
+        """
         tensors = (x, edge_index, edge_weight)
+        dtype = dtype if is_categorical(x) else None
         if any(isinstance(t, Tensor) and t.is_inference() for t in tensors):
             # Inference tensors have no version counter, so writes to them could not be noticed.
-            return cls(x, edge_index, edge_weight, flow)
-        stamp = (flow, *(None if t is None else (id(t), t._version) for t in tensors if _is_tensor(t)))
+            return cls(x, edge_index, edge_weight, flow, dtype)
+        stamp = (flow, dtype, *(None if t is None else (id(t), t._version) for t in tensors if _is_tensor(t)))
         cached = _RECENT.get(stamp)
-        graph = cached if cached is not None and cached._is_of(tensors) else cls(x, edge_index, edge_weight, flow)
+        is_known = cached is not None and cached._is_of(tensors)
+        graph = cached if cached is not None and is_known else cls(x, edge_index, edge_weight, flow, dtype)
         with _RECENT_LOCK:
             # The graph moves to the end of the dictionary, whose first entry is the least recently used.
             _RECENT.pop(stamp, None)
@@ -369,16 +410,30 @@ def _alive(reference: weakref.ref[Tensor]) -> Tensor:
 
 
 def check_features(x: Tensor) -> None:
+    """Check that x holds features, [nodes, ...]; raise an :class:`InputError` that names the first fault otherwise.
+
+    They are real numbers, or ids of categories.
+    """
+    if not isinstance(x, Tensor) or not x.dim():
+        raise InputError(f"x must be a tensor of shape [nodes, features] or [nodes, ...] (got {_shape(x)})")
+    if x.layout != torch.strided:
+        raise InputError(f"x must be dense (got {x.layout}): pass x.to_dense()")
+    if x.dtype not in (*_PRECISIONS, *CATEGORIES):
+        raise InputError(
+            f"x must hold real numbers in float16, float32 or float64, or ids of categories (got {x.dtype}): pass "
+            "x.float()"
+        )
+    if x.numel() == 0:
+        raise InputError(f"the graph is empty: x has shape {list(x.shape)}")
+
+
+def check_matrix(x: Tensor) -> None:
     """Check that x is a matrix of real numbers; raise an :class:`InputError` that names the first fault otherwise."""
     if not isinstance(x, Tensor) or x.dim() != 2:
         raise InputError(f"x must be a tensor of shape [nodes, features] (got {_shape(x)})")
     if x.dtype not in _PRECISIONS:
-        raise InputError(
-            f"x must hold real numbers, which have derivatives, in float16, float32 or float64 (got {x.dtype}): pass "
-            "x.float(), or the embedded features if x holds ids of an embedding"
-        )
-    if x.size(0) == 0 or x.size(1) == 0:
-        raise InputError(f"the graph is empty: x has shape {list(x.shape)}")
+        raise InputError(f"x must hold real numbers in float16, float32 or float64 (got {x.dtype}): pass x.float()")
+    check_features(x)
 
 
 def check_edge_index(edge_index: Tensor) -> None:
@@ -409,7 +464,6 @@ def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> tuple[f
 
     Raise an :class:`InputError` that names the first fault otherwise.
     """
-    check_features(x)
     check_edge_index(edge_index)
     if edge_index.numel():
         least, most = edge_index.aminmax()

@@ -243,6 +243,17 @@ def open_graph(folder: str | os.PathLike[str]) -> PackedGraph:
     """Open a graph that :func:`~graphfaith.graph.packing.pack_graph`, or ``graphfaith graph pack``, has written.
 
     Only its header is read. :func:`graphfaith.explain_all` takes the graph in place of ``x`` and ``edge_index``.
+
+    >>> import os, tempfile, torch
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> folder = os.path.join(tempfile.mkdtemp(), "ring")
+    >>> packed = gf.pack_graph(ring, folder)
+    >>> gf.open_graph(folder).num_nodes
+    4
     """
     return PackedGraph(folder)
 

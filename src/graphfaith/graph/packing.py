@@ -29,7 +29,7 @@ from .._base.errors import GraphfaithError, InputError, OutputError
 from .._base.files import flush_folder, make_folder
 from .._base.memory import parse_memory
 from .._base.version import __version__
-from .graph import check_edge_index, check_features, check_range, check_weights, finite_ends
+from .graph import check_edge_index, check_matrix, check_range, check_weights, finite_ends
 from .packed import FORMAT, HEADER, PackedGraph
 
 Array = NDArray[Any]
@@ -123,7 +123,7 @@ def pack_graph(
         if value is None:
             raise InputError(f"the graph to pack has no {name}")
     if isinstance(x, Tensor):
-        check_features(x)
+        check_matrix(x)
     if isinstance(edge_index, Tensor):
         check_edge_index(edge_index)
     edges = ArrayEdges(_array(edge_index, "edge_index"), None if weight is None else _array(weight, "edge_weight"))
@@ -182,7 +182,7 @@ def _array(value: Any, name: str) -> Array:
 
 def _check_types(x: Array, edges: Edges, y: Array | None) -> None:
     """Check what can be seen before anything is read: the kinds of numbers, and how many there are."""
-    check_features(_like(x, "x"))
+    check_matrix(_like(x, "x"))
     if edges.weight_type is not None and edges.weight_type.str[1:] not in ("f2", "f4", "f8"):
         raise InputError(f"edge_weight must hold real numbers in float16, float32 or float64 (got {edges.weight_type})")
     if y is not None and y.shape[:1] != (len(x),):

@@ -176,6 +176,8 @@ class Parts:
             seeds=torch.arange(len(self)),
             e=torch.ones(len(self), dtype=torch.float64),
             ends=torch.from_numpy(self.whole_ends[:, entries]),
+            shape=None if self.whole.form is None else self.whole.form.shape,
+            categorical=self.whole.form is not None and self.whole.form.categories is not None,
         )
         return graph, order, entries
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from .._base.errors import describe_error
 from ..metric.fidelity import characterize
-from ..metric.measured import Measured
-from ..metric.pooling import pool
+from ..metric.measured import Measured, effective_count
+from ..metric.pooling import means_over_trainings, pool_widened
 from .measures import MEASURES
 from .verdict import Row, Verdict
 
@@ -98,13 +98,16 @@ class Ledger:
         table, failed = self.values.get(key, empty), self.failures.get(method, {})
         known = ~np.isnan(table)
         nodes = [node for node, some in zip(self.nodes, np.atleast_1d(known.any(axis=0)), strict=True) if some]
-        value, error = pool(table) if nodes else (math.nan, None)
+        value, error = pool_widened(table) if nodes else (math.nan, None)
         if error is None:  # a single number, whose error over samples is all that is known
             error = float(self.errors[key][known][0]) if nodes else math.nan
+        means = means_over_trainings(table)
+        effective = effective_count(means[~np.isnan(means)])
         better = MEASURES[measure].better
         return Row(
-            dataset, method, measure, near, value, error, nodes, seed, better, None, self.trainings, dict(failed), table
-        )
+            dataset, method, measure, near, value, error, nodes, seed, better, None, self.trainings, dict(failed),
+            effective, table,
+        )  # fmt: skip
 
 
 def _ratio(above: Table, below: Table) -> Table:

@@ -15,7 +15,8 @@ from torch_geometric.explain import algorithm as pyg
 
 from .._base.errors import UnsupportedError
 from ..model.layers import message_passing_layers
-from .entrants import Algorithm, Entrant, TrainedAlgorithm
+from .algorithm import Algorithm, TrainedAlgorithm
+from .entrants import Entrant
 
 SHAPLEY_SAMPLES = 5  # permutations that Captum draws; each takes one call of the model for every edge
 

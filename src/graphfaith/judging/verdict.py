@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from .._base.errors import InputError, UnsupportedError
 from .._base.files import check_output, write_file
-from ..metric.measured import Better
-from ..metric.pooling import pool
+from ..metric.measured import Better, widening
+from ..metric.pooling import means_over_trainings, pool_widened
 from ..view.judgement import judgement_page
 from .measures import MEASURES
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 COLUMNS = 6  # figures of merit side by side in a table
+WIDEST = 1.2  # An error that is widened by more is marked: the expansion behind it is one for small corrections.
+_UNSURE = "°"
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +32,10 @@ class Row:
     """A figure of merit of one method in one neighbourhood, pooled over nodes and trainings.
 
     ``value`` is NaN if it is not defined, or if the method failed at every node; ``errors`` has the reason by node.
-    ``nodes`` are those that count. ``rank`` is 1 for the best of the same column. ``table`` has the numbers whose mean
-    the value is, [trainings, nodes], NaN where there is none: for a ratio these are its linearised parts.
+    ``nodes`` are those that count, and ``effective_nodes`` of how many the spread over them is made
+    (:func:`~graphfaith.metric.measured.effective_count`): from few, the error may be too small. ``rank`` is 1 for
+    the best of the same column. ``table`` has the numbers whose mean the value is, [trainings, nodes], NaN where there
+    is none: for a ratio these are its linearised parts.
     """
 
     dataset: str
@@ -46,12 +50,13 @@ class Row:
     rank: int | None = None
     trainings: int = 1
     errors: dict[int, str] = field(default_factory=dict)
+    effective_nodes: float = math.nan
     table: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
 
     def as_json(self) -> dict[str, Any]:
         """Return the row as plain values; numbers that are not finite are None."""
         row = {name: value for name, value in asdict(self).items() if name != "table"}
-        row["by_node"] = [_finite(float(value)) for value in _means(self.table)]
+        row["by_node"] = [_finite(float(value)) for value in means_over_trainings(self.table)]
         row["errors"] = {str(node): text for node, text in self.errors.items()}
         return {name: _finite(value) if isinstance(value, float) else value for name, value in row.items()}
 
@@ -75,7 +80,17 @@ class Difference:
 
 
 class Verdict(list[Row]):
-    """The rows of a judgement: a list that prints as tables, and goes to JSON, to pandas and to a page."""
+    """The rows of a judgement: a list that prints as tables, and goes to JSON, to pandas and to a page.
+
+    >>> import torch, graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> verdict = gf.judge(model, ring, ["saliency"], [0, 1], ["sparsity"])
+    >>> verdict.row("random", "sparsity").measure, verdict.methods
+    ('sparsity', ['saliency', 'random', 'zero'])
+    """
 
     @property
     def methods(self) -> list[str]:
@@ -106,7 +121,7 @@ class Verdict(list[Row]):
         a, b = (self.row(method, measure, neighborhood) for method in (first, second))
         both = a.table - b.table
         count = int((~np.isnan(both)).any(axis=0).sum()) if both.size else 0
-        value, error = pool(both) if count else (math.nan, None)
+        value, error = pool_widened(both) if count else (math.nan, None)
         if error is None:  # There is a single number, and only the errors over its samples are known.
             error = math.hypot(a.stderr, b.stderr)
         return Difference(first, second, a.measure, a.neighborhood, value, error, count)
@@ -150,6 +165,8 @@ class Verdict(list[Row]):
         for start in range(0, len(columns), COLUMNS):
             yield ""
             yield self._table(columns[start : start + COLUMNS])
+        if any(map(_is_unsure, self)):
+            yield Text(f"{_UNSURE} of few nodes, or a few have most of the mean: the error may be too small")
         for method in self.methods:
             errors = {text for row in self if row.method == method for text in row.errors.values()}
             for text in sorted(errors):
@@ -175,17 +192,14 @@ def _cell(row: Row | None) -> str:
     if row is None or math.isnan(row.value):
         return "failed" if row is not None and row.errors and not row.nodes else "-"
     error = "" if math.isnan(row.stderr) else f" ± {row.stderr:.1g}"
-    return f"{row.value:.3g}{error}"
+    return f"{row.value:.3g}{error}{_UNSURE if _is_unsure(row) else ''}"
+
+
+def _is_unsure(row: Row) -> bool:
+    """Return whether nodes are so few, or so skewed, that their error may be too small."""
+    means = means_over_trainings(row.table)
+    return row.stderr > 0 and len(row.nodes) > 1 and widening(means[~np.isnan(means)]) > WIDEST
 
 
 def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _means(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the means over trainings, [nodes]; NaN where there is no number."""
-    known = ~np.isnan(table)
-    counts = known.sum(axis=0)
-    sums = np.where(known, table, 0.0).sum(axis=0)
-    means: NDArray[np.float64] = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    return means

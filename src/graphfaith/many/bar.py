@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from .._base.progress import is_watched, make_bar
+
 _PERIOD = 600.0  # seconds over which the speed is measured: a block may take a minute
 
 
@@ -14,34 +16,9 @@ def show_rows(total: int, done: int, failed: int, show: bool | None) -> Iterator
 
     If ``show`` is None, the bar appears only if standard error is a terminal.
     """
-    # rich is imported here because `import graphfaith` should not load it.
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    from .._base.console import Notes
-
-    console = Notes()
-    if show is False or (show is None and not console.is_terminal):
+    if show is False or (show is None and not is_watched()):
         yield lambda *_: None
         return
-    columns = (
-        TextColumn("explaining"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("rows,"),
-        TextColumn("{task.fields[failed]:,} failed,"),
-        TimeElapsedColumn(),
-        TextColumn("gone,"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-    )
-    # A log file keeps every line, so there the bar is written only once, at the end.
-    with Progress(*columns, console=console, transient=console.is_terminal, speed_estimate_period=_PERIOD) as progress:
+    with make_bar("explaining", "rows", "{task.fields[failed]:,} failed,", period=_PERIOD) as progress:
         row = progress.add_task("", total=total, completed=done, failed=failed)
         yield lambda done, failed: progress.update(row, completed=done, failed=failed)

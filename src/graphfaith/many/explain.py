@@ -91,6 +91,12 @@ def explain_many(
 
     If ten nodes or more have failed, none was explained and others are left, the run ends with a
     :class:`~graphfaith.RunError` that says why they failed.
+
+    >>> import os, tempfile, graphfaith as gf
+    >>> folder = os.path.join(tempfile.mkdtemp(), "run")
+    >>> summary = gf.explain_many(gf.ManyJob(graph="ba-shapes", method="saliency"), "400:700:100", folder, workers=1)
+    >>> summary.rows, summary.failed
+    (3, 0)
     """
     if engine not in ENGINES:
         raise InputError(f"engine must be {' or '.join(map(repr, ENGINES))} (got {show(engine)})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
@@ -44,6 +45,7 @@ from ..graph.graph import Int64
 from ..graph.packed import HEADER, Column, PackedGraph, open_graph
 from ..model.arguments import arguments_for
 from ..model.call import Edges
+from ..model.home import check_device, home_of
 from ..model.inference import find_task
 from ..model.target import LARGE
 from ..model.task import Task
@@ -80,6 +82,7 @@ class ManyJob:
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
         model_seed: of the training of a data set's own model.
         folder: where the module of the model is looked for; the current folder if None.
+        device: where the model is run, such as "cuda"; where it is when it is made if None.
 
     >>> job = ManyJob("ba-shapes", method="saliency", top_edges=3)
     >>> table = job.table([400, 401])
@@ -103,6 +106,7 @@ class ManyJob:
     max_memory: int | str | None = None
     model_seed: int = 0
     folder: str | None = None
+    device: str | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without opening anything."""
@@ -114,6 +118,8 @@ class ManyJob:
             raise InputError(f"target must be one of {', '.join(get_args(Target))} (got {show(self.target)})")
         if not isinstance(self.neighborhood, str):
             raise InputError(f"a job has its neighborhood as text, such as 'U(A,0.5)' (got {show(self.neighborhood)})")
+        if self.device is not None:
+            object.__setattr__(self, "device", str(check_device(self.device)))
         if self.mode is not None:
             Task(self.mode, self.return_type or "raw")
         near = parse_neighborhood(self.neighborhood)
@@ -153,8 +159,12 @@ class ManyJob:
         return self.open().num_nodes
 
     def settings(self) -> dict[str, Any]:
-        """Return everything that the rows depend on beside the graph and the model themselves, as plain values."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in self.places()}
+        """Return everything that the rows depend on beside the graph and the model themselves, as plain values.
+
+        Where the model is run is no part of it: a run may go on on another device, which rounds in another way.
+        """
+        apart = {"device", *self.places()}
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in apart}
 
     def places(self) -> dict[str, str]:
         """Return where the graph is, unless it is a data set, and where the module of the model is looked for."""
@@ -271,9 +281,14 @@ class Opened:
 def _open(job: ManyJob, _stamp: tuple[int, ...]) -> Opened:
     """Open the graph and the model of a job, once in a process, and again if the file of the graph has changed."""
     model, graph = _load(job)
+    if job.device is not None:
+        model = model.to(job.device)
+    home = home_of(model)
+    if not isinstance(graph, PackedGraph):  # which stays in its files, and goes to the device part by part
+        graph = copy.copy(graph).to(home)
     near, arguments = parse_neighborhood(job.neighborhood), {}
     if isinstance(graph, PackedGraph):
-        labels, excerpt = graph.labels, _excerpt(model, graph)
+        labels, excerpt = graph.labels, _excerpt(model, graph).to(home)
         removal = near.second if isinstance(near, Product) else near
         if isinstance(removal, RemovedEdges) and not removal.paired:
             raise UnsupportedError("to see if a packed graph is undirected would take a scan: write R(A,5,paired)")

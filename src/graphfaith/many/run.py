@@ -51,6 +51,12 @@ class Run:
         job: the job of the run, if its graph or its model has another name now; by default the one in ``plan.json``,
             whose module is imported when an explanation is asked for: open a run from somebody else with a job of
             your own.
+
+    >>> import graphfaith as gf
+    >>> gf.Run("no such folder")
+    Traceback (most recent call last):
+        ...
+    graphfaith._base.errors.InputError: 'no such folder' is not the folder of a run: it has no plan.json
     """
 
     def __init__(self, folder: str | os.PathLike[str], job: ManyJob | None = None) -> None:

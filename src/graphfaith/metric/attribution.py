@@ -29,6 +29,18 @@ class Attribution:
     """The scores of entries of A, [e], and of features, [n, d], [n, 1] or [1, d]; None is a kind without scores.
 
     ``p`` is the difference model behind the scores, if they are of one.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explainer = gf.explainer_for(model, ring, method="saliency")
+    >>> explanation = explainer(ring.x, ring.edge_index, index=1)
+    >>> target = gf.Target(model, ring.x, ring.edge_index, 1)
+    >>> scores = torch.ones(target.computation_graph.num_edges)
+    >>> Attribution(target.computation_graph, scores).edges.dtype
+    torch.float64
     """
 
     graph: ComputationGraph
@@ -167,6 +179,17 @@ def read_attribution(source: Source, explanation: Explained, edges: Edges | None
 
     ``source`` is the ``Explainer`` that made the explanation, or the F to judge it by. ``edges`` says what A is, if not
     what it is in the explanation.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explainer = gf.explainer_for(model, ring, method="saliency")
+    >>> explanation = explainer(ring.x, ring.edge_index, index=1)
+    >>> target, attribution = read_attribution(explainer, explanation)
+    >>> attribution.edges.shape == target.computation_graph.weight.shape
+    True
     """
     if isinstance(source, Target):
         target = source

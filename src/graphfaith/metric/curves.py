@@ -23,6 +23,10 @@ class Curves(NamedTuple):
 
     ``shares`` are [steps + 1] numbers from 0 to 1. At share s, ``deleted`` is what the model loses without the first
     s of the entries, and ``inserted`` what it loses with nothing but these.
+
+    >>> from graphfaith.metric import Curves
+    >>> Curves._fields
+    ('shares', 'deleted', 'inserted', 'deletion', 'insertion')
     """
 
     shares: Tensor
@@ -86,6 +90,17 @@ def curves(
 
     where :math:`G_s` has the share s of the entries with the largest scores. So each point of the curves is a
     :func:`~graphfaith.metric.fidelity.fidelity`, whose arguments these are.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explainer = gf.explainer_for(model, ring, method="saliency")
+    >>> explanation = explainer(ring.x, ring.edge_index, index=1)
+    >>> found = curves(explainer, explanation)
+    >>> found.deletion.measure, found.insertion.measure
+    ('deletion', 'insertion')
     """
     target, scores = read_attribution(source, explanation, edges)
     question = CurvesQuestion(part, None, default_by(target.task.mode, by), level, steps)

@@ -58,6 +58,16 @@ def pyg_unfaithfulness(
     multiply X and the messages as they are, and this is PyG's number; the arguments are those of
     :func:`~graphfaith.metric.fidelity.fidelity`, but for ``by``: a divergence has no side, so that the largest
     magnitudes are inside if nothing is said. It is not defined for regression.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explainer = gf.explainer_for(model, ring, method="saliency")
+    >>> explanation = explainer(ring.x, ring.edge_index, index=1)
+    >>> 0 <= pyg_unfaithfulness(explainer, explanation, top=0.5).value <= 1
+    True
     """
     target, scores = read_attribution(source, explanation, edges or ("mask" if top is None else None))
     if top is not None:

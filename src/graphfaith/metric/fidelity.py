@@ -20,7 +20,12 @@ from .response import Level, Responses, ask
 
 
 class Fidelity(NamedTuple):
-    """Fidelity+ (higher is better) and fidelity- (lower is better)."""
+    """Fidelity+ (higher is better) and fidelity- (lower is better).
+
+    >>> from graphfaith.metric import Fidelity
+    >>> Fidelity._fields
+    ('plus', 'minus')
+    """
 
     plus: Measured
     minus: Measured
@@ -121,6 +126,17 @@ def fidelity(
         part: "edges" or "features", with ``top``; masks as they are are applied both at once.
         level: "label", "probability" or "value".
         edges: what A is; by default the masks multiply messages without ``top``, as in PyG, and else "auto".
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explainer = gf.explainer_for(model, ring, method="saliency")
+    >>> explanation = explainer(ring.x, ring.edge_index, index=1)
+    >>> plus, minus = fidelity(explainer, explanation, top=0.5)
+    >>> plus.value in (0, 1), minus.measure
+    (True, 'fidelity-')
     """
     target, scores = read_attribution(source, explanation, edges or ("mask" if top is None else None))
     if target.task.mode == "regression" and level == "label":
@@ -212,6 +228,17 @@ def robust_fidelity(
     with probability alpha1, and each edge outside with probability 1 - alpha2: the graphs stay close to those that the
     model was trained on. With alpha1 = 1 and alpha2 = 0 it is :func:`fidelity`. The arguments are those of
     :func:`fidelity`; samples of one seed are the same for every explanation.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explainer = gf.explainer_for(model, ring, method="saliency")
+    >>> explanation = explainer(ring.x, ring.edge_index, index=1)
+    >>> plus, minus = robust_fidelity(explainer, explanation, num_samples=20)
+    >>> plus.num_samples, minus.better
+    (20, 'lower')
     """
     target, scores = read_attribution(source, explanation, edges)
     by = default_by(target.task.mode, by)

@@ -38,6 +38,16 @@ def infidelity(
         normalize: whether to scale the scores first.
         num_samples, seed: of the perturbations.
         edges: what A is, if not what it is in the explanation.
+
+    >>> import torch, graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explainer = gf.explainer_for(model, ring, method="saliency")
+    >>> explanation = explainer(ring.x, ring.edge_index, index=1)
+    >>> infidelity(explainer, explanation, "U(A,0.5)", num_samples=50).measure
+    'infidelity'
     """
     target, scores = read_attribution(source, explanation, edges)
     near = as_neighborhood(neighborhood)

@@ -21,7 +21,12 @@ from .response import Responses
 
 
 class Sufficiency(NamedTuple):
-    """Sufficiency and necessity, both from 0 to 1; higher is better."""
+    """Sufficiency and necessity, both from 0 to 1; higher is better.
+
+    >>> from graphfaith.metric import Sufficiency
+    >>> Sufficiency._fields
+    ('sufficiency', 'necessity')
+    """
 
     sufficiency: Measured
     necessity: Measured
@@ -101,6 +106,17 @@ def sufficiency(
     matter. The error is that of the linearised exponential. The other arguments are those of
     :func:`~graphfaith.metric.fidelity.fidelity`, but for ``by``: a distance has no side, so that the largest magnitudes
     are inside if nothing is said.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explainer = gf.explainer_for(model, ring, method="saliency")
+    >>> explanation = explainer(ring.x, ring.edge_index, index=1)
+    >>> found = sufficiency(explainer, explanation, num_samples=20)
+    >>> 0 <= found.sufficiency.value <= 1
+    True
     """
     target, scores = read_attribution(source, explanation, edges)
     by = default_by(target.task.mode, by, sided=False)

@@ -23,6 +23,10 @@ class Truth:
     """What is known of an explained row: numbers of edges, [E], or of nodes, [N], of the whole graph.
 
     Truth values or zeros and ones say what matters. Other numbers are contributions with a sign.
+
+    >>> from graphfaith.metric import Truth
+    >>> Truth(nodes=torch.tensor([0.3, -0.1])).is_signed, Truth(edges=torch.tensor([0, 1, 1])).is_signed
+    (True, False)
     """
 
     edges: Tensor | None = None
@@ -64,7 +68,12 @@ class Truth:
 
 
 class Agreement(NamedTuple):
-    """Rank correlation with a signed truth, and the share of entries with the right sign."""
+    """Rank correlation with a signed truth, and the share of entries with the right sign.
+
+    >>> from graphfaith.metric import Agreement
+    >>> Agreement._fields
+    ('ranks', 'signs')
+    """
 
     ranks: Measured
     signs: Measured

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch_geometric.explain import Explainer, Explanation
+from torch_geometric.explain import Explainer, Explanation, HeteroExplanation
 from torch_geometric.explain.algorithm import (
     AttentionExplainer,
     GNNExplainer,
@@ -19,11 +19,15 @@ from torch_geometric.explain.algorithm import (
 
 from .._base.checks import check_count
 from .._base.errors import InputError, SameSamplesWarning, UnsupportedError
+from .._base.progress import track
 from .._base.threads import one_thread
 from ..explanation.digest import masks_of, scores_digest
 from ..explanation.faithfulness import record_unfaithfulness
 from ..explanation.masks import of_mask, target_of
 from ..explanation.reading import node_kind_of
+from ..explanation.typed import one_of, take_measurement
+from ..graph.computation_graph import ComputationGraph
+from ..model.home import fetch
 from ..model.target import Target
 from ..sampling.neighborhood import Neighborhood, as_neighborhood
 from ..sampling.perturbations import Perturbations
@@ -47,12 +51,13 @@ class Changing(Protocol):
 
 def general_unfaithfulness(
     explainer: Explainer,
-    explanation: Explanation,
+    explanation: Explanation | HeteroExplanation,
     neighborhood: Neighborhood | str,
     *,
     num_samples: int = 500,
     seed: int = 1,
     difference_model: DifferenceModel | None = None,
+    progress: bool | None = None,
 ) -> Unfaithfulness:
     r"""Measure how unfaithful ``explanation`` is to the model of ``explainer`` near its input.
 
@@ -74,14 +79,43 @@ def general_unfaithfulness(
     moves features, such as "U(X,0.2r)"; the explanation keeps one number for each kind of scores.
 
     Use another ``seed`` than the explainer's: on the samples that p was fitted to, Delta(p) is too small, and a
-    :class:`~graphfaith.SameSamplesWarning` says so.
+    :class:`~graphfaith.SameSamplesWarning` says so. ``progress`` shows a bar on standard error; if it is None, on a
+    terminal, and only if this takes more than a second.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explainer = gf.explainer_for(model, ring, method="kec", seed=0)
+    >>> explanation = explainer(ring.x, ring.edge_index, index=1)
+    >>> number = gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", num_samples=100, seed=1)
+    >>> 0 <= number.relative, number is explanation.unfaithfulness
+    (True, True)
     """
+    if isinstance(explanation, HeteroExplanation):
+        one = one_of(explainer, explanation)
+        score = general_unfaithfulness(
+            explainer,
+            one,
+            neighborhood,
+            num_samples=num_samples,
+            seed=seed,
+            difference_model=difference_model,
+            progress=progress,
+        )
+        if difference_model is None:
+            take_measurement(explanation, one)
+        return score
     target, near = target_of(explainer, explanation), _as_meant(neighborhood, explanation)
     _warn_of_same_samples(explainer, explanation, near, seed)
     if difference_model is not None:
-        return unfaithfulness_of(target, [difference_model], near, num_samples=num_samples, seed=seed)[0]
+        scored = unfaithfulness_of(
+            target, [difference_model], near, num_samples=num_samples, seed=seed, progress=progress
+        )
+        return scored[0]
     p = difference_model_of(explainer, explanation, target, features=near.perturbs_features)
-    score = _measure(target, p, explanation, near, num_samples, seed)
+    score = _measure(target, p, explanation, near, num_samples, seed, progress)
     record_unfaithfulness(explanation, score)
     return score
 
@@ -95,7 +129,13 @@ def _as_meant(neighborhood: Neighborhood | str, explanation: Explanation) -> Nei
 
 
 def _measure(
-    target: Target, p: DifferenceModel, explanation: Explanation, near: Neighborhood, num_samples: int, seed: int
+    target: Target,
+    p: DifferenceModel,
+    explanation: Explanation,
+    near: Neighborhood,
+    num_samples: int,
+    seed: int,
+    progress: bool | None,
 ) -> Unfaithfulness:
     """Return Delta(p); if p is more than a sum of scores, with those of its scores and pairs on the same samples."""
     of: OfX = "feature"
@@ -108,15 +148,18 @@ def _measure(
     is_shown = isinstance(p, SubgraphModel) or (isinstance(p, LinearModel) and of == "feature" and whole)
     shown = None if is_shown else _scores_of(explanation, target, near, of)
     evidence = evidence_of(p)
+
+    def measure(models: Sequence[Changing]) -> list[Unfaithfulness]:
+        return unfaithfulness_of(target, models, near, num_samples=num_samples, seed=seed, progress=progress)
+
     if shown is None:
-        return unfaithfulness_of(target, [p], near, num_samples=num_samples, seed=seed)[0]
-    if evidence is None or evidence.neighborhood != str(near) or not whole:
-        record, scores = unfaithfulness_of(target, [p, shown], near, num_samples=num_samples, seed=seed)
+        return measure([p])[0]
+    if evidence is None or evidence.neighborhood != str(near) or not whole or near.perturbs_attributes:
+        record, scores = measure([p, shown])
         return replace(record, scores=scores)
     settings = explanation.get("settings") or {}
     readings = readings_of(p, near, seed=evidence.seed, pairs=settings.get("pairs", 10), of=of)
-    models: list[Changing] = [p, shown, readings.paired, readings.additive]
-    record, scores, paired, share = unfaithfulness_of(target, models, near, num_samples=num_samples, seed=seed)
+    record, scores, paired, share = measure([p, shown, readings.paired, readings.additive])
     found = add_readings(record, readings, scores, paired, share)
     # The pairs stand beside the shares, and beside no other scores.
     return found if explanation.get("reading") == "share" else replace(found, pairs=None, num_pairs=0)
@@ -133,12 +176,13 @@ def _scores_of(explanation: Explanation, target: Target, near: Neighborhood, of:
         edges = torch.zeros(graph.num_edges, dtype=torch.float64)
         if loops is not None:
             edges[graph.is_loop] = loops[graph.nodes].double()
+    attributes = attribute_scores_on(explanation, graph)
     if nodes is None or not near.perturbs_features:
-        return LinearModel(graph, None, edges)
+        return LinearModel(graph, None, edges, phi_e=attributes)
     part = nodes if nodes.size(0) == 1 else nodes[graph.nodes]
     if of == "feature":
-        return LinearModel(graph, part, edges) if part.shape == graph.x.shape else None
-    return LinearModel(graph, spread_over_features(graph, part, of), edges)
+        return LinearModel(graph, part, edges, phi_e=attributes) if part.shape == graph.x.shape else None
+    return LinearModel(graph, spread_over_features(graph, part, of), edges, phi_e=attributes)
 
 
 def _warn_of_same_samples(explainer: Explainer, explanation: Explanation, near: Neighborhood, seed: int) -> None:
@@ -169,10 +213,23 @@ def unfaithfulness_of(
     *,
     num_samples: int = 500,
     seed: int = 1,
+    progress: bool | None = False,
 ) -> list[Unfaithfulness]:
-    """Measure Delta(p) of several difference models of one target, on the same samples with one evaluation of F."""
+    """Measure Delta(p) of several difference models of one target, on the same samples with one evaluation of F.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> target = gf.Target(model, ring.x, ring.edge_index, 1)
+    >>> graph = target.computation_graph
+    >>> zero, gradient = gf.LinearModel(graph), gf.LinearModel(graph, *target.gradient())
+    >>> [found.relative <= 1 for found in unfaithfulness_of(target, [zero, gradient], "U(A,0.2)")]
+    [True, True]
+    """
     near = as_neighborhood(neighborhood)
-    residuals, delta = residuals_of(target, models, near, num_samples=num_samples, seed=seed)
+    residuals, delta = residuals_of(target, models, near, num_samples=num_samples, seed=seed, progress=progress)
     noise = rounding_square(target.scale, target.computation_graph.x.dtype)
     return [estimate_unfaithfulness(residual, delta, noise, near, seed) for residual in residuals]
 
@@ -184,6 +241,7 @@ def residuals_of(
     *,
     num_samples: int = 500,
     seed: int = 1,
+    progress: bool | None = False,
 ) -> tuple[list[Tensor], Tensor]:
     r"""Return what each difference model leaves of F's change on each sample, [S] a model, and that change, [S].
 
@@ -196,8 +254,9 @@ def residuals_of(
     check_count(num_samples, "num_samples")
     changes: list[Tensor] = []
     predicted: list[list[Tensor]] = [[] for _ in models]
+    chunks = sample_chunks(target, near, num_samples, seed)
     with one_thread(target.call.is_small):
-        for chunk in sample_chunks(target, near, num_samples, seed):
+        for chunk in track(chunks, "measuring on", "samples", show=progress, total=num_samples, size=len):
             changes.append(target.changes(chunk))
             for p, predictions in zip(models, predicted, strict=True):
                 predictions.append(check_change(p.change(chunk), len(chunk)))
@@ -227,6 +286,17 @@ def subgraph_lower_bound(
               \quad C = F(X_s, A_s) - F(X, A)
 
     For Delta(p) on the same samples (the same seed and number) it holds exactly, by Jensen's inequality.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> explainer = gf.explainer_for(model, ring, method="gnnexplainer-soft")
+    >>> explanation = explainer(ring.x, ring.edge_index, index=1)
+    >>> number = gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", seed=1)
+    >>> gf.subgraph_lower_bound(explainer, explanation, "U(A,0.5)", seed=1) <= number.value
+    True
     """
     target = target_of(explainer, explanation)
     p = difference_model_of(explainer, explanation, target)
@@ -267,12 +337,23 @@ def difference_model_of(
         return SubgraphModel(target, node_part, edge_part)
     if node_part is not None and node_part.shape != graph.x.shape:
         if not features:
-            return LinearModel(graph, None, edge_part)
+            return LinearModel(graph, None, edge_part, phi_e=attribute_scores_on(explanation, graph))
         raise UnsupportedError(
             "one score a node or a column does not say how F changes with one feature: explain with "
             'node_mask_type="attributes", or pass difference_model='
         )
-    return LinearModel(graph, node_part, edge_part)
+    return LinearModel(graph, node_part, edge_part, phi_e=attribute_scores_on(explanation, graph))
+
+
+def attribute_scores_on(explanation: Explanation, graph: ComputationGraph) -> Tensor | None:
+    """Return the scores of edge attributes, [e, c]; None if there are none."""
+    scores = fetch(explanation.get("edge_attr_score"))
+    if scores is None or graph.attributes is None:
+        return None
+    part = torch.zeros(graph.attributes.shape, dtype=torch.float64)
+    given = (graph.edge_id >= 0).nonzero().view(-1)
+    part[given] = scores.double()[graph.edge_id[given]]
+    return part
 
 
 def edge_scores_on(explanation: Explanation, target: Target, implied: float) -> Tensor | None:

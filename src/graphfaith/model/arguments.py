@@ -10,10 +10,21 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from .._base.errors import ModelError, UnsupportedError
-from .layers import takes_edge_weight
+from .adapter import Adapter
+from .layers import takes_edge_weight, unwrap
 
 # These names are arguments of PyG's Explainer or of Target, so they are not passed on to the model.
 _TAKEN = ("target", "index", "label", "num_hops", "mode", "return_type", "level", "edges", "max_memory")
+
+
+def precision_of(model: torch.nn.Module) -> torch.dtype | None:
+    """Return the precision that all parameters of a model have; None if there are several, or none.
+
+    >>> precision_of(torch.nn.Linear(2, 3)), precision_of(torch.nn.ReLU())
+    (torch.float32, None)
+    """
+    dtypes = {parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()}
+    return dtypes.pop() if len(dtypes) == 1 else None
 
 
 def convert_precision(model: torch.nn.Module, data: Data) -> Data:
@@ -21,10 +32,9 @@ def convert_precision(model: torch.nn.Module, data: Data) -> Data:
 
     This is needed because numpy uses double precision and torch single, and torch cannot multiply one with the other.
     """
-    dtypes = {p.dtype for p in model.parameters() if p.is_floating_point()}
-    if len(dtypes) != 1:
+    dtype = precision_of(model)
+    if dtype is None:
         return data
-    dtype = dtypes.pop()
     converted = copy.copy(data)
     for key, value in data.to_dict().items():
         if isinstance(value, Tensor) and value.is_floating_point() and value.dtype != dtype:
@@ -41,6 +51,7 @@ def arguments_for(model: torch.nn.Module, data: Data) -> dict[str, Tensor]:
     >>> list(arguments_for(GCN(3, 4, 2), data))
     ['edge_weight']
     """
+    model = unwrap(model)
     parameters = list(inspect.signature(model.forward).parameters.values())
     given: dict[str, Tensor] = {}
     for place, parameter in enumerate(parameters):
@@ -57,6 +68,10 @@ def arguments_for(model: torch.nn.Module, data: Data) -> dict[str, Tensor]:
             given[name] = data[name]
         elif parameter.default is parameter.empty:
             raise ModelError(f"{type(model).__name__}.forward needs '{name}', which the graph does not have")
+    for name in model.fields if isinstance(model, Adapter) else ():
+        if not isinstance(data.get(name), Tensor):
+            raise ModelError(f"the model reads the field {name!r}, which the graph does not have as a tensor")
+        given[name] = data[name]
     return given
 
 

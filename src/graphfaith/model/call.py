@@ -10,15 +10,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.explain.algorithm.utils import set_masks
 
 from .._base.errors import InputError, ModelError, UnsupportedError
 from .._base.threads import SMALL, one_thread
 from ..graph.computation_graph import ComputationGraph
-from .home import PROCESSOR, home_of, run_at_home, send
-from .layers import Degrees, message_passing_layers, remove_masks_afterwards, takes_edge_weight
+from .adapter import Adapter
+from .home import PROCESSOR, Kept, home_of, run_at_home, send
+from .layers import Degrees, mask_messages, message_passing_layers, remove_masks_afterwards, takes_edge_weight
 from .products import Products, convolutions
-from .readout import Places, Readout
+from .readout import ATTRIBUTES, Places, Readout
 from .record import Record, Route, key_of
 from .task import Task
 
@@ -49,6 +49,7 @@ class Call:
         loop_weight: float | None,
         edges: Edges,
     ) -> None:
+        part = readout.with_attributes(part, loop_weight)
         self.model, self.task, self.readout, self.part, self.loop_weight = model, task, readout, part, loop_weight
         # Layers that add self-loops are given every loop, last and in node order, because PyG would misplace a mask
         # otherwise. Other layers are given the loops that the graph has.
@@ -56,12 +57,16 @@ class Call:
         places: Places = slice(None) if self._read is None else self._read
         self._edge_index = self.edges_at(places)
         self._kwargs, self.rows = self.arguments_at(places)
+        self._form = readout.graph.form
         self.home = home_of(model)
+        self._own_weight = part.weight if self._read is None else part.weight[self._read]
+        self.kept = Kept(self.home, (part.x, self._own_weight, self._edge_index, *self._kwargs.values()))
         self.products: Products | None = None
         self.degrees: Degrees | None = None  # the degrees that the part was cut out for; None if nothing was cut off
         self.route: Route = self._find_route(edges, record)
         # If every self-loop is given, convolutions are products with a matrix.
-        self._convolutions = convolutions(model) if self.route == "weight" and self._read is None else []
+        plain = not isinstance(model, Adapter) or model.takes != "adjacency"  # whose layers are given no edges
+        self._convolutions = convolutions(model) if self.route == "weight" and self._read is None and plain else []
         if self._convolutions and self.home == PROCESSOR:
             self.products = Products(self._convolutions, self._edge_index, part.num_nodes, _count_near(part))
 
@@ -111,6 +116,7 @@ class Call:
             and (self.products.dense or self.part.x.dtype in (torch.float32, torch.float64))
             and self.task.level == "node"
             and self.is_convolutional
+            and self._form is None
             and not any(isinstance(value, Tensor) for value in self._kwargs.values())
         )
 
@@ -125,34 +131,64 @@ class Call:
             out: Tensor = self.model(x, self._edge_index, edge_weight=weight, **self._kwargs)
             return out
 
-    def __call__(self, x: Tensor, weight: Tensor, matrix: Tensor | None = None, *, plain: bool = False) -> Tensor:
-        """Return the model's output with features ``x`` [n, d] and A's entries ``weight`` [e].
+    def __call__(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        matrix: Tensor | None = None,
+        *,
+        plain: bool = False,
+        attributes: Tensor | None = None,
+    ) -> Tensor:
+        """Return the model's output with features ``x`` [n, d], A's entries ``weight`` [e] and edge attributes [e, c].
 
         ``matrix`` is N(A) of ``weight``, if it has been computed already. ``plain`` uses PyG's layers unchanged.
         """
+        kwargs = self._kwargs if attributes is None else self._with(attributes)
         own = weight is self.part.weight
         if self._read is not None:
-            weight = weight[self._read]
+            weight = self._own_weight if own else weight[self._read]
         if not plain and self.products is not None and self.products.dense:
             with self.products.alone(weight, self.products.matrix(weight) if matrix is None else matrix):
-                return as_rows(self.model(x, self._edge_index, edge_weight=weight, **self._kwargs), self.task)
+                return as_rows(self.model(self.formed(x), self._edge_index, edge_weight=weight, **kwargs), self.task)
         if self.route == "weight":
-            return as_rows(self.ask(x, self._edge_index, {"edge_weight": weight, **self._kwargs}), self.task)
+            return as_rows(self.ask(x, self._edge_index, {"edge_weight": weight, **kwargs}), self.task)
         # Where nothing is perturbed, no factors are needed, which some layers cannot be given.
         factors = None if self.route == "removal" and own else weight
-        return as_rows(self.run(x, self._edge_index, self._kwargs, factors), self.task)
+        return as_rows(self.run(x, self._edge_index, kwargs, factors), self.task)
+
+    def _with(self, attributes: Tensor) -> dict[str, Any]:
+        """Return the model's keyword arguments with other edge attributes, [e, c]."""
+        given = attributes if self._read is None else attributes[self._read]
+        return {**self._kwargs, ATTRIBUTES: self.shape_attributes(given)}
+
+    def shape_attributes(self, rows: Tensor) -> Tensor:
+        """Return rows of edge attributes, [any, c], in the shape that the model is given."""
+        return rows.reshape(len(rows), *self.readout.kwargs[ATTRIBUTES].shape[1:])
 
     def ask(self, x: Tensor, edge_index: Tensor, kwargs: dict[str, Any]) -> Tensor:
         """Return what the model says, on the processor, wherever it lives."""
-        out: Tensor = run_at_home(self.model, self.home, (x, edge_index), kwargs)
+        given = self.formed(x) if self._form is not None else self.kept(x)
+        named = {name: self.kept(value) for name, value in kwargs.items()} if self.home != PROCESSOR else kwargs
+        out: Tensor = run_at_home(self.model, self.home, (given, self.kept(edge_index)), named)
         return out
+
+    def formed(self, x: Tensor) -> Tensor:
+        """Return what the model is given for X of the part, [n, d], or for copies of the part one after the other."""
+        return x if self._form is None else self._form.restore(x, self.part.nodes)
+
+    @property
+    def on_matrix(self) -> torch.nn.Module:
+        """The model as a function of the matrix X of the part, which algorithms of others can be given."""
+        return self.model if self._form is None else OnMatrix(self)
 
     def run(self, x: Tensor, edge_index: Tensor, kwargs: dict[str, Any], factors: Tensor | None) -> Tensor:
         """Return the model's output, with its messages multiplied by ``factors``, one for each edge, if given."""
         if factors is None:
             return self.ask(x, edge_index, kwargs)
+        edge_index = send(self.kept(edge_index), self.home)
         with remove_masks_afterwards(self.model):
-            set_masks(self.model, send(factors, self.home), send(edge_index, self.home), apply_sigmoid=False)
+            self._set_masks(send(factors, self.home), edge_index, kwargs)
             try:
                 masked = self.ask(x, edge_index, kwargs)
             except AssertionError as error:
@@ -165,6 +201,14 @@ class Call:
                     "or explain in a neighbourhood that removes edges, such as B(A,0.5), by a method without gradients"
                 ) from error
             return masked
+
+    def _set_masks(self, factors: Tensor, edge_index: Tensor, kwargs: dict[str, Any]) -> None:
+        """Let every layer multiply its messages by ``factors``; a heterogeneous model knows which are whose."""
+        if self.part.kinds is None:
+            mask_messages(self.model, factors, edge_index, send(kwargs.get("edge_type"), self.home))
+        else:
+            places = (send(kwargs[name], self.home) for name in ("node_place", "edge_place"))
+            self.model.set_masks(factors, edge_index, *places)  # type: ignore[operator]  # it is a JointModel
 
     def edges_at(self, places: Places) -> Tensor:
         """Return the ``edge_index`` of the entries of A at ``places``, in the direction in which the model reads it."""
@@ -218,6 +262,19 @@ class Call:
             return torch.autograd.grad(out.sum(), weight, allow_unused=True)[0] is not None
 
 
+class OnMatrix(torch.nn.Module):
+    """A model that is given the matrix X of a part, where its own features have another form."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__()
+        self.model, self._formed = call.model, call.formed
+
+    def forward(self, x: Tensor, edge_index: Tensor, **kwargs: Any) -> Any:
+        """Return what the model returns."""
+        home = x.device
+        return self.model(send(self._formed(x.to(PROCESSOR)), home), edge_index, **kwargs)
+
+
 def _count_near(part: ComputationGraph) -> list[int] | None:
     """Return how many nodes there are within 0, 1, ..., M hops of the explained ones, if nodes are in that order."""
     hop = part.hop.numpy()
@@ -230,7 +287,10 @@ def _count_near(part: ComputationGraph) -> list[int] | None:
 def check_output(out: Any) -> None:
     """Check that a model has returned a tensor of real numbers, as F and its changes are."""
     if not isinstance(out, Tensor):
-        raise UnsupportedError(f"the model must return one tensor (got {type(out).__name__})")
+        raise UnsupportedError(
+            f"the model must return one tensor (got {type(out).__name__}): explain graphfaith.adapt(model, output=0), "
+            "or another of its outputs, instead"
+        )
     if not out.is_floating_point():
         raise UnsupportedError(
             f"the model must return real numbers, such as logits or probabilities (got {out.dtype}): let it return "

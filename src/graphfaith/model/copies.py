@@ -16,6 +16,7 @@ from torch import Tensor
 from .._base.errors import GraphfaithError, ModelError, UnsupportedError, describe_error
 from .call import Call, as_rows
 from .layers import unwrap
+from .readout import ATTRIBUTES
 from .record import Record, key_of
 from .whole import is_close
 
@@ -37,7 +38,9 @@ def lacks_edges(call: Call, weight: Tensor) -> bool:
     return call.route == "removal" and bool(((weight.detach() == 0) & removable_entries(call)).any())
 
 
-def run_without_edges(call: Call, record: Record, x: Tensor, weight: Tensor, scale: float) -> Tensor:
+def run_without_edges(
+    call: Call, record: Record, x: Tensor, weight: Tensor, scale: float, attributes: Tensor | None = None
+) -> Tensor:
     """Return the explained rows on S graphs that lack edges, [S, r, ...], from one call on copies if that is right.
 
     Copies may have an effect on each other: through a norm over all nodes, a virtual node, a maximum. So some graphs
@@ -48,28 +51,30 @@ def run_without_edges(call: Call, record: Record, x: Tensor, weight: Tensor, sca
     weight = weight.expand(len(x), -1) if weight.dim() == 1 else weight
     xs = x if x.dim() == 3 else x.expand(len(weight), *x.shape)
     count = len(weight)
+    others = [attributes if attributes is None or attributes.dim() == 2 else attributes[s] for s in range(count)]
     if count > 1 and record.copies.get(key, True):
         try:
-            rows = _run_on_copies(call, x, weight)
+            rows = _run_on_copies(call, x, weight, attributes)
         except Exception as error:  # the user's own forward may raise anything on copies of its graph
             _LOG.debug("%s cannot be run on copies of a graph: %s", type(call.model).__name__, error)
         else:
             places = {count // 2} if key in record.copies else {count * k // _CHECKED for k in range(_CHECKED)}
             with torch.no_grad():
-                alone = {place: run_without_some(call, xs[place].detach(), weight[place].detach()) for place in places}
+                points = {place: x if x.dim() == 2 else xs[place] for place in places}
+                alone = {i: run_without_some(call, one, weight[i], others[i]) for i, one in points.items()}
             if all(is_close(rows[place].detach(), row, scale) for place, row in alone.items()):
                 record.copies[key] = True
                 return rows
-    rows = torch.stack([run_without_some(call, a, b) for a, b in zip(xs, weight, strict=True)])
+    rows = torch.stack([run_without_some(call, a, b, c) for a, b, c in zip(xs, weight, others, strict=True)])
     if count > 1:
         record.copies[key] = False  # only now, because what fails here too is no matter of copies
     return rows
 
 
-def run_without_some(call: Call, x: Tensor, weight: Tensor) -> Tensor:
+def run_without_some(call: Call, x: Tensor, weight: Tensor, attributes: Tensor | None = None) -> Tensor:
     """Return the explained rows on one graph, [r, ...], without the edges whose entry of ``weight`` [e] is 0."""
     try:
-        return _run_on_copies(call, x, weight.unsqueeze(0))[0]
+        return _run_on_copies(call, x, weight.unsqueeze(0), attributes)[0]
     except GraphfaithError:
         raise
     except Exception as error:  # the user's own forward may raise anything on a graph with few edges or none
@@ -90,18 +95,18 @@ def output_without_some(call: Call, x: Tensor, weight: Tensor) -> Tensor:
     return _output_on_copies(call, x, weight.unsqueeze(0))[0]
 
 
-def _run_on_copies(call: Call, x: Tensor, weight: Tensor) -> Tensor:
+def _run_on_copies(call: Call, x: Tensor, weight: Tensor, attributes: Tensor | None = None) -> Tensor:
     """Return the explained rows of the model's output on S graphs, [S, r, ...], from one call on disjoint copies."""
-    out, rows = _output_on_copies(call, x, weight)
+    out, rows = _output_on_copies(call, x, weight, attributes)
     out = out[rows]
     return out.view(len(weight), -1, *out.shape[1:])
 
 
-def _output_on_copies(call: Call, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def _output_on_copies(call: Call, x: Tensor, weight: Tensor, attributes: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the model's output on disjoint copies of the graph, and the explained rows of it.
 
     Entries of ``weight`` [S, e] that are 0 are removed from the graph, the others multiply the messages. ``x`` is
-    [S, n, d], or [n, d] if the graphs share it.
+    [S, n, d], or [n, d] if the graphs share it; and so are edge attributes, [S, e, c] or [e, c], if they are others.
     """
     part, count = call.part, len(weight)
     kept = left_entries(call, weight)
@@ -111,7 +116,13 @@ def _output_on_copies(call: Call, x: Tensor, weight: Tensor) -> tuple[Tensor, Te
     sample, entry = torch.cat([plain, loops]).unbind(1)
     edge_index = call.edges_at(entry) + sample * part.num_nodes
     rows, kwargs = _rows_and_arguments(call, entry, count)
-    x = x.repeat(count, 1) if x.dim() == 2 else x.reshape(count * part.num_nodes, -1)
+    if attributes is not None:
+        kwargs[ATTRIBUTES] = call.shape_attributes(
+            attributes[entry] if attributes.dim() == 2 else attributes[sample, entry]
+        )
+    # Features that all graphs share are copied where the model lives, unless they have another form.
+    shared = call.kept(x) if part.shape is None else x
+    x = shared.repeat(count, 1) if x.dim() == 2 else x.reshape(count * part.num_nodes, -1)
     factors = weight[sample, entry]
     silent = not factors.requires_grad and bool((factors == 1).all())
     return as_rows(call.run(x, edge_index, kwargs, None if silent else factors), call.task), rows

@@ -29,7 +29,17 @@ def naming_failures(model: torch.nn.Module) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         if not is_raised_by(model, error):
             raise
-        raise ModelError(f"the model cannot be run: {describe_error(error)}") from error
+        raise ModelError(f"the model cannot be run: {describe_failure(model, error)}") from error
+
+
+def describe_failure(model: torch.nn.Module, error: BaseException) -> str:
+    """Return what the forward of ``model`` has raised, in a line, and what to pass if x has whole numbers."""
+    for frame, _ in walk_tb(error.__traceback__):
+        given = frame.f_locals.get("args") if frame.f_code is _CALL and frame.f_locals.get("self") is model else None
+        if given and isinstance(given[0], torch.Tensor) and not given[0].is_floating_point():
+            kind = f"x holds {given[0].dtype}, which are ids of categories: pass x.float() if they are numbers"
+            return f"{describe_error(error)} ({kind})"
+    return describe_error(error)
 
 
 def is_raised_by(model: torch.nn.Module, error: BaseException) -> bool:

@@ -2,20 +2,25 @@
 
 Graphs, draws, fits and the compiled core are on the processor. A model may be on any device that torch knows. What it
 is called with is sent there, and what it returns is sent back; autograd follows both ways. For many perturbed graphs
-that is one transfer of all their entries of A, or of all their features.
+that is one transfer of all their entries of A, or of all their features; what they share is sent once and kept there.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .._base.errors import InputError
+from .._base.errors import InputError, show
+from .._base.memory import CHUNK_BYTES
 
 PROCESSOR = torch.device("cpu")
+
+_LOG = logging.getLogger(__name__)
+_FEWEST_BYTES, _MOST_CHUNKS = 1 << 20, 8
 
 
 def home_of(model: torch.nn.Module) -> torch.device:
@@ -28,6 +33,55 @@ def home_of(model: torch.nn.Module) -> torch.device:
         for tensor in tensors:
             return tensor.device
     return PROCESSOR
+
+
+def check_device(device: torch.device | str) -> torch.device:
+    """Return a device that torch can use on this machine; raise an :class:`InputError` for any other one.
+
+    >>> check_device("cpu")
+    device(type='cpu')
+    """
+    try:
+        made = torch.device(device)
+        torch.empty(0, device=made)
+    except (AssertionError, NotImplementedError, RuntimeError, TypeError) as error:
+        reason = str(error).strip().split("\n")[0][:160]
+        raise InputError(
+            f"torch cannot use the device {show(str(device))} here: {reason or type(error).__name__}"
+        ) from None
+    return made
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Return the bytes that are free on a device; None for the processor, and where torch cannot tell.
+
+    >>> free_memory(PROCESSOR) is None
+    True
+    """
+    if device == PROCESSOR:
+        return None
+    own: Any = getattr(torch, device.type, None)
+    try:
+        if hasattr(own, "mem_get_info"):
+            return int(own.mem_get_info(device)[0])
+        if hasattr(own, "recommended_max_memory"):  # which MPS has in place of it
+            return int(own.recommended_max_memory()) - int(own.driver_allocated_memory())
+        accelerator = getattr(torch, "accelerator", None)
+        if accelerator is not None and hasattr(accelerator, "get_memory_info"):
+            return int(accelerator.get_memory_info(device)[0])
+    except (AssertionError, NotImplementedError, RuntimeError, TypeError, ValueError):
+        _LOG.debug("the free memory of %s is not known", device)
+    return None
+
+
+def chunk_bytes(device: torch.device) -> int:
+    """Return how many bytes a chunk of samples may take on a device: a quarter of what is free, within limits.
+
+    A device with much memory takes more at once than the processor, because each call costs it time; but samples are
+    drawn on the processor, which must hold them too.
+    """
+    free = free_memory(device)
+    return CHUNK_BYTES if free is None else max(_FEWEST_BYTES, min(_MOST_CHUNKS * CHUNK_BYTES, free // 4))
 
 
 def check_home(model: torch.nn.Module, given: Mapping[str, Any]) -> None:
@@ -73,3 +127,26 @@ def run_at_home(model: torch.nn.Module, home: torch.device, inputs: Iterable[Any
     if home == PROCESSOR:
         return model(*inputs, **named)
     return fetch(model(*(send(value, home) for value in inputs), **{k: send(v, home) for k, v in named.items()}))
+
+
+class Kept:
+    """Tensors on the device of a model that are the same for every sample: each is sent there once.
+
+    >>> kept, x = Kept(PROCESSOR, [torch.ones(2)]), torch.ones(2)
+    >>> kept(x) is x                                     # nothing has to be sent to the processor
+    True
+    """
+
+    def __init__(self, home: torch.device, tensors: Iterable[Any]) -> None:
+        self._home = home
+        # The tensors are held too, because another one could get the identity of one that is gone.
+        self._own = {} if home == PROCESSOR else {id(one): [one] for one in tensors if isinstance(one, Tensor)}
+
+    def __call__(self, value: Any) -> Any:
+        """Return a value on the device if it is one of the tensors; any other one as it is."""
+        pair = self._own.get(id(value)) if self._own else None
+        if pair is None:
+            return value
+        if len(pair) == 1:
+            pair.append(send(value, self._home))
+        return pair[1]

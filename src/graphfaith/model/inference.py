@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from .._base.errors import InputError, ModelError, describe_error
+from .._base.errors import InputError, ModelError
 from .arguments import arguments_for
 from .call import as_rows
+from .failure import describe_failure
 from .home import check_home
 from .record import evaluating
 from .task import RETURN_TYPES, Task
@@ -34,19 +38,28 @@ def find_task(
     if mode is not None and (return_type is not None or len(RETURN_TYPES.get(mode, ("",))) == 1):
         return Task(mode, return_type or "raw", level)
     out = _run(model, data, Task(level=level))
-    if mode is None:
-        mode = _find_mode(out, _labels_of(data, level))
+    return task_of(out, _labels_of(data, level), level, mode, return_type)
+
+
+def task_of(out: Tensor, labels: Tensor | None, level: str, mode: str | None, return_type: str | None) -> Task:
+    """Return the task of a model with this output; what is not given is found out as :func:`find_task` does."""
+    mode = _find_mode(out, labels) if mode is None else mode
     return Task(mode, return_type or _find_return_type(out, mode), level)
 
 
 def _run(model: torch.nn.Module, data: Data, task: Task) -> Tensor:
     arguments = arguments_for(model, data)
     check_home(model, {"x": data.x, "edge_index": data.edge_index, **arguments})
+    return run_typed(model, data.x, data.edge_index, arguments, task)
+
+
+def run_typed(model: torch.nn.Module, x: Any, edge_index: Any, arguments: Mapping[str, Any], task: Task) -> Tensor:
+    """Return the rows of a model's output; features and edges may be tensors, or dictionaries by type."""
     with evaluating(model), torch.no_grad():
         try:
-            out = model(data.x, data.edge_index, **arguments)
+            out = model(x, edge_index, **arguments)
         except (Exception, SystemExit) as error:  # the user's own forward may raise anything
-            raise ModelError(f"the model cannot be run on this graph: {describe_error(error)}") from error
+            raise ModelError(f"the model cannot be run on this graph: {describe_failure(model, error)}") from error
     return as_rows(out, task)
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+import itertools
+import types
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch_geometric import nn
-from torch_geometric.explain.algorithm.utils import clear_masks
+from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.nn import MessagePassing
 
 from .._base.errors import ModelError
+from .adapter import Adapter
 from .record import modules_that
 
 # These layers may use the in-degree of a message's receiver, but not the degree of its sender. Every other layer is
@@ -21,11 +25,14 @@ from .record import modules_that
 # more than needed, but never one less.
 _NO_SOURCE_DEGREE = (
     nn.CGConv,
+    nn.FastRGCNConv,
     nn.GATConv,
     nn.GATv2Conv,
     nn.GINConv,
     nn.GINEConv,
     nn.GraphConv,
+    nn.HANConv,
+    nn.HGTConv,
     nn.NNConv,
     nn.PNAConv,
     nn.RGCNConv,
@@ -56,21 +63,41 @@ def _has_parameters(module: torch.nn.Module) -> bool:
 
 
 def _is_heterogeneous(module: torch.nn.Module) -> bool:
+    return _is_typed_dictionary(module) or isinstance(module, _HETEROGENEOUS)
+
+
+def _is_typed_dictionary(module: torch.nn.Module) -> bool:
     # PyG's to_hetero replaces a layer by a dictionary with a layer for each edge type "source__relation__sink".
-    typed = isinstance(module, torch.nn.ModuleDict) and any(key.count("__") >= 2 for key in module)
-    return typed or isinstance(module, _HETEROGENEOUS)
+    return isinstance(module, torch.nn.ModuleDict) and any(str(key).count("__") >= 2 for key in module)
 
 
 def count_hops(model: torch.nn.Module) -> int:
     """Return how many hops messages go if the layers are applied one after the other, each once.
 
-    A layer with K rounds counts K times.
+    A layer with K rounds counts K times. Layers of several edge types are applied side by side.
 
     >>> from torch_geometric.nn import APPNP, GCN
     >>> count_hops(GCN(2, 4, num_layers=3)), count_hops(APPNP(K=10, alpha=0.1))
     (3, 10)
     """
-    return sum(_rounds(layer) for layer in message_passing_layers(model))
+    if heterogeneous_part(model) is None:
+        return sum(_rounds(layer) for layer in message_passing_layers(model))
+    return _count_typed(model, set())
+
+
+def _count_typed(module: torch.nn.Module, seen: set[torch.nn.Module]) -> int:
+    """Return how many hops messages go in a module, in which layers of several edge types are side by side."""
+    if module in seen:
+        return 0
+    seen.add(module)
+    if isinstance(module, MessagePassing):
+        return _rounds(module)
+    side_by_side = isinstance(module, nn.HeteroConv) or _is_typed_dictionary(module)
+    counts = [
+        _count_typed(part, seen)
+        for part in (module.convs.values() if isinstance(module, nn.HeteroConv) else module.children())
+    ]
+    return max(counts, default=0) if side_by_side else sum(counts)
 
 
 def _rounds(layer: MessagePassing) -> int:
@@ -110,11 +137,20 @@ def heterogeneous_part(model: torch.nn.Module) -> str | None:
 
 
 def unwrap(model: torch.nn.Module) -> Any:
-    """Return the model inside of a compiled model or of a model for several devices, whose forward takes anything."""
+    """Return the model inside of a compiled model, of one for several devices, or of an adapter that takes tensors.
+
+    The forward of these takes anything, and that of the model inside says what it really takes.
+    """
     inner: Any = model
-    while hasattr(inner, "_orig_mod") or isinstance(inner, _WRAPPERS):
-        inner = inner._orig_mod if hasattr(inner, "_orig_mod") else inner.module
-    return inner
+    while True:
+        if hasattr(inner, "_orig_mod"):
+            inner = inner._orig_mod
+        elif isinstance(inner, _WRAPPERS):
+            inner = inner.module
+        elif isinstance(inner, Adapter) and inner.takes == "tensors":
+            inner = inner.model
+        else:
+            return inner
 
 
 def takes_edge_weight(model: torch.nn.Module) -> bool:
@@ -173,3 +209,32 @@ def check_layers(model: torch.nn.Module, num_hops: int | None) -> list[Any]:
             f"{type(model).__name__} has no MessagePassing layer, so its hops cannot be counted: pass num_hops="
         )
     return layers
+
+
+def mask_messages(model: torch.nn.Module, factors: Tensor, edge_index: Tensor, edge_type: Any = None) -> None:
+    """Let every layer multiply its messages by ``factors``, one for each edge, until PyG's masks are cleared.
+
+    ``edge_type`` are the types of the edges, if the model is called with some: RGCNConv passes the messages of one type
+    after the other.
+    """
+    set_masks(model, factors, edge_index, apply_sigmoid=False)
+    for layer in message_passing_layers(model):
+        if type(layer) is nn.RGCNConv and isinstance(edge_type, Tensor):
+            mask_in_turn(layer, [factors[edge_type == kind] for kind in range(layer.num_relations)])
+        if layer.explain and layer.propagate.__module__.endswith("_propagate"):
+            # PyG takes the compiled propagate of a parent class, as of RGCNConv for FastRGCNConv, for the original one.
+            layer.propagate = types.MethodType(MessagePassing.propagate, layer)
+
+
+def mask_in_turn(layer: MessagePassing, masks: Sequence[Tensor]) -> None:
+    """Let a layer that passes the messages of one edge type after the other multiply them by the mask of each.
+
+    The method is an attribute of the layer, which is removed with PyG's masks.
+    """
+    turns = itertools.cycle(masks)
+
+    def explain_message(_: Any, inputs: Tensor, dim_size: int | None) -> Tensor:  # noqa: ARG001
+        return inputs * next(turns).view(-1, *[1] * (inputs.dim() - 1))
+
+    layer.explain_message = types.MethodType(explain_message, layer)
+    layer.explain = True

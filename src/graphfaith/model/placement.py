@@ -289,6 +289,9 @@ class Placement:
 
     @cached_property
     def _loop_weights(self) -> tuple[float | None, ...]:
+        if self.graph.kinds is not None:
+            # A node has one entry for its loop, but its layers may add one for each relation. These stay with them.
+            return (None,)
         layers = message_passing_layers(self.model)
         added = [getattr(layer, "add_self_loops", False) for layer in layers]
         # GCNConv(improved=True) gives its loops a weight of 2, but a weight of 1 if it is called without weights.

@@ -6,6 +6,7 @@ At node level, row v of the output belongs to node v. At edge level, it belongs 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,10 +15,12 @@ from torch import Tensor
 
 from .._base.errors import InputError, UnsupportedError
 from ..graph.computation_graph import ComputationGraph
+from ..graph.form import flatten_features
 from ..graph.graph import Graph, Int64
 from .task import Index, Task
 
 Places = Tensor | slice  # of entries of A
+ATTRIBUTES = "edge_attr"  # the argument with the attributes of edges, E
 Kind = Literal["node", "pair", "edge", "graph", "other"]
 
 
@@ -112,6 +115,17 @@ class Readout:
     def arguments(self, part: ComputationGraph, places: Places, loop_weight: float | None) -> dict[str, Any]:
         """Return the model's keyword arguments for a call on ``part`` with the edges at ``places``."""
         return {name: self._part_of(name, value, part, places, loop_weight) for name, value in self.kwargs.items()}
+
+    def with_attributes(self, part: ComputationGraph, loop_weight: float | None) -> ComputationGraph:
+        """Return a part with the attributes of its edges, if the model is given some of real numbers."""
+        given = self.kwargs.get(ATTRIBUTES)
+        if not isinstance(given, Tensor) or not given.is_floating_point() or not given.numel():
+            return part
+        if self._find_kind(ATTRIBUTES, given, part) != "edge":
+            return part
+        rows = self._part_of(ATTRIBUTES, given, part, slice(None), loop_weight)
+        least, most = given.detach().aminmax()
+        return replace(part, attributes=flatten_features(rows.detach()), attribute_range=float(most) - float(least))
 
     def count_rows(self, part: ComputationGraph) -> int:
         """Return how many rows the model's output on ``part`` has; only for rows of nodes, pairs and graphs."""

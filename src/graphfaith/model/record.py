@@ -26,6 +26,7 @@ from ..graph.graph import Graph
 from .failure import naming_failures
 from .lock import locked, locks_of, taken
 from .snapshot import DEPTH, OPAQUE, PLAIN, Snapshot
+from .stance import run_as_written
 from .variables import outer_variables
 
 Route = Literal["weight", "removal", "mask"]
@@ -192,8 +193,12 @@ def _running(model: torch.nn.Module, entry: _Entry) -> Iterator[None]:
 
 @contextmanager
 def _switched(model: torch.nn.Module, entry: _Entry, modules: list[torch.nn.Module]) -> Iterator[None]:
-    """Put a model that is locked in eval mode, and restore its ``modules`` afterwards."""
-    with naming_failures(model):
+    """Put a model that is locked in eval mode, and restore its ``modules`` afterwards.
+
+    What torch.compile has made of a model, or of a part of it, is run as it was written: a graph of every other size
+    would be compiled anew, which takes longer than to explain, and a mask on a layer would not be seen.
+    """
+    with naming_failures(model), run_as_written():
         before = [(module, module.training, dict(vars(module)), dict(module._buffers)) for module in modules]
         try:
             entry.runner, entry.before = threading.get_ident(), before

@@ -20,10 +20,11 @@ from .whole import largest
 def may_stand_side_by_side(target: Target) -> bool:
     """Return whether the model can be called on unconnected computation graphs of several nodes as on one graph.
 
-    An argument with a row for each node or edge would have to be put together, too.
+    An argument with a row for each node or edge would have to be put together, too, and so would features of another
+    form than a matrix.
     """
     given: Any = target.readout.kwargs.values()
-    return not any(isinstance(value, Tensor) for value in given)
+    return target.graph.form is None and not any(isinstance(value, Tensor) for value in given)
 
 
 def put_side_by_side(like: Target, parts: Parts, weight: Tensor, labels: Tensor | None) -> tuple[Target, Int64, Int64]:

@@ -13,15 +13,17 @@ from torch import Tensor
 
 from .._base.checks import check_count
 from .._base.errors import InputError, ModelError
-from .._base.memory import CHUNK_BYTES, parse_memory, room_for_chunks
+from .._base.memory import parse_memory, room_for_chunks
 from ..graph.computation_graph import ComputationGraph
+from ..graph.form import is_categorical
 from ..graph.graph import NO_LIMIT, Graph
 from ..graph.packed import Column
 from ..sampling.perturbations import Perturbations
+from .arguments import precision_of
 from .batching import distrust, find_batching, vmap
 from .call import Edges, check_edges
 from .copies import lacks_edges, run_without_edges, run_without_some
-from .home import check_home, fetch, fetch_all
+from .home import check_home, chunk_bytes, fetch, fetch_all
 from .layers import check_layers, count_hops, widest_layer
 from .placement import Placement
 from .readout import Readout
@@ -34,14 +36,30 @@ _LOG = logging.getLogger(__name__)
 LARGE = 256 * 2**20  # bytes; if running the model on the whole graph takes more, parts of the graph are compared
 
 
-def _graph_of(x: Tensor | Graph, edge_index: Tensor | None, weight: Tensor | None, flow: str) -> Graph:
+def _graph_of(
+    model: torch.nn.Module, x: Tensor | Graph, edge_index: Tensor | None, weight: Tensor | None, flow: str
+) -> Graph:
     """Return the graph that a model is explained on: the one that is given in place of ``x``, or that of tensors."""
     if not isinstance(x, Graph):
-        return Graph.of(x, edge_index, weight, flow)  # type: ignore[arg-type]  # it checks what it is given
+        dtype = precision_of(model) if is_categorical(x) else None
+        return Graph.of(x, edge_index, weight, flow, dtype)  # type: ignore[arg-type]  # it checks what it is given
     if edge_index is not None or weight is not None:
         raise InputError("a graph in place of x has its own edges and weights: leave out edge_index and edge_weight")
     x.check_flow(flow)
     return x
+
+
+def _is_many(tensor: Tensor | None, own: int) -> bool:
+    """Return whether a tensor has one dimension more than its ``own``, that of samples."""
+    return tensor is not None and tensor.dim() > own
+
+
+def _points(x: Tensor, weight: Tensor, attributes: Tensor | None) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+    """Yield X, A and edge attributes of each of S graphs, of which they may share some."""
+    counts = [len(one) for one, own in ((x, 2), (weight, 1), (attributes, 2)) if one is not None and one.dim() > own]
+    for s in range(counts[0]):
+        e = attributes[s] if attributes is not None and attributes.dim() == 3 else attributes
+        yield x[s] if x.dim() == 3 else x, weight[s] if weight.dim() == 2 else weight, e
 
 
 class Target:
@@ -102,7 +120,7 @@ class Target:
             arguments["edge_weight"], weight = weight, None
         given = {} if isinstance(x, Graph) else {"x": x, "edge_index": edge_index, "edge_weight": weight}
         check_home(model, {**given, **arguments})
-        self.graph = _graph_of(x, edge_index, weight, layers[0].flow if layers else "source_to_target")
+        self.graph = _graph_of(model, x, edge_index, weight, layers[0].flow if layers else "source_to_target")
         self._given, self._arguments, self._edges = arguments, fetch_all(arguments), edges
         self._index = fetch(index)
         with evaluating(model) as record:
@@ -155,6 +173,12 @@ class Target:
     def device(self) -> torch.device:
         """Where the user has the graph."""
         return self.graph.device
+
+    @property
+    def baseline(self) -> Tensor | None:
+        """The category that stands for an absent feature, in the shape of a node's features; None of real ones."""
+        form = self.graph.form
+        return None if form is None or form.baseline is None else form.baseline.view(form.shape)
 
     @property
     def computation_graph(self) -> ComputationGraph:
@@ -258,15 +282,16 @@ class Target:
         so that one sample takes twice as much. These factors were measured (``benchmarks/memory.py``). ``alone`` says
         that F is evaluated at one point after the other, without vmap.
         """
+        most = chunk_bytes(self.call.home)
         if self.max_memory is None:
-            return CHUNK_BYTES
+            return most
         part = self.computation_graph
         own = 8 * (16 * part.num_edges + 4 * part.num_nodes + 3 * part.x.numel()) + self.graph.held_bytes
         precision = max(4, part.x.element_size()) / 8
         taken = max(1, int(per_sample * precision * (1.25 if not alone and self.batching == "vmap" else 0.75)))
         where = f"{what} for {self.name} ({part.num_nodes} nodes and {part.num_edges} entries of A in reach)"
         room = room_for_chunks(self.max_memory, own + fixed + taken, taken, where)
-        return min(CHUNK_BYTES, room * per_sample // taken)
+        return min(most, room * per_sample // taken)
 
     @property
     def batching(self) -> Batching:
@@ -296,10 +321,12 @@ class Target:
         with self._evaluating():
             return self._own_rows
 
-    def __call__(self, x: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
-        """Return F on the computation graph with other features [n, d] or entries of A [e]; differentiable.
+    def __call__(
+        self, x: Tensor | None = None, weight: Tensor | None = None, attributes: Tensor | None = None
+    ) -> Tensor:
+        """Return F on the computation graph with other features [n, d], entries of A [e] or attributes of edges [e, c].
 
-        With a leading dimension, features [S, n, d] or entries of A [S, e], it is F of S graphs in one call, [S].
+        It is differentiable. With a leading dimension S on any of these it is F of S graphs in one call, [S].
         Whatever the samples share is computed once: the first layer's X W, for example, if only weights are perturbed.
         """
         with self._evaluating():
@@ -310,14 +337,25 @@ class Target:
                 raise InputError(f"x must be {list(part.x.shape)}, or several of these (got {list(x.shape)})")
             if weight.dim() not in (1, 2) or weight.size(-1) != part.num_edges:
                 raise InputError(f"weight must be [{part.num_edges}], or several of these (got {list(weight.shape)})")
-            if x.dim() == 2 and weight.dim() == 1:
-                return self.task.value(self._rows_of_one(x, weight), self.labels)
-            return self.task.value_of_each(self._rows_at(x, weight), self.labels)
+            if attributes is not None:
+                attributes = self._check_attributes(attributes)
+            if x.dim() == 2 and weight.dim() == 1 and (attributes is None or attributes.dim() == 2):
+                return self.task.value(self._rows_of_one(x, weight, attributes), self.labels)
+            return self.task.value_of_each(self._rows_at(x, weight, attributes=attributes), self.labels)
 
-    def evaluate(self, x: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
+    def _check_attributes(self, attributes: Tensor) -> Tensor:
+        own = self.computation_graph.attributes
+        if own is None or attributes.dim() not in (2, 3) or attributes.shape[-2:] != own.shape:
+            wanted = "none" if own is None else f"{list(own.shape)}, or several of these"
+            raise InputError(f"edge attributes must be {wanted} (got {list(attributes.shape)})")
+        return attributes.to(own.dtype)
+
+    def evaluate(
+        self, x: Tensor | None = None, weight: Tensor | None = None, attributes: Tensor | None = None
+    ) -> Tensor:
         """Return F of S perturbed graphs, [S], checked to be finite and without a record for autograd."""
         with torch.no_grad():
-            return self._check_finite(self(x, weight))
+            return self._check_finite(self(x, weight, attributes))
 
     def changes(self, perturbations: Perturbations) -> Tensor:
         """Return F(X, A) - F(X - eps_X, A - eps_A) for S samples, [S], in double precision.
@@ -366,14 +404,15 @@ class Target:
 
     def _rows_with_own(self, perturbations: Perturbations) -> Tensor:
         """Return the explained rows on (X, A) and then on S samples, [1 + S, r, ...]."""
-        if len(perturbations) == 1 and perturbations.features is not None:
+        attributes = perturbations.attributes_with_own
+        if len(perturbations) == 1 and perturbations.features is not None and attributes is None:
             rows = self._rows_of_single(perturbations)
             if rows is not None:
                 return rows
         part, x, weight = self.computation_graph, perturbations.x_with_own, self.computation_graph.weight
         if perturbations.edges is not None:
             weight = perturbations.weight_with_own.to(part.weight.dtype)
-        return self._rows_at(part.x if x is None else x, weight, self._own_rows)
+        return self._rows_at(part.x if x is None else x, weight, self._own_rows, attributes=attributes)
 
     def _rows_of_single(self, sample: Perturbations) -> Tensor | None:
         """Return the explained rows on (X, A) and on one sample, [2, r, ...]; None if edges are removed from it.
@@ -392,7 +431,15 @@ class Target:
             self._own_as_sample[key] = self._rows_at(part.x.unsqueeze(0), own, self._own_rows)
         return torch.cat([self._own_as_sample[key], self._rows_at(x, weight, trusted=True)])
 
-    def _rows_at(self, x: Tensor, weight: Tensor, first: Tensor | None = None, *, trusted: bool = False) -> Tensor:
+    def _rows_at(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        first: Tensor | None = None,
+        *,
+        trusted: bool = False,
+        attributes: Tensor | None = None,
+    ) -> Tensor:
         """Return the explained rows of the model's output on S graphs, [S, r, ...].
 
         Graphs that lack edges are disjoint copies in one call; see :mod:`graphfaith.model.copies`. For others, the
@@ -402,9 +449,11 @@ class Target:
         was compared before.
         """
         if lacks_edges(self.call, weight):
-            return run_without_edges(self.call, self._record, x, weight, self.scale)
+            if weight.dim() == 1:
+                weight = weight.expand(len(x) if x.dim() == 3 or attributes is None else len(attributes), -1)
+            return run_without_edges(self.call, self._record, x, weight, self.scale, attributes)
         way = find_batching(self.call, self._record)
-        if way != "vmap":
+        if way != "vmap":  # which it is for a model that is given edge attributes
             try:
                 rows = self.call.batch(x, weight, trimmed=way == "trimmed")[:, self.call.rows]
             except Exception as error:  # what it raises on one graph as well is raised below
@@ -417,17 +466,15 @@ class Target:
                 if is_close(rows[0].detach(), first, self.scale):
                     return rows
             distrust(self.call, self._record)
-        dims = (0 if x.dim() == 3 else None, 0 if weight.dim() == 2 else None)
+        dims = tuple(0 if _is_many(one, own) else None for one, own in ((x, 2), (weight, 1), (attributes, 2)))
         key = key_of(self._arguments)
         if key not in self._record.one_by_one:
             try:
-                return self._rows_by_vmap(x, weight, dims)
+                return self._rows_by_vmap(x, weight, attributes, dims)
             except Exception as error:
                 _LOG.debug("%s cannot be batched: %s", type(self.model).__name__, error)
-        count = len(x) if dims[0] == 0 else len(weight)
-        xs = x if dims[0] == 0 else x.expand(count, *x.shape)
-        weights = weight if dims[1] == 0 else weight.expand(count, -1)
-        rows = torch.stack([self.call(a, b)[self.call.rows] for a, b in zip(xs, weights, strict=True)])
+        points = _points(x, weight, attributes)
+        rows = torch.stack([self.call(a, b, attributes=e)[self.call.rows] for a, b, e in points])
         self._record.one_by_one.add(key)  # only now, because what fails here too is no matter of batches
         return rows
 
@@ -440,13 +487,19 @@ class Target:
         with torch.no_grad():
             return self._rows_of_one(x, weight)
 
-    def _rows_of_one(self, x: Tensor, weight: Tensor) -> Tensor:
-        """Return the explained rows of the model's output on one graph, with features [n, d] and entries of A [e]."""
+    def _rows_of_one(self, x: Tensor, weight: Tensor, attributes: Tensor | None = None) -> Tensor:
+        """Return the explained rows on one graph, with features [n, d], entries of A [e] and edge attributes [e, c]."""
         if lacks_edges(self.call, weight):
-            return run_without_some(self.call, x, weight)
-        return self.call(x, weight)[self.call.rows]
+            return run_without_some(self.call, x, weight, attributes)
+        return self.call(x, weight, attributes=attributes)[self.call.rows]
 
-    def _rows_by_vmap(self, x: Tensor, weight: Tensor, dims: tuple[int | None, int | None]) -> Tensor:
+    def _rows_by_vmap(
+        self, x: Tensor, weight: Tensor, attributes: Tensor | None, dims: tuple[int | None, ...]
+    ) -> Tensor:
+        if attributes is not None:
+            each = vmap(lambda a, b, c: self.call(a, b, attributes=c, plain=True)[self.call.rows], dims)
+            return each(x, weight, attributes)
+        dims = dims[:2]
         if self.call.products is None or not self.call.products.dense:
             return vmap(lambda a, b: self.call(a, b)[self.call.rows], dims)(x, weight)
         matrix = self.call.products.matrix(weight)
@@ -475,6 +528,28 @@ class Target:
         """
         values, dx, da, _ = self._differentiate(x, weight, first=False)
         return values, dx, da
+
+    def attribute_gradients(
+        self, x: Tensor | None = None, weight: Tensor | None = None, attributes: Tensor | None = None
+    ) -> Tensor | None:
+        """Return F's gradients for edge attributes at S points, [S, e, c]; at one point [e, c]; None without any.
+
+        For attributes that the points share it is the mean of the gradients. Where F cannot be differentiated it is 0.
+        """
+        own = self.computation_graph.attributes
+        if own is None:
+            return None
+        with torch.inference_mode(False), torch.enable_grad(), self._evaluating():
+            leaf = (own if attributes is None else self._check_attributes(attributes)).detach().requires_grad_()
+            values = self(x, weight, leaf)
+            slope = None
+            if values.requires_grad:
+                slope = torch.autograd.grad(values.sum(), leaf, allow_unused=True)[0]
+        if slope is None:
+            return torch.zeros_like(leaf.detach())
+        shared = leaf.dim() == 2 and values.dim() == 1
+        found = self._check_finite(slope.detach()) / (len(values) if shared else 1)
+        return found * ((self.computation_graph.edge_id >= 0) & self.computation_graph.felt).unsqueeze(1)
 
     def gradients_and_first(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the sum of F's gradients for X at S points with entries of A [S, e], [n, d], and those for A, [S, e].

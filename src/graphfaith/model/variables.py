@@ -11,12 +11,15 @@ import sysconfig
 import weakref
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
 
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+# Libraries may also be installed for the user, for the system, or in another environment that this one reads.
+_INSTALLED = frozenset(("site-packages", "dist-packages"))
 _MOST = 100  # entries of a container; one with more is data rather than flags
 
 
@@ -89,7 +92,7 @@ def _is_foreign(module: str | None) -> bool:
     path = getattr(sys.modules.get(module or ""), "__file__", None)
     if path is None:  # a module without a file is built in, or a session in which the user types
         return module in sys.builtin_module_names
-    return str(path).startswith(_LIBRARIES)
+    return str(path).startswith(_LIBRARIES) or not _INSTALLED.isdisjoint(Path(path).parts)
 
 
 def _is_long(value: Any) -> bool:

@@ -50,7 +50,11 @@ class Whole:
             raise ModelError(f"{type(self.model).__name__}.forward takes no edge_weight, but one was given")
         if self.graph.edge_weight is not None:
             kwargs["edge_weight"] = self.graph.edge_weight
-        return (self.graph.x, self.graph.edge_index), kwargs
+        return (self.formed(self.graph.x), self.graph.edge_index), kwargs
+
+    def formed(self, x: Tensor) -> Tensor:
+        """Return what the model is given for X of the whole graph."""
+        return x if self.graph.form is None else self.graph.form.restore(x)
 
     def output(self) -> Tensor:
         """Return the model's output on the whole graph, from memory if it is known."""
@@ -69,7 +73,7 @@ class Whole:
     def _run(self, x: Tensor) -> Tensor:
         (_, edge_index), kwargs = self.arguments()
         try:
-            out: Tensor = run_at_home(self.model, self.home, (x, edge_index), kwargs)
+            out: Tensor = run_at_home(self.model, self.home, (self.formed(x), edge_index), kwargs)
         except (Exception, SystemExit) as error:  # the user's own forward may raise anything
             raise ModelError(f"the model cannot be run on this graph: {describe_error(error)}") from error
         return out

@@ -1,5 +1,6 @@
 """Neighbourhoods of a graph, and the counter-based draws that make their samples depend on nothing but the seed."""
 
+from .attributes import BernoulliAttributes, UniformAttributes
 from .edges import BernoulliEdges, RemovedEdges, UniformEdges
 from .features import BernoulliFeatures, UniformFeatures
 from .neighborhood import (
@@ -14,6 +15,7 @@ from .perturbations import Perturbations
 from .restricted import Restricted, Selection
 
 __all__ = [
+    "BernoulliAttributes",
     "BernoulliEdges",
     "BernoulliFeatures",
     "Moments",
@@ -22,6 +24,7 @@ __all__ = [
     "RemovedEdges",
     "Restricted",
     "Selection",
+    "UniformAttributes",
     "UniformEdges",
     "UniformFeatures",
     "draw_edges",

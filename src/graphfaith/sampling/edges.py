@@ -20,7 +20,13 @@ from .perturbations import Perturbations
 @register_neighborhood
 @dataclass(frozen=True)
 class UniformEdges(Neighborhood):
-    """U(A, sigma): each weight, self-loops included, moves by U[-sigma, sigma], clipped so that it stays >= 0."""
+    """U(A, sigma): each weight, self-loops included, moves by U[-sigma, sigma], clipped so that it stays >= 0.
+
+    >>> import graphfaith as gf
+    >>> near = gf.UniformEdges(0.5)
+    >>> str(near), near == gf.parse_neighborhood("U(A,0.5)")
+    ('U(A,0.5)', True)
+    """
 
     sigma: float
     notation = "U(A,{sigma})"
@@ -87,6 +93,10 @@ class BernoulliEdges(Neighborhood):
     """B(A, sigma): each edge, self-loops included, is dropped with probability sigma.
 
     If ``paired``, written B(A,0.5,paired), the two entries of an undirected edge are dropped together.
+
+    >>> import graphfaith as gf
+    >>> str(gf.BernoulliEdges(0.2)), gf.BernoulliEdges(0.2).words
+    ('B(A,0.2)', 'when every edge is dropped with probability 0.2')
     """
 
     sigma: float
@@ -133,6 +143,10 @@ class RemovedEdges(Neighborhood):
 
     This is what a person means who asks what a few edges are good for: in B(A,0.5) half of the graph is gone. Unless
     ``paired``, written R(A,5,paired), the two entries of an undirected edge count as two edges.
+
+    >>> import graphfaith as gf
+    >>> str(gf.RemovedEdges(5)), str(gf.RemovedEdges(5, paired=True))
+    ('R(A,5)', 'R(A,5,paired)')
     """
 
     most: int

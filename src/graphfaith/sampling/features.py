@@ -18,7 +18,12 @@ from .neighborhood import Moments, Neighborhood, check_sigma, keys_of_features, 
 @register_neighborhood
 @dataclass(frozen=True)
 class UniformFeatures(Neighborhood):
-    """U(X, sigma r): each feature moves by U[-sigma r, sigma r], r = max(X) - min(X) over the whole graph."""
+    """U(X, sigma r): each feature moves by U[-sigma r, sigma r], r = max(X) - min(X) over the whole graph.
+
+    >>> import graphfaith as gf
+    >>> str(gf.UniformFeatures(0.2)), str(gf.UniformFeatures(0.2) * gf.UniformEdges(0.5))
+    ('U(X,0.2r)', 'U(X,0.2r)xU(A,0.5)')
+    """
 
     sigma: float
     notation = "U(X,{sigma}r)"
@@ -34,7 +39,12 @@ class UniformFeatures(Neighborhood):
         return f"when every feature may move by up to {100 * self.sigma:g} % of the features' range"
 
     def check(self, graph: ComputationGraph) -> None:
-        """Constant features have no range to move in, and the range has to be a number."""
+        """Categories and constant features have no range to move in, and the range has to be a number."""
+        if graph.categorical:
+            raise InputError(
+                f"{self}: x has ids of categories, between which there is nothing; use B(X,0.5), which puts the most "
+                "frequent category of its column in the place of a feature, or pass x.float() if they are numbers"
+            )
         if not math.isfinite(graph.feature_range):
             raise InputError(f"{self}: r = max(X) - min(X) is too large for {graph.x.dtype}; scale the features")
         if graph.feature_range == 0:
@@ -51,11 +61,15 @@ class UniformFeatures(Neighborhood):
     def features(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
         """Return eps = sigma r (2 u - 1) for the nodes whose features F can see, 0 for the outermost one."""
         rows, columns = keys_of_features(graph, samples, seed)
-        scale, wide = self.sigma * graph.feature_range, graph.x.dtype == torch.float64
-        drawn = torch.from_numpy(symmetric32(rows, columns, 1.0 if wide else scale)).to(graph.x.dtype)
-        if wide:  # single precision may be too narrow for the range
-            drawn.mul_(scale)
-        drawn = drawn.view(len(samples), *graph.x.shape)
+        scale, wide = self.sigma * graph.feature_span, graph.x.dtype == torch.float64
+        if isinstance(scale, Tensor):  # each type of nodes has its own range, and no feature of other types
+            drawn = torch.from_numpy(symmetric32(rows, columns, 1.0)).to(graph.x.dtype)
+            drawn = drawn.view(len(samples), *graph.x.shape).mul_(scale.to(graph.x.dtype))
+        else:
+            drawn = torch.from_numpy(symmetric32(rows, columns, 1.0 if wide else scale)).to(graph.x.dtype)
+            if wide:  # single precision may be too narrow for the range
+                drawn.mul_(scale)
+            drawn = drawn.view(len(samples), *graph.x.shape)
         # The outermost node is drawn too and then reset, which is quicker than drawing around it.
         drawn[:, graph.num_visible :] = 0
         return drawn
@@ -67,14 +81,24 @@ class UniformFeatures(Neighborhood):
     def feature_moments(self, graph: ComputationGraph) -> Moments:
         """Return the moments of U[-sigma r, sigma r]: no mean, and v = (sigma r)^2 / 3."""
         spread = torch.zeros(graph.x.shape, dtype=torch.float64)
-        spread[: graph.num_visible] = (self.sigma * graph.feature_range) ** 2 / 3
+        span = graph.feature_span
+        span = span[: graph.num_visible] if isinstance(span, Tensor) else span
+        spread[: graph.num_visible] = (self.sigma * span) ** 2 / 3
         return Moments(torch.zeros(spread.numel()).double(), spread.flatten(), torch.zeros(spread.numel()).double())
 
 
 @register_neighborhood
 @dataclass(frozen=True)
 class BernoulliFeatures(Neighborhood):
-    """B(X, sigma): each feature that is not 0 is set to 0 with probability sigma; an absent word stays absent."""
+    """B(X, sigma): each feature that is not 0 is set to 0 with probability sigma; an absent word stays absent.
+
+    Of features that are categories, each is replaced by the most frequent category of its column.
+
+    >>> import graphfaith as gf
+    >>> near = gf.BernoulliFeatures(0.5)
+    >>> str(near), near.perturbs_features, near.perturbs_edges
+    ('B(X,0.5)', True, False)
+    """
 
     sigma: float
     notation = "B(X,{sigma})"

@@ -13,9 +13,11 @@ that overrides :meth:`Neighborhood.edges` or :meth:`Neighborhood.features`. It g
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from functools import reduce
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -45,8 +47,10 @@ class Neighborhood:
     example: ClassVar[str] = ""  # how to write it, if not with 0.5 for every field
     perturbs_features = False
     perturbs_edges = False
+    perturbs_attributes = False  # of edges, E
     drops_edges = False  # whether an entry of A is either unchanged or removed
     drops_features = False  # whether a feature is either unchanged or 0
+    drops_attributes = False  # whether an edge attribute is either unchanged or 0
     by_itself = True  # whether every entry is drawn by itself, so that the draws of a part are those of the whole graph
 
     def edges(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor | None:  # noqa: ARG002
@@ -55,6 +59,10 @@ class Neighborhood:
 
     def features(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor | None:  # noqa: ARG002
         """Return eps_X of the samples of these numbers, [S, n, d], in the precision of X."""
+        return None
+
+    def attributes(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor | None:  # noqa: ARG002
+        """Return eps_E of the samples of these numbers, [S, e, c], in the precision of E."""
         return None
 
     def check(self, graph: ComputationGraph) -> None:
@@ -95,12 +103,15 @@ class Neighborhood:
         """Draw the samples of these numbers of the stream that ``seed`` names."""
         check_seed(seed)
         self.check(graph)
-        return Perturbations(graph, self.features(graph, samples, seed), self.edges(graph, samples, seed))
+        moved = self.features(graph, samples, seed), self.edges(graph, samples, seed)
+        return Perturbations(graph, *moved, self.attributes(graph, samples, seed))
 
     def sample_bytes(self, graph: ComputationGraph, width: int) -> int:
         """Estimate what it takes to draw a sample and to evaluate F and p on it."""
         # The messages of a layer are edges x width numbers, of which a few copies exist at once.
         numbers = 4 * graph.num_edges * width + 6 * graph.num_edges + 6 * graph.num_nodes
+        if self.perturbs_attributes and graph.attributes is not None:
+            numbers += 4 * graph.attributes.numel()
         return 8 * (numbers + (3 * graph.x.numel() if self.perturbs_features else 0))
 
     def chunks(
@@ -146,15 +157,24 @@ class Neighborhood:
         return self._restrict(explanation, top, by, "outside")
 
     def _restrict(self, explanation: Any, top: int | float | None, by: str, side: str) -> Neighborhood:
+        if self.perturbs_attributes:
+            raise InputError(f"{self}: what is inside an explanation is said of features and edges, not of attributes")
         from .restricted import Restricted, Selection  # It is a neighbourhood itself, made further down.
 
         return Restricted(self, Selection.of(explanation, top, by), side)  # type: ignore[arg-type]  # both are checked
 
     def __mul__(self, other: Neighborhood) -> Neighborhood:
-        """Return the product of a neighbourhood of features and one of edges."""
+        """Return the product of neighbourhoods of different things: features, edges and edge attributes."""
         if not isinstance(other, Neighborhood):
             return NotImplemented
-        return Product(self, other)
+        if not self.perturbs_attributes and not other.perturbs_attributes:
+            return Product(self, other)
+        from .attributes import WithAttributes  # It is a neighbourhood itself, made further down.
+
+        moved, rest = (self, other) if self.perturbs_attributes else (other, self)
+        if isinstance(moved, WithAttributes):
+            return WithAttributes(moved.moved, moved.rest * rest)
+        return WithAttributes(moved, rest)
 
     def __str__(self) -> str:
         """Return the text form, which :func:`parse_neighborhood` reads if the class is registered."""
@@ -363,10 +383,11 @@ def parse_neighborhood(text: str) -> Neighborhood:
         )
     plain = re.sub(r"(?<![0-9.eE+-])\s+|\s+(?![0-9.eE+-])", "", text).replace("×", "x").replace("*", "x")
     factors = [_parse_factor(factor, text) for factor in plain.split("x")]
-    if len(factors) == 1:
-        return factors[0]
-    if len(factors) == 2:
-        return factors[0] * factors[1]
+    if len(factors) <= 2:
+        return reduce(operator.mul, factors)
+    moved = [[one.perturbs_features, one.perturbs_edges, one.perturbs_attributes].index(True) for one in factors]
+    if sorted(moved) == [0, 1, 2]:  # features, edges and attributes
+        return reduce(operator.mul, factors)
     raise InputError(f"cannot read the neighbourhood {text!r}: known are {_list_notations()}")
 
 

@@ -13,7 +13,7 @@ from ..graph.computation_graph import ComputationGraph
 
 @dataclass(frozen=True)
 class Perturbations:
-    """S samples of (eps_X, eps_A) on a computation graph; None stands for a part that is not perturbed.
+    """S samples of (eps_X, eps_A, eps_E) on a computation graph; None stands for a part that is not perturbed.
 
     >>> from graphfaith.graph import Graph
     >>> x, edge_index = torch.ones(2, 1), torch.tensor([[1], [0]])
@@ -26,16 +26,24 @@ class Perturbations:
     graph: ComputationGraph
     features: Tensor | None  # [S, n, d]
     edges: Tensor | None  # [S, e], in double precision
+    attributes: Tensor | None = None  # [S, e, c], of edges
 
     def __len__(self) -> int:
         """Return how many samples there are."""
         part = self.edges if self.edges is not None else self.features
+        part = part if part is not None else self.attributes
         return 0 if part is None else len(part)
 
     def __getitem__(self, samples: slice | Tensor) -> Perturbations:
         """Return some of the samples."""
         features = None if self.features is None else self.features[samples]
-        return Perturbations(self.graph, features, None if self.edges is None else self.edges[samples])
+        edges = None if self.edges is None else self.edges[samples]
+        return Perturbations(self.graph, features, edges, None if self.attributes is None else self.attributes[samples])
+
+    def copy(self) -> Perturbations:
+        """Return samples with memory of their own: a slice keeps all samples that it was taken from."""
+        features = None if self.features is None else self.features.clone()
+        return Perturbations(self.graph, features, None if self.edges is None else self.edges.clone())
 
     def remember(self, weight_with_own: Tensor) -> None:
         """Take over A and then A - eps_A, [1 + S, e], which the draw has computed already."""
@@ -50,6 +58,15 @@ class Perturbations:
     def weight(self) -> Tensor | None:
         """A - eps_A, [S, e], in double precision; None if the edges are not perturbed."""
         return None if self.edges is None else self.graph.weight.double() - self.edges
+
+    @property
+    def attributes_with_own(self) -> Tensor | None:
+        """E and then E - eps_E, [1 + S, e, c]; None if the edge attributes are not perturbed."""
+        if self.attributes is None:
+            return None
+        own = self.graph.attributes
+        assert own is not None
+        return torch.cat([own.unsqueeze(0), own - self.attributes])
 
     @cached_property
     def x_with_own(self) -> Tensor | None:

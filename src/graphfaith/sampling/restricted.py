@@ -19,6 +19,7 @@ from torch import Tensor
 from .._base.checks import check_count, is_whole
 from .._base.errors import InputError, show
 from ..graph.computation_graph import ComputationGraph
+from ..graph.form import flatten_features
 from .draw import UInt64, keys
 from .neighborhood import Moments, Neighborhood, edge_keys
 
@@ -110,9 +111,7 @@ class Selection:
             nodes = None  # A method that scores edges alone fills the mask with ones.
         if edges is None and nodes is None:
             raise InputError("there is neither an edge_mask nor a node_mask, so that nothing is inside or outside")
-        if nodes is not None and nodes.dim() == 1:
-            nodes = nodes.unsqueeze(1)
-        return cls(edges, loops, nodes, top, by)
+        return cls(edges, loops, None if nodes is None else flatten_features(nodes), top, by)
 
     def edge_sides(self, graph: ComputationGraph) -> tuple[Tensor, Tensor]:
         """Return which entries of A are inside and which are outside, [e] each."""

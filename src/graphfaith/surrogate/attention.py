@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -21,6 +21,7 @@ from ..model.home import fetch
 from ..model.layers import message_passing_layers
 from ..model.target import Target
 from ..sampling.perturbations import Perturbations
+from .sensitivity import project
 
 Removes = Literal["none", "edges", "all"]
 
@@ -44,6 +45,7 @@ class AttentionLayer:
     of_source: Tensor  # [H, C] b', or b for GATv2
     of_sink: Tensor  # [H, C] b
     bias: Tensor  # [width of the output]
+    residual: Tensor | None  # [width of the output, d] of the node's own features, if the layer adds them
     slope: float  # of the leaky ReLU for negative numbers
     concat: bool  # whether the heads' outputs stand side by side, or their mean is taken
     joint: bool  # whether it is a GATv2
@@ -80,7 +82,14 @@ class AttentionLayer:
         heads, width = self.of_source.shape
         out = torch.zeros(links.num_nodes, messages.size(1), heads * width, dtype=h.dtype)
         out = out.index_add(0, links.sink, messages)
-        return (out if self.concat else _by_heads(out, heads).mean(dim=2)) + self.bias
+        out = (out if self.concat else _by_heads(out, heads).mean(dim=2)) + self.bias
+        return out if self.residual is None else out + h @ self.residual.T
+
+    @property
+    def weights(self) -> Tensor:
+        """All weights that the features are multiplied by, [w, d]."""
+        sink = [self.sink] if self.joint else []
+        return torch.cat([self.source, *sink, *([] if self.residual is None else [self.residual])])
 
 
 @dataclass(frozen=True)
@@ -105,11 +114,12 @@ class _Links:
 class Attention:
     r"""The output of an attention network without its activations, before the last layer's weights, times a fit.
 
-    .. math:: g(X, A) = \sum_h e^\top \Pi_{L,h}\, H_{L-1} w_h, \qquad
-              H_l = \big[ \Pi_{l,h}\, H_{l-1} W_{l,h} \big]_h + b_l, \qquad H_0 = X,
+    .. math:: g(X, A) = \sum_h e^\top \Pi_{L,h}\, H_{L-1} w_h + e^\top H_{L-1} w_0, \qquad
+              H_l = \big[ \Pi_{l,h}\, H_{l-1} W_{l,h} \big]_h + H_{l-1} R_l + b_l, \qquad H_0 = X,
 
-    where :math:`\Pi_{l,h}` is the attention of head h of layer l, computed from :math:`H_{l-1}`, times A. If all
-    activations of a network stay on one side, it is such a sum; w is fitted, because they do not.
+    where :math:`\Pi_{l,h}` is the attention of head h of layer l, computed from :math:`H_{l-1}`, times A. Only layers
+    with residuals have an :math:`R_l`, and a last one with residuals a :math:`w_0`. If all activations of a network
+    stay on one side, it is such a sum; w is fitted, because they do not.
     """
 
     layers: tuple[AttentionLayer, ...]
@@ -119,10 +129,18 @@ class Attention:
     mean_x: Tensor | None = None  # [n, d] the mean gradient of g over some samples, if known
     mean_a: Tensor | None = None  # [e]
 
-    def terms(self, samples: Perturbations) -> Tensor:
-        """Return the changes of all numbers e^T Pi_{L,h} H_{L-1}, [S, u]."""
+    @property
+    def first_weights(self) -> Tensor:
+        """The weights that X is multiplied by, [w, d]."""
+        return self.layers[0].weights
+
+    def terms(self, samples: Perturbations, moved: Tensor | None = None) -> Tensor:
+        """Return the changes of all numbers e^T Pi_{L,h} H_{L-1}, [S, u].
+
+        ``moved`` are the perturbations of X times the first weights, [S, n, w], if they are known.
+        """
         (own,) = self._values(Perturbations(samples.graph, None, None))
-        return own - torch.cat(list(self._values(samples)))
+        return own - torch.cat(list(self._values(samples, moved=moved)))
 
     def change(self, samples: Perturbations) -> Tensor:
         """Return the change of g for each sample, [S]."""
@@ -144,7 +162,11 @@ class Attention:
         return total_x.detach() / count, total_a.detach() / count
 
     def _values(
-        self, samples: Perturbations, x: Tensor | None = None, weight: Tensor | None = None
+        self,
+        samples: Perturbations,
+        x: Tensor | None = None,
+        weight: Tensor | None = None,
+        moved: Tensor | None = None,
     ) -> Iterator[Tensor]:
         """Yield the numbers e^T Pi_{L,h} H_{L-1} of some samples at a time, [S, u]; of the graph itself if none."""
         graph = samples.graph
@@ -154,34 +176,55 @@ class Attention:
         size = self._size(len(links.places))
         for start in range(0, max(1, len(samples)), size):
             part = samples[start : start + size] if len(samples) else samples
-            yield self._numbers(x, weight, part, links)
+            if moved is None and part.features is not None:
+                yield self._numbers(x, weight, part, links, project(part.features, self.first_weights))
+            else:
+                yield self._numbers(x, weight, part, links, None if moved is None else moved[start : start + size])
 
     def _size(self, num_links: int) -> int:
         """Return how many samples fit into the memory for messages."""
-        return max(1, _AT_ONCE // (max(1, num_links) * max(layer.of_source.numel() for layer in self.layers)))
+        return max(1, _AT_ONCE // (max(1, num_links) * self._width))
 
-    def _numbers(self, x: Tensor, weight: Tensor, samples: Perturbations, links: _Links) -> Tensor:
+    @property
+    def _width(self) -> int:
+        """The largest number of numbers that a layer sends along an edge."""
+        return max(layer.of_source.numel() for layer in self.layers)
+
+    def bytes_of(self, graph: ComputationGraph, count: int, slopes: int) -> tuple[int, int]:
+        """Return the memory that a fit on ``count`` samples takes in all, and for each sample that is held at once.
+
+        In all there are the numbers with their singular vectors, and copies of so many samples as ``slopes``. A sample
+        has messages and what they are made of, which a gradient keeps for every layer.
+        """
+        links, last = int(graph.felt.sum()), self.layers[-1]
+        inputs = last.source.size(1) if len(self.layers) > 1 else len(self.first_weights)
+        numbers = inputs * (len(last.of_source) + (last.residual is not None))
+        copied = slopes * (graph.x.element_size() * graph.x.numel() + 8 * graph.num_edges)
+        messages = 4 * (links + graph.num_nodes) * self._width  # as many numbers as were measured
+        sample = 8 * (len(self.layers) * messages + graph.num_nodes * len(self.first_weights))
+        return 8 * 4 * count * numbers + copied, sample
+
+    def _numbers(
+        self, x: Tensor, weight: Tensor, samples: Perturbations, links: _Links, moved: Tensor | None
+    ) -> Tensor:
         count, first = max(1, len(samples)), self.layers[0]
         entries = weight[links.places].unsqueeze(1)
         entries = entries.expand(-1, count) if samples.edges is None else entries - samples.edges[:, links.places].T
-        # The product of X with the first layer's weights is the only large one, so that it is in the precision of X.
-        weights = torch.cat([first.source, first.sink]) if first.joint else first.source
-        h = (x.to(weights.dtype) @ weights.T).unsqueeze(1)
-        if samples.features is None:
-            h = h.expand(-1, count, -1)
-        else:
-            moved = samples.features @ weights.to(samples.features.dtype).T
-            h = h - moved.to(h.dtype).transpose(0, 1)
+        h = (x.to(first.source.dtype) @ self.first_weights.T).unsqueeze(1)
+        # Perturbations times the first weights are the only large product, which is in the precision of X.
+        h = h.expand(-1, count, -1) if moved is None else h - moved.to(h.dtype).transpose(0, 1)
         for i, layer in enumerate(self.layers[:-1]):
-            h = _projected(layer, h.size(-1)).forward(h, links, entries) if not i else layer.forward(h, links, entries)
-        last = self.layers[-1] if len(self.layers) > 1 else _projected(first, h.size(-1))
+            h = (layer if i else _projected(layer)).forward(h, links, entries)
+        last = self.layers[-1] if len(self.layers) > 1 else _projected(first)
         share, _ = last.attention(h, links, entries)  # [l, S, H]
         e = torch.zeros(links.num_nodes, dtype=h.dtype)
         e = e.index_add(0, samples.graph.seeds, samples.graph.e.to(h.dtype))
         near = (e[links.sink] != 0).nonzero().view(-1)
         brought = (e[links.sink[near]].view(-1, 1, 1) * share[near]).permute(1, 2, 0)  # [S, H, l']
         numbers: Tensor = brought @ h[links.source[near]].transpose(0, 1)
-        return numbers.flatten(1)
+        if last.residual is None:
+            return numbers.flatten(1)
+        return torch.cat([numbers.flatten(1), torch.einsum("n,nsd->sd", e, h)], dim=1)
 
 
 def _by_heads(numbers: Tensor, heads: int) -> Tensor:
@@ -189,13 +232,16 @@ def _by_heads(numbers: Tensor, heads: int) -> Tensor:
     return numbers.reshape(*numbers.shape[:2], heads, -1)
 
 
-def _projected(layer: AttentionLayer, width: int) -> AttentionLayer:
+def _projected(layer: AttentionLayer) -> AttentionLayer:
     """Return the layer for features that were multiplied by its weights already."""
-    unit = torch.eye(width, dtype=layer.source.dtype)
-    half = width // 2 if layer.joint else width
-    source, sink = unit[:half], unit[half:] if layer.joint else unit[:half]
-    rest = layer.source_bias, layer.sink_bias, layer.of_source, layer.of_sink, layer.bias
-    return AttentionLayer(source, sink, *rest, layer.slope, layer.concat, layer.joint)
+    unit = torch.eye(len(layer.weights), dtype=layer.source.dtype)
+    size = len(layer.source)
+    return replace(
+        layer,
+        source=unit[:size],
+        sink=unit[size : 2 * size] if layer.joint else unit[:size],
+        residual=None if layer.residual is None else unit[-len(layer.residual) :],
+    )
 
 
 def find_attention(target: Target) -> Attention | None:
@@ -204,9 +250,11 @@ def find_attention(target: Target) -> Attention | None:
     The layers are taken in the order in which they are registered, each once. Whether that is what the network does, a
     fit finds out.
     """
+    if target.computation_graph.kinds is not None:
+        return None  # Its layers of several edge types do not follow each other.
     layers, width = [], target.computation_graph.x.size(1)
     for module in message_passing_layers(target.call.model):
-        if type(module) not in (GATConv, GATv2Conv) or module.edge_dim is not None or module.residual:
+        if type(module) not in (GATConv, GATv2Conv) or module.edge_dim is not None:
             return None
         if not isinstance(module.in_channels, int) or module.in_channels != width:
             return None
@@ -240,19 +288,20 @@ def _weights_of(module: GATConv | GATv2Conv) -> AttentionLayer:
         of_source=double(of_source, *shape),
         of_sink=double(of_sink, *shape),
         bias=double(module.bias, size if module.concat else module.out_channels),
+        residual=None if module.res is None else fetch(module.res.weight.detach()).double(),
         slope=float(module.negative_slope),
         concat=bool(module.concat),
         joint=joint,
     )
 
 
-def main_terms(numbers: Tensor) -> Tensor:
-    """Return the directions, [u, t], in which numbers at samples, [S, u], are largest: at most 16.
+def main_terms(numbers: Tensor, most: int | None = None) -> Tensor:
+    """Return the directions, [u, t], in which numbers at samples, [S, u], are largest: at most 16, or ``most``.
 
     >>> main_terms(torch.tensor([[3.0, 0.0], [-3.0, 0.0]]).double()).abs().tolist()
     [[1.0], [0.0]]
     """
     _, size, directions = torch.linalg.svd(numbers, full_matrices=False)
     kept = int((size.square() > _CUT * size[:1].square()).sum()) if len(size) else 0
-    main: Tensor = directions[: min(kept, MOST_TERMS)].T.contiguous()
+    main: Tensor = directions[: min(kept, MOST_TERMS if most is None else most)].T.contiguous()
     return main

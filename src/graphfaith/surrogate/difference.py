@@ -22,13 +22,24 @@ from .estimate import Unfaithfulness
 from .evidence import Evidence
 from .kriging import Kriging
 from .propagation import Propagation
-from .sensitivity import products_along
+from .sensitivity import products_along, project
+from .typed_walks import WalkSum
 from .walks import Normalization, khop_gradient, khop_rows
 
 
 @runtime_checkable
 class DifferenceModel(Protocol):
-    """The interface of p: any object with these two methods can be scored, if it is passed as ``difference_model=``."""
+    """The interface of p: any object with these two methods can be scored, if it is passed as ``difference_model=``.
+
+    >>> import torch, graphfaith as gf
+    >>> class Nothing:
+    ...     def change(self, perturbations):
+    ...         return torch.zeros(len(perturbations))
+    ...     def gradient(self):
+    ...         return torch.zeros(4, 2), torch.zeros(8)
+    >>> isinstance(Nothing(), gf.DifferenceModel)
+    True
+    """
 
     def change(self, perturbations: Perturbations) -> Tensor:
         """Return p(X, A) - p(X - eps_X, A - eps_A) for each sample, [S]."""
@@ -43,6 +54,18 @@ class LinearModel:
     r"""Case I of the paper: :math:`p(X, A) = \Phi_X^\top V(X) + \Phi_A^\top V(A)`, so p's change is linear in eps.
 
     Saliency, Integrated Gradients and the Linear optimum are of this kind. If ``phi_x`` or ``phi_a`` is None, it is 0.
+    ``phi_e``, [e, c], is the slope for edge attributes E, if p depends on them.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> target = gf.Target(model, ring.x, ring.edge_index, 1)
+    >>> p = gf.LinearModel(target.computation_graph, *target.gradient())
+    >>> samples = gf.UniformEdges(0.5).sample(target.computation_graph, 3, seed=0)
+    >>> p.change(samples).shape
+    torch.Size([3])
     """
 
     def __init__(
@@ -51,19 +74,22 @@ class LinearModel:
         phi_x: Tensor | None = None,
         phi_a: Tensor | None = None,
         in_sample_error: float | None = None,
+        phi_e: Tensor | None = None,
     ) -> None:
-        self.graph, self.in_sample_error = graph, in_sample_error
+        self.graph, self.in_sample_error, self.phi_e = graph, in_sample_error, phi_e
         self.phi_x = torch.zeros_like(graph.x) if phi_x is None else phi_x
         self.phi_a = torch.zeros_like(graph.weight) if phi_a is None else phi_a
 
     def change(self, perturbations: Perturbations) -> Tensor:
-        """Return Phi_X . eps_X + Phi_A . eps_A for each sample, [S]."""
+        """Return Phi_X . eps_X + Phi_A . eps_A + Phi_E . eps_E for each sample, [S]."""
         change = torch.zeros(len(perturbations), dtype=torch.float64)
         if perturbations.edges is not None:
             change += perturbations.edges @ self.phi_a.double()
         if perturbations.features is not None:
             flat = perturbations.features.flatten(1)
             change += (flat @ self.phi_x.to(flat.dtype).flatten()).double()
+        if perturbations.attributes is not None and self.phi_e is not None:
+            change += perturbations.attributes.flatten(1).double() @ self.phi_e.double().flatten()
         return change
 
     def gradient(self) -> tuple[Tensor, Tensor]:
@@ -105,7 +131,11 @@ class SubgraphModel:
                 # An entry of 0 is a removed edge there. One that is only clipped is a silent message.
                 gone = (self.weight == 0) | (perturbations.edges == self.graph.weight.double())
                 weight.masked_fill_((weight == 0) & ~gone, torch.finfo(self.graph.weight.dtype).tiny)
-        return self.target.evaluate(x, weight).double()
+        attributes = None
+        if perturbations.attributes is not None:
+            assert self.graph.attributes is not None
+            attributes = self.graph.attributes - perturbations.attributes
+        return self.target.evaluate(x, weight, attributes).double()
 
     def change(self, perturbations: Perturbations) -> Tensor:
         """Return F(X_s, A_s) - F(X_s - eps_X, A_s - eps_A) for each sample, [S]."""
@@ -188,14 +218,15 @@ class AnchoredModel:
     r"""The k-hop model anchored to the gradients of F, which :class:`~graphfaith.explainers.AnchoredKEC` fits.
 
     .. math:: p(X, A) = \sum_{k=0}^{M} e^\top N(A)^k X w_k + \sum_{k=0}^{M-1} \sum_{j=2}^{3} v_{kj}\, e^\top N(A)^k c^j
-              + \Phi_X \cdot X + \Phi_A \cdot A - q(X_0 - X, A_0 - A) - g(A_0 - A) + t(X, A)
+              + \Phi_X \cdot X + \Phi_A \cdot A - q(X_0 - X, A_0 - A) - g(A_0 - A) + t(X, A) + h(X, A)
 
     where :math:`c = N(A) 1` and :math:`(X_0, A_0)` is the unperturbed graph. The curvature is
     :math:`q(\epsilon) = \kappa_X |\epsilon_X|^2 + \kappa_A |\epsilon_A|^2 + \frac12 z^\top B z`, where z has the
     products of :math:`\epsilon` with ``along_x`` and ``along_a``. Its derivative is 0 at :math:`(X_0, A_0)`, so the
     gradient of p there is that of the other terms. For removed edges, g
     (:class:`~graphfaith.surrogate.kriging.Kriging`) interpolates what these terms leave. For an F with attention
-    layers, where features move, t (:class:`~graphfaith.surrogate.attention.Attention`) follows that attention.
+    layers, where features move, t (:class:`~graphfaith.surrogate.attention.Attention`) follows that attention. In a
+    heterogeneous graph, h (:class:`~graphfaith.surrogate.typed_walks.WalkSum`) is a sum over typed walks.
 
     Args:
         graph: the computation graph.
@@ -215,6 +246,9 @@ class AnchoredModel:
         evidence: what the fit has seen of F.
         kriging: what is known beside these terms of edges that are removed, if the neighbourhood removes some.
         attention: what the attention of F's own layers lets through, if F has such layers and features move.
+        phi_e: Phi_E, [e, c], which adds Phi_E . E to p, if F is given edge attributes E.
+        stiffness_e: kappa_E, which adds kappa_E |eps_E|^2 to q.
+        walks: what typed walks bring, if the graph is heterogeneous.
     """
 
     def __init__(
@@ -236,7 +270,11 @@ class AnchoredModel:
         evidence: Evidence | None = None,
         kriging: Kriging | None = None,
         attention: Attention | None = None,
+        phi_e: Tensor | None = None,
+        stiffness_e: float = 0.0,
+        walks: WalkSum | None = None,
     ) -> None:
+        self.phi_e, self.stiffness_e = phi_e, stiffness_e
         self.graph, self.weights, self.degree_weights = graph, weights.double(), degree_weights.double()
         self.phi_x, self.phi_a, self.stiffness = phi_x, phi_a, stiffness.double()
         self.along_x, self.along_a, self.bend = along_x, along_a, bend.double()
@@ -244,7 +282,7 @@ class AnchoredModel:
         self.in_sample_error = in_sample_error
         self.estimate, self.fit_samples, self.chosen = estimate, fit_samples, chosen
         self.evidence = evidence
-        self.kriging, self.attention = kriging, attention
+        self.kriging, self.attention, self.walks = kriging, attention, walks
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without what was read off p before, which can be read again."""
@@ -291,16 +329,21 @@ class AnchoredModel:
     def change(self, perturbations: Perturbations) -> Tensor:
         """Return the change of p for each sample, [S]."""
         eps, moved = perturbations.features, perturbations.weight
-        change = LinearModel(self.graph, self.phi_x, self.phi_a).change(perturbations) + self._curvature(perturbations)
+        linear = LinearModel(self.graph, self.phi_x, self.phi_a, phi_e=self.phi_e)
+        change = linear.change(perturbations) + self._curvature(perturbations)
+        if perturbations.attributes is not None:
+            change += self.stiffness_e * energy(perturbations.attributes)
         if moved is not None:
             change += self._own_value - self._value(moved)
         if eps is not None:
             rows = self.rows.unsqueeze(2)
             if moved is not None:
                 rows = self.propagation.of(moved.T.contiguous(), self.normalization).rows
-            change += torch.einsum("sku,ku->s", carry(self.propagation, rows, eps), self.weights.to(eps.dtype)).double()
+            change += carry(self.propagation, rows, project(eps, self.weights)).diagonal(dim1=1, dim2=2).sum(dim=1)
         if self.kriging is not None and perturbations.edges is not None:
             change += self.kriging.change(perturbations.edges)
+        if self.walks is not None:
+            change += self.walks.change(perturbations)
         return change if self.attention is None else change + self.attention.change(perturbations)
 
     def _value(self, weight: Tensor) -> Tensor:
@@ -372,6 +415,8 @@ class AnchoredModel:
         if known is not None:
             return known.clone()
         dx = self._khop_gradient_x().add_(self.phi_x)
+        if self.walks is not None:
+            dx[: self.graph.num_visible] += self.walks.gradient_x()[: self.graph.num_visible].to(dx.dtype)
         return dx if self.attention is None else dx + self._attention_gradient[0].to(dx.dtype)
 
     def _khop_gradient_x(self) -> Tensor:
@@ -390,17 +435,22 @@ class AnchoredModel:
             return known.clone()
         values = (self.graph.weight.double().unsqueeze(0) if weight is None else weight).T
         da = self.propagation.gradient(values, self.products, self.degree_weights, self.normalization)
+        da = da if self.walks is None else da + self.walks.gradient_a(weight)
         da[~self.graph.felt] = 0
         da.add_(self.phi_a)
         da = da if self.kriging is None else da + self.kriging.gradient()
         return da if self.attention is None else da + self._attention_gradient[1]
 
 
-def carry(propagation: Propagation, rows: Tensor, eps: Tensor) -> Tensor:
-    """Return e^T N(A)^k eps_X for k = 0 .. M, [S, M + 1, d], from the rows [M, n, S], or [M, n, 1] if all are equal."""
+def carry(propagation: Propagation, rows: Tensor, moved: Tensor) -> Tensor:
+    """Return e^T N(A)^k eps_X W for k = 0 .. M, [S, M + 1, u], from eps_X W, [S, n, u].
+
+    ``rows`` are the rows e^T N(A)^k for k = 1 .. M, [M, n, S], or [M, n, 1] if they are equal in all samples. To
+    multiply the many columns of eps_X by W first takes one pass over it, however many rows there are.
+    """
     first = propagation.e.T.expand(rows.size(2), 1, -1)
-    stacked = torch.cat([first, rows.permute(2, 0, 1)], dim=1).to(eps.dtype)  # [S, M + 1, n]
-    return torch.matmul(stacked, eps)
+    stacked = torch.cat([first, rows.permute(2, 0, 1)], dim=1)  # [S, M + 1, n]
+    return torch.matmul(stacked, moved.double())
 
 
 def energy(eps: Tensor) -> Tensor:

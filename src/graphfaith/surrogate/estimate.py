@@ -32,6 +32,15 @@ class Unfaithfulness:
     If p is more than a sum of scores, ``scores`` is the same for the additive function of the scores that are shown,
     and ``pairs`` for that of scores and ``num_pairs`` pairs. ``floor`` is the share that every additive function
     leaves, as far as that is known.
+
+    >>> import graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> found = gf.explain(model, ring, 1, method="saliency").unfaithfulness
+    >>> found.neighborhood, found.num_samples, found.value <= found.delta_zero, found.kinds
+    ('U(A,0.5)', 500, True, ('edges',))
     """
 
     value: float

@@ -49,6 +49,7 @@ class Moves:
             moments = near.feature_moments(graph) or _estimate_moments(near, graph, "features")
             parts.append(self._number_features(moments))
             self._centre["features"] = 2 * moments.mean.view_as(graph.x).to(graph.x.dtype)
+        parts = parts or [(torch.zeros(0, dtype=torch.float64),) * 3]  # Edge attributes are no units.
         self.mean, spread, self.common = (torch.cat(kind) for kind in zip(*parts, strict=True))
         self.spread = torch.maximum(spread, LEAST * (spread + self.common.square()))
 

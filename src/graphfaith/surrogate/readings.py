@@ -86,6 +86,8 @@ def read_model(
 
 
 def _read_model(p: DifferenceModel, near: Neighborhood, name: Reading, seed: int, pairs: int, of: OfX) -> ReadModel:
+    if near.perturbs_attributes:
+        return _read_beside_attributes(p, near, name, seed, pairs, of)
     if name == "share":
         return _read_share(p, near, readings_of(p, near, seed=seed, pairs=pairs, of=of))
     x, a = p.gradient()
@@ -95,12 +97,24 @@ def _read_model(p: DifferenceModel, near: Neighborhood, name: Reading, seed: int
     return ReadModel((x, a), (None, None), estimate_scores(p, near, _as_shown(graph_of(p), x, of), a))
 
 
+def _read_beside_attributes(
+    p: DifferenceModel, near: Neighborhood, name: Reading, seed: int, pairs: int, of: OfX
+) -> ReadModel:
+    """Return a reading in a neighbourhood that moves edge attributes, whose scores are always the slope of p.
+
+    Features and edges are read as in the factor that moves them, and their error bars are not known.
+    """
+    rest: Neighborhood | None = getattr(near, "rest", None)
+    x, a = p.gradient() if rest is None else _read_model(p, rest, name, seed, pairs, of).scores
+    return ReadModel((x, a), (None, None), estimate_scores(p, near, _as_shown(graph_of(p), x, of), a))
+
+
 def estimate_scores(p: DifferenceModel, near: Neighborhood, phi_x: Tensor, phi_a: Tensor) -> Unfaithfulness | None:
     """Return the estimate of Delta(p) with that of scores, added up; None if p has not kept what it is made from."""
     (record, evidence), graph = _record_of(p, near), graph_of(p)
     if record is None or evidence is None:
         return record
-    scores = LinearModel(graph, phi_x, phi_a)
+    scores = LinearModel(graph, phi_x, phi_a, phi_e=getattr(p, "phi_e", None))
     chunks = evidence.chunks(graph, near, _chunk_size(near, graph))
     rest = torch.cat([scores.change(chunk) for chunk in chunks]) - evidence.fitted + evidence.left_out
     return replace(record, scores=estimate_unfaithfulness(rest, evidence.change, evidence.noise, near, evidence.seed))
@@ -209,7 +223,8 @@ def _read_in_core(
     It does where edges move, each by itself, for an anchored model of one node that knows its samples.
     """
     graph, near = moves.graph, moves.near
-    fits = isinstance(p, AnchoredModel) and p.kriging is None and near.by_itself and not near.perturbs_features
+    fits = isinstance(p, AnchoredModel) and p.kriging is None and p.walks is None
+    fits = fits and near.by_itself and not near.perturbs_features
     if not fits or evidence is None or not count or graph.num_edges * count > _AT_ONCE_IN_CORE:
         return None
     assert isinstance(p, AnchoredModel)

@@ -7,6 +7,7 @@ therefore tell more about F than hundreds of values.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,11 +64,24 @@ class Sensitivity:
         along_x, along_a = (
             g.unsqueeze(0) if eps is None else _combine(mixed, g) for g, eps in zip(slopes, moves, strict=True)
         )
-        columns = _main_columns(along_x[1 if len(along_x) > 1 else 0, : chunk.graph.num_visible])
+        columns = main_columns(along_x[1 if len(along_x) > 1 else 0, : chunk.graph.num_visible])
         slope_a = slopes[1].unsqueeze(0) if chunk.edges is None else slopes[1]
         steepness: Tensor = torch.linalg.vector_norm(slope_a, ord=1, dim=0, dtype=torch.float64) / len(slope_a)
         strength = steepness * chunk.graph.weight.double().abs()
         return cls(along_x, along_a, torch.from_numpy(bend), columns, strength)
+
+    @classmethod
+    def still(cls, target: Target) -> Sensitivity:
+        """Return the sensitivity where neither X nor A is perturbed: F's gradient at (X, A), and no curvature."""
+        part = target.computation_graph
+        try:
+            of_x, of_a = target.gradient()
+        except ModelError:
+            of_x, of_a = torch.zeros_like(part.x), torch.zeros_like(part.weight)
+        columns = main_columns(of_x[: part.num_visible])
+        strength = of_a.double().abs() * part.weight.double().abs()
+        none = torch.zeros(0, 0, dtype=torch.float64)
+        return cls(of_x.unsqueeze(0), of_a.double().unsqueeze(0), none, columns, strength)
 
     def foreseen(self, chunk: Perturbations) -> Tensor:
         """Return the changes that the gradient and the mean gradient predict, and z, for each sample: [S, 2 + r]."""
@@ -76,8 +90,7 @@ class Sensitivity:
             if eps is not None:
                 part = products_along(eps, along)
                 products = part if products is None else products + part
-        assert products is not None
-        return products
+        return torch.zeros(len(chunk), 2, dtype=torch.float64) if products is None else products
 
     def gradient(self, local: float, mean: float) -> tuple[Tensor, Tensor]:
         """Return ``local`` times the gradient at (X, A) plus ``mean`` times the mean gradient, for X and for A."""
@@ -100,11 +113,16 @@ class Sensitivity:
 
 def products_along(eps: Tensor, along: Tensor) -> Tensor:
     """Return the products of perturbations, [S, ...], with directions, [r, ...], in double precision, [S, r]."""
-    flat, directions = eps.flatten(1), along.flatten(1).to(eps.dtype)
-    # Perturbations of edges are stored by columns. Their product with a few directions takes a 25th of the time if the
-    # directions stand on the left.
-    product = flat @ directions.T if flat.is_contiguous() else (directions @ flat.T).T
-    return product.double()
+    return project(eps.flatten(1), along.flatten(1)).double()
+
+
+def project(numbers: Tensor, directions: Tensor) -> Tensor:
+    """Return the products of many rows, [..., d], with a few directions, [r, d], in the rows' precision, [..., r].
+
+    It takes half of the time if the directions stand on the left, and a 25th where the rows are stored by columns.
+    """
+    flat = numbers.reshape(-1, numbers.size(-1))
+    return (directions.to(flat.dtype) @ flat.T).T.view(*numbers.shape[:-1], len(directions))
 
 
 def gradients_at(target: Target, chunk: Perturbations) -> tuple[Tensor, Tensor]:
@@ -123,6 +141,30 @@ def gradients_at(target: Target, chunk: Perturbations) -> tuple[Tensor, Tensor]:
     _, dxs, das = zip(*parts, strict=True)
     dx = torch.stack(dxs).sum(dim=0) if x is None else torch.cat(dxs)
     return dx, torch.stack(das).sum(dim=0) if weight is None else torch.cat(das)
+
+
+def slopes_of_attributes(target: Target, chunk: Perturbations) -> Tensor | None:
+    """Return F's gradient for edge attributes at the unperturbed graph and its mean over samples, [2, e, c].
+
+    It is None if the samples do not perturb edge attributes. A gradient that is not finite counts as 0.
+    """
+    own = chunk.graph.attributes
+    if chunk.attributes is None or own is None:
+        return None
+    total, count = torch.zeros(2, *own.shape, dtype=torch.float64), 0
+    points: list[tuple[Tensor | None, Tensor | None, Tensor]] = [(None, None, own)]
+    for s in range(len(chunk)):
+        x = None if chunk.features is None else chunk.graph.x - chunk.features[s]
+        weight = None if chunk.edges is None else chunk.graph.weight.double() - chunk.edges[s]
+        points.append((x, weight, own - chunk.attributes[s]))
+    for place, point in enumerate(points):
+        with suppress(ModelError):
+            slope = target.attribute_gradients(*point)
+            assert slope is not None
+            total[min(place, 1)] += slope.double()
+            count += place > 0
+    total[1] /= max(count, 1)
+    return total
 
 
 def slopes_at(target: Target, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -206,7 +248,7 @@ def _fit_curvature(parts: list[tuple[Tensor, Tensor]], noise: float) -> tuple[Fl
     return mix.T, bend
 
 
-def _main_columns(gradient: Tensor) -> Tensor:
+def main_columns(gradient: Tensor) -> Tensor:
     """Return the directions of the columns in which a gradient [n, d] is largest, [d, u]; all of them if d is small."""
     return torch.from_numpy(core.main_columns(gradient.double().contiguous().numpy(), RANK, ROWS, CUT))
 

@@ -22,11 +22,14 @@ from .attention import Attention, find_attention, main_terms
 from .difference import AnchoredModel, carry, curvature_of, energy
 from .kriging import Kriged, krige, strongest
 from .propagation import MOMENTS, Propagation
-from .sensitivity import Sensitivity
+from .sensitivity import Sensitivity, products_along, project
 from .solve import ridge
+from .typed_walks import WalkTerms, group_walks
 from .walks import Float64, Normalization
 
-Block = Literal["khop", "degrees", "saliency", "mean", "energy", "curvature", "kriging", "attention"]
+Block = Literal[
+    "khop", "degrees", "saliency", "mean", "energy", "curvature", "kriging", "attention", "attributes", "walks"
+]
 BLOCKS: tuple[Block, ...] = get_args(Block)
 Chosen = Literal["anchored", "saliency", "zero"]
 
@@ -40,9 +43,13 @@ KINDS = {
     "energy": core.ENERGY,
     "curvature": core.FORESEEN,
     "attention": core.KHOP,
+    "attributes": core.FORESEEN,
+    "walks": core.KHOP,
 }
 FIRM = 100.0  # the penalty of all terms except "khop" and "degrees" is smaller by this factor
-_SLOPES = 32  # samples at which the slope of attention is taken
+SLOPES = 32  # samples at which the slope of attention is taken
+_WALKS = 24  # groups of typed walks that are told apart
+_WALKED = 48  # of their terms, the directions in which they change most
 
 
 class Terms:
@@ -57,7 +64,13 @@ class Terms:
         drops: bool,
         strength: Tensor | None,
         attentive: bool = False,
+        slopes: Tensor | None = None,
+        drops_attributes: bool = False,
+        walking: bool = True,
+        moved: bool = False,
     ) -> None:
+        self._drops_attributes = drops_attributes
+        self._slopes = slopes  # [2, e, c] F's gradient for edge attributes, and its mean, if they move
         self.target, self.graph, self.sensitivity, self.kinds = target, target.computation_graph, sensitivity, kinds
         self._drops = drops
         # The gradient at the unperturbed graph says little of edges that matter only when others are gone. Their mean
@@ -65,6 +78,7 @@ class Terms:
         known = strength if strength is None or not sensitivity.strength.any() else sensitivity.strength
         self.strength, self._strongest = known, None if known is None else strongest(known)
         self.attention = find_attention(target) if attentive else None
+        self.walks = self._find_walks(moved=moved) if self.graph.kinds is not None and walking else None
         self._samples: list[Perturbations] = []  # the first ones, at which the slope of attention is taken
         self._propagation = Propagation(self.graph, target.num_hops)
         self._columns = self.graph.x.double() @ sensitivity.columns  # [n, u]
@@ -73,33 +87,61 @@ class Terms:
         self._rows: dict[Normalization, Tensor] = {}
         self._rounding: dict[str, float] = {}  # the largest rounding error of a term
 
+    def _find_walks(self, *, moved: bool) -> WalkTerms:
+        """Return the terms of typed walks; the empty walk changes only if features are ``moved``."""
+        groups = group_walks(self.graph, self.target.num_hops, self.target.gradient, _WALKS)
+        along = self.sensitivity.along_x
+        slope = along[1 if len(along) > 1 else 0]
+        return WalkTerms(self.graph, [group for group in groups if moved or group != ((),)], slope)
+
     def add(self, chunk: Perturbations, change: Tensor | None = None) -> None:
         """Compute the terms at a chunk of samples, and F's ``change`` there, [S], if it is not known."""
         eps, self._moves = chunk.features, (chunk.features is not None, chunk.edges is not None)
         with stage("features"):
+            moved, moved_on = self._project(eps)
             for kind in self.kinds:
-                self._propagate(kind, chunk.weight_with_own, chunk)
+                self._propagate(kind, chunk.weight_with_own, chunk, moved)
+                if self.walks is not None:
+                    self._store(f"walks {kind}", self.walks.numbers(chunk, kind))
             predicted = self.sensitivity.foreseen(chunk)
             energies = [energy(part).unsqueeze(1) for part in (eps, chunk.edges) if part is not None]
+            if self._slopes is not None and chunk.attributes is not None:
+                foreseen = products_along(chunk.attributes, self._slopes)
+                self._store("attributes", torch.cat([foreseen, energy(chunk.attributes).unsqueeze(1)], dim=1))
+                predicted[:, :2] += foreseen
             self._store("saliency", predicted[:, :1])
             self._store("mean", predicted[:, 1:2])
-            self._store("energy", energies[0] if len(energies) == 1 else torch.cat(energies, dim=1))
-            self._store("curvature", curvature_of(predicted[:, 2:], self.sensitivity.bend).unsqueeze(1))
+            if energies:
+                self._store("energy", energies[0] if len(energies) == 1 else torch.cat(energies, dim=1))
+                self._store("curvature", curvature_of(predicted[:, 2:], self.sensitivity.bend).unsqueeze(1))
             if self.attention is not None:
-                self._store("attention", self.attention.terms(chunk))
-                left = _SLOPES - sum(map(len, self._samples))  # They are the same ones whatever the size of a chunk.
-                self._samples += [chunk[:left]] if left > 0 else []
+                self._store("attention", self.attention.terms(chunk, moved_on))
+                left = SLOPES - sum(map(len, self._samples))  # They are the same ones whatever the size of a chunk.
+                self._samples += [chunk[:left].copy()] if left > 0 else []  # A slice would keep the whole chunk.
             if self._strongest is not None and chunk.edges is not None:
                 self._store("kriging", chunk.edges[:, self._strongest])
         with stage("F"):
             self._store("change", self.target.changes(chunk) if change is None else change)
 
+    def _project(self, eps: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """Return eps_X U, [S, n, u], and eps_X times the first weights of attention, from one pass over eps_X."""
+        if eps is None:
+            return None, None
+        columns = self.sensitivity.columns
+        if self.attention is None:
+            return project(eps, columns.T), None
+        moved = project(eps, torch.cat([columns.T, self.attention.first_weights]))
+        return moved[..., : columns.size(1)], moved[..., columns.size(1) :]
+
     def _store(self, name: str, part: Tensor) -> None:
         """Store the values of a term at a chunk of samples."""
         self._parts.setdefault(name, []).append(part)
 
-    def _propagate(self, kind: Normalization, weight: Tensor, chunk: Perturbations) -> None:
-        """Compute the k-hop terms and the degree terms at a chunk; ``weight`` also has the unperturbed graph, first."""
+    def _propagate(self, kind: Normalization, weight: Tensor, chunk: Perturbations, moved: Tensor | None) -> None:
+        """Compute the k-hop terms and the degree terms at a chunk; ``weight`` also has the unperturbed graph, first.
+
+        ``moved`` is eps_X U, [S, n, u], if features move.
+        """
         walks = self._propagation.of(weight.T, kind)
         if kind not in self._rows:
             self._rows[kind] = walks.rows[..., 0].clone()
@@ -112,15 +154,14 @@ class Terms:
             self._store(f"degrees {kind}", lost.moments.flatten(0, 1).T)
             # These are the changes of e^T N(A)^k X U, [S, M, u], where U are the main columns.
             parts = torch.matmul(lost.rows.transpose(1, 2), self._columns).transpose(0, 1)
-        if chunk.features is not None:
+        if moved is not None:
             after = walks.rows if chunk.edges is None else walks.rows[..., 1:]
-            moved = carry(self._propagation, after, chunk.features)
-            moved = (moved @ self.sensitivity.columns.to(moved.dtype)).double()
+            carried = carry(self._propagation, after, moved)
             if parts is not None:
-                moved[:, 1:] += parts
-            parts = moved
-        assert parts is not None
-        self._store(f"khop {kind}", parts.flatten(1))
+                carried[:, 1:] += parts
+            parts = carried
+        if parts is not None:
+            self._store(f"khop {kind}", parts.flatten(1))
 
     def numbers(self, name: str) -> Tensor:
         """Return the values of a term, or F's change, at all samples."""
@@ -157,8 +198,19 @@ class Terms:
         of_a = sum((share * slope for share, (_, slope) in zip(shares, slopes, strict=True)), torch.zeros(()))
         return replace(fitted, mean_x=of_x.to(self.graph.x.dtype), mean_a=of_a)
 
-    def model(self, fit: Fit, kind: Normalization, attended: Tensor | None = None) -> AnchoredModel:
-        """Return the p with the weights of ``fit``; ``attended`` are the directions of attention that it has."""
+    def walk(self, kind: Normalization) -> tuple[Tensor, Tensor]:
+        """Return the main terms of typed walks at all samples, [S, t], and their directions, [u, t]."""
+        numbers = self.numbers(f"walks {kind}")
+        columns = main_terms(numbers, _WALKED)
+        return numbers @ columns, columns
+
+    def model(
+        self, fit: Fit, kind: Normalization, attended: Tensor | None = None, walked: Tensor | None = None
+    ) -> AnchoredModel:
+        """Return the p with the weights of ``fit``.
+
+        ``attended`` and ``walked`` are the directions of attention and of typed walks that it has.
+        """
         known, hops = self.sensitivity, self.target.num_hops
         first = 0 if self._moves[0] else 1  # e^T X only changes if features are perturbed.
         solved = np.zeros((hops + 1, known.columns.size(1)))
@@ -183,8 +235,17 @@ class Terms:
             curvature * known.bend,
             kind,
         )
+        if self._slopes is not None:
+            own, average, p.stiffness_e = fit.weights("attributes", (3,)).tolist()
+            p.phi_e = (local + own) * self._slopes[0] + (mean + average) * self._slopes[1]
+            if self._drops_attributes and self.graph.attributes is not None:  # as for entries of A above
+                p.phi_e += p.stiffness_e * self.graph.attributes.double()
+                p.stiffness_e = 0.0
         if attended is not None:
             p.attention = self._attention(attended, fit.weights("attention", (attended.size(1),)))
+        if walked is not None and self.walks is not None:
+            solution = walked @ torch.from_numpy(fit.weights("walks", (walked.size(1),)))
+            p.walks = self.walks.fitted(solution, kind)
         p.remember(self._propagation, self._rows[kind])
         return p
 
@@ -200,7 +261,8 @@ class Terms:
             for shape in ((hops + 1, part.x.size(1)), (hops, len(MOMENTS)), (2,), (0, 0))
         )
         weights, degrees, stiffness, bend = zeros
-        return AnchoredModel(part, weights, degrees, *phi, stiffness, None, None, bend, kind)
+        slope = None if self._slopes is None else self._slopes[0] * (chosen == "saliency")
+        return AnchoredModel(part, weights, degrees, *phi, stiffness, None, None, bend, kind, phi_e=slope)
 
     def anchor(self, p: AnchoredModel) -> None:
         """Give p the derivative of F at the graph as it is, for X or A where the neighbourhood leaves it still.

@@ -14,14 +14,14 @@ from typing import Any
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
 
 from .._base.errors import GraphfaithError, InputError
-from . import calls, meaning, state
+from . import calls, meaning, state, types
 from .bench import Bench, NotApplicable, Violation, preserve_global_state
 
 __all__ = ["CHECKS", "CheckFailure", "CheckResult", "check_explainer"]
 
 #: All checks by name. The docstring of a check states the requirement.
 CHECKS: MappingProxyType[str, Callable[[Bench], None]] = MappingProxyType(
-    {check.__name__: check for check in (*state.CHECKS, *meaning.CHECKS, *calls.CHECKS)}
+    {check.__name__: check for check in (*state.CHECKS, *meaning.CHECKS, *calls.CHECKS, *types.CHECKS)}
 )
 
 

@@ -35,6 +35,7 @@ def arrange(
     roots: list[int],
     centre: int,
     wanted: Sequence[int],
+    spoken: Sequence[tuple[int, ...]],
     about: bool,
     small: bool,
     fold: bool,
@@ -57,7 +58,7 @@ def arrange(
     grown = grow_tree(count, edges, strength, start)
     visible = np.ones(count, dtype=bool)
     if fold:
-        visible = choose_visible(grown, edges, strength, own, start, [*roots, *wanted])
+        visible = choose_visible(grown, edges, strength, own, start, [*roots, *wanted], spoken)
     folded = fold_up(grown, visible, start)
     if about:
         weight = own + np.bincount(edges.ravel(), weights=np.repeat(strength, 2), minlength=count)

@@ -126,6 +126,14 @@ def show(
 
     In a notebook the figure appears below the cell, and in a Python shell with a screen it appears in a window. On a
     machine without a screen it is only returned.
+
+    >>> import torch, graphfaith as gf
+    >>> from torch_geometric.data import Data
+    >>> from torch_geometric.nn import GCN
+    >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> model = GCN(2, 4, num_layers=2, out_channels=3)
+    >>> gf.show(gf.explain(model, ring, 1, method="saliency")).axes[0].get_title() is not None
+    True
     """
     layout = lay_out(explanations, titles=titles, max_nodes=max_nodes, max_features=max_features, directed=directed)
     if _find_notebook() is not None:
@@ -221,8 +229,8 @@ def _compose(
     star_means: str,
     width: float | Literal["column"] | None,
 ) -> None:
+    from .drawing import draw_features, draw_panel, fit
     from .frame import COLUMN, draw_answer, draw_legend, draw_titles, make_frame
-    from .panel import draw_features, draw_panel, fit
 
     total = COLUMN if width == "column" else width
     frame = make_frame(layout, panel_width, columns, star_means, total)

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from .layout import Layout, Panel
+from .layout import Layout
+from .panel import Panel
 
 
 def at_first_sight(layout: Layout) -> Layout:
@@ -48,6 +49,7 @@ def at_first_sight(layout: Layout) -> Layout:
         hops=layout.hops[nodes],
         folds=tuple(replace(fold, parent=int(number[fold.parent]), members=(), edges=()) for fold in layout.folds),
         kinds=None if layout.kinds is None else tuple(layout.kinds[node] for node in nodes),
+        type_of=tuple(layout.type_of[node] for node in nodes) if layout.types else (),
         orders=None if layout.orders is None else tuple(layout.orders[edge] for edge in edges),
     )
 

@@ -52,8 +52,9 @@ def grow_tree(num_nodes: int, edges: Index, strength: Array, roots: Sequence[int
     hops = np.full(num_nodes, -1, dtype=np.int64)
     parent, towards = np.full(num_nodes, -1, dtype=np.int64), np.zeros(num_nodes)
     if num_nodes and len(roots):
-        ones = np.ones(len(edges))
-        graph = coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(num_nodes, num_nodes)).tocsr()
+        # Earlier versions of scipy walk over graphs of 32-bit numbers alone.
+        ones, ends = np.ones(len(edges)), edges.astype(np.int32)
+        graph = coo_array((ones, (ends[:, 0], ends[:, 1])), shape=(num_nodes, num_nodes)).tocsr()
         distance = dijkstra(graph, directed=False, unweighted=True, indices=list(roots)).min(0)
         reached = np.isfinite(distance)
         hops[reached] = distance[reached].astype(np.int64)
@@ -69,18 +70,31 @@ def grow_tree(num_nodes: int, edges: Index, strength: Array, roots: Sequence[int
 
 
 def choose_visible(
-    tree: Tree, edges: Index, strength: Array, own: Array, roots: Sequence[int], wanted: Sequence[int]
+    tree: Tree,
+    edges: Index,
+    strength: Array,
+    own: Array,
+    roots: Sequence[int],
+    wanted: Sequence[int],
+    spoken: Sequence[tuple[int, ...]] = (),
 ) -> NDArray[np.bool_]:
     """Return which nodes are drawn at first sight, [n].
 
     `strength` [m] and `own` [n] are the weights of edges and of nodes by themselves. The roots and what is `wanted` are
-    always drawn, with the nodes between them.
+    always drawn, with the nodes between them. Then comes what the words above the picture name (`spoken`, a few nodes
+    for each reason), as far as there is room, and then what adds most.
     """
     count = len(tree.hops)
     visible = np.zeros(count, dtype=bool)
     visible[list(roots)] = True
     for node in wanted:
         _show(tree, node, visible)
+    for nodes in spoken:
+        trial = visible.copy()
+        for node in nodes:
+            _show(tree, node, trial)
+        if _count_marks(tree, trial) <= MOST_MARKS:
+            visible = trial
     strongest = max(float(strength.max(initial=0.0)), float(own.max(initial=0.0)))
     while not visible.all():
         best, gain = _find_best(tree, edges, strength, own, visible)

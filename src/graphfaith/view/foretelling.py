@@ -7,10 +7,10 @@ is what ``explanation.what_if(..., by="pairs")`` returns, or ``by="scores"`` if 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch_geometric.explain import Explanation
 
 from .._base.errors import GraphfaithError
@@ -23,15 +23,17 @@ from ..explanation.removals import Labels
 from ..explanation.scores import node_mask_of
 from .layout import Layout
 
-_FEATURES = 60  # features of explained nodes that can be taken away
 _DIGITS = 6
 Thing = tuple[Any, ...]  # ("edge", number), ("loop", place), ("feature", place, column), ("node", place), ("column", c)
 
 
 def foretelling_of(
-    explanation: Explanation, known: Faithfulness | None, layout: Layout, edges: np.ndarray
+    explanation: Explanation, known: Faithfulness | None, layout: Layout, edges: np.ndarray, columns: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the pairs and the what-if of a panel; `edges` are the places of the layout's edges that the page has."""
+    """Return the pairs and the what-if of a panel.
+
+    `edges` are the places of the layout's edges that the page has, and `columns` the features that it lists.
+    """
     num_pairs = 0 if known is None else known.record.num_pairs
     try:
         foretold = foretold_of(explanation, "pairs" if num_pairs else "scores")
@@ -41,7 +43,7 @@ def foretelling_of(
     things = _Things(foretold, layout, edges)
     return {
         "pairs": _list_pairs(explanation, foretold, things) if num_pairs else [],
-        "what_if": _make_what_if(explanation, foretold, things, layout),
+        "what_if": _make_what_if(explanation, foretold, things, layout, columns),
     }
 
 
@@ -106,7 +108,9 @@ def _list_pairs(explanation: Explanation, foretold: Foretold, things: _Things) -
     return found
 
 
-def _make_what_if(explanation: Explanation, foretold: Foretold, things: _Things, layout: Layout) -> dict[str, Any]:
+def _make_what_if(
+    explanation: Explanation, foretold: Foretold, things: _Things, layout: Layout, columns: Sequence[int]
+) -> dict[str, Any]:
     """Return by how much F changes if one thing of the page is gone, and how much more if two of a pair are."""
     alone: dict[Thing, float] = defaultdict(float)
     graph = foretold.graph
@@ -115,12 +119,6 @@ def _make_what_if(explanation: Explanation, foretold: Foretold, things: _Things,
             alone[thing] -= amount
     # A score of a whole node or column says nothing of one feature by itself, so there no feature can be taken away.
     scored = node_mask_of(explanation) is not None and of_mask(node_kind_of(explanation)) == "feature"
-    products = graph.x.double() * foretold.phi_x
-    explained = {place for panel in layout.panels for place in panel.explained}
-    features = _choose_features(products, things.at, explained) if scored else []
-    for place, total in zip(things.at, products.sum(dim=1).tolist(), strict=True):
-        if place >= 0 and scored:
-            alone["node", place] -= total
     together: dict[tuple[Thing, Thing], float] = defaultdict(float)
     if foretold.paired is not None:
         labels = Labels(explanation, foretold.moves)
@@ -132,14 +130,12 @@ def _make_what_if(explanation: Explanation, foretold: Foretold, things: _Things,
     count = len(things.number)
     nodes = range(len(layout.nodes))
     return {
-        "scores": True,
         "pairs": foretold.paired is not None,
         "unit": "output" if answer is None else answer.unit,
         "base": None if answer is None or answer.value is None else _short(answer.value),
         "edges": [_short(alone.get(("edge", i), 0.0)) for i in range(count)],
         "loops": [_short(alone.get(("loop", i), 0.0)) for i in nodes],
-        "nodes": [_short(alone["node", i]) if ("node", i) in alone else None for i in nodes],
-        "features": [[place, column, _short(-amount)] for place, column, amount in features],
+        "features": _list_features(foretold, things, layout, columns) if scored else [],
         "together": [[_describe(first), _describe(second), _short(more)] for (first, second), more in together.items()],
     }
 
@@ -158,19 +154,25 @@ def _add_pair(
     if first == second:
         alone[first] += more
         return
-    if first[0] == second[0] == "feature" and first[1] == second[1]:
-        alone["node", first[1]] += more  # Without the node's features, both are gone.
     together[min(first, second), max(first, second)] += more
 
 
-def _choose_features(products: torch.Tensor, at: list[int], explained: set[int]) -> list[tuple[int, int, float]]:
-    """Return the strongest features of explained nodes that are there: place, column and x times score."""
-    found = []
-    for row, place in enumerate(at):
-        if place in explained:
-            columns = products[row].nonzero().view(-1).tolist()
-            found += [(place, column, float(products[row, column])) for column in columns]
-    return sorted(found, key=lambda item: (-abs(item[2]), item[:2]))[:_FEATURES]
+def _list_features(
+    foretold: Foretold, things: _Things, layout: Layout, columns: Sequence[int]
+) -> list[tuple[int, int, float]]:
+    """Return place, column and -x times score of each listed feature that an explained node has.
+
+    They are the same in every panel, whatever its scores, so that all foretell the same thing.
+    """
+    x, phi = foretold.graph.x.double(), foretold.phi_x
+    explained = {place for panel in layout.panels for place in panel.explained}
+    rows = [(row, place) for row, place in enumerate(things.at) if place in explained]
+    return [
+        (place, column, _short(-float(x[row, column] * phi[row, column])))
+        for column in columns
+        for row, place in rows
+        if x[row, column] != 0
+    ]
 
 
 def _short(value: float) -> float:

@@ -12,9 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
+from .drawing import FAINT_INK, INK, LOOP_FROM, MARGIN, find_bounds, scatter_nodes, style_lines, style_node
 from .labels import measure_text, shorten
-from .layout import Layout, Panel, say_percent
-from .panel import FAINT_INK, INK, LOOP_FROM, MARGIN, find_bounds, scatter_nodes, style_lines, style_node
+from .layout import Layout, say_percent
+from .panel import Panel
 from .trust_bar import BAR, describe_trust, draw_trust, wrap, write_trust_line
 
 _SIDE, _GAP = 10.0, 14.0

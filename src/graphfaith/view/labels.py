@@ -149,14 +149,14 @@ def _find_crossing(spot: Array, half: Array, lines: Array) -> NDArray[np.bool_]:
 
 
 def describe_route(route: str | None) -> str:
-    """Return what A is on a route, and so what a perturbed entry of A does to the model; "" if it is not known.
+    """Return in words what a perturbed entry of A does to the model on a route; "" if it is not known.
 
     >>> describe_route("weight")
-    'A weighs the edges'
+    'an edge is changed by its weight'
     """
     routes = {
-        "weight": "A weighs the edges",
-        "removal": "A multiplies the messages, and an edge whose entry is 0 is removed",
-        "mask": "A multiplies the messages, and an edge whose entry is 0 is still counted",
+        "weight": "an edge is changed by its weight",
+        "removal": "an edge is changed by its messages, and removed if these become 0",
+        "mask": "an edge is changed by its messages, and still counted if these become 0",
     }
     return routes.get(route or "", "")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -24,70 +25,16 @@ from torch_geometric.explain import Explanation
 
 from .._base.errors import InputError
 from ..explanation.agreement import agreement_of
-from ..explanation.faithfulness import NOT_MEASURED, Faithfulness, known_faithfulness
-from ..explanation.scores import Scores, edge_index_of, kinds_of, orders_of, read_scores, task_level
-from ..explanation.trust import Trust, make_trust
-from ..explanation.words import Headline, headline_of
-from ..surrogate.estimate import Kind
+from ..explanation.scores import Scores, edge_index_of, kinds_of, orders_of, read_scores, task_level, types_of
+from ..explanation.typed import as_shown
 from .arrangement import arrange, make_folds
 from .folds import MOST_MARKS, Fold
-from .labels import describe_route
+from .panel import Panel, make_panel
 from .positions import Array, Index
+from .selection import check_positions, choose_nodes, common_num_nodes, measure_relevance, share_edges
+from .types import NodeType, styles_of
 
 MOST_NODES = 2000  # The memory to place nodes grows with the square of their number, and nobody can read more.
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One explanation's scores on the shared layout, scaled to [-1, 1] by the panel's own largest score.
-
-    Nodes have one scale, edges and self-loops (both are weights in A) another. A scale of 0 says that there is no
-    score of that kind, or that all are zero. A scaled score times the scale is the score.
-    """
-
-    title: str
-    explained: tuple[int, ...]  # places in Layout.nodes
-    nodes: Array  # [n]
-    node_scale: float
-    edges: Array  # [m]
-    loops: Array  # [n]
-    edge_scale: float
-    features: tuple[tuple[str, float], ...]  # strongest first, scaled
-    feature_columns: tuple[int, ...]  # their columns, since two features may have the same name
-    feature_scores: Array | None  # [d] of all features, not scaled; None if no feature is scored
-    feature_scale: float
-    neighborhood: str  # of the fit, or else of the measurement
-    faithfulness: Faithfulness | None  # None if nothing is known of the scores that are shown
-    by_kind: dict[Kind, Faithfulness | None]  # the number about each kind of scores that the explanation has
-    headline: Headline
-    trust: Trust | None  # None if nothing was measured
-    carried: float | None  # the share of the scores' weight that the edges drawn at first sight have
-    route: str = ""  # what A is, in words; "" if it is not known
-
-    @property
-    def share(self) -> str:
-        """What is known of the faithfulness, in words that stand beside :attr:`neighborhood`."""
-        if self.faithfulness is None:
-            return ""
-        # A method may be fitted in one neighbourhood and measured in another: then the text names the latter.
-        measured_here = self.faithfulness.neighborhood == self.neighborhood
-        return self.faithfulness.short if measured_here else str(self.faithfulness)
-
-    def note(self, kind: Kind) -> str:
-        """What is to be said beside the scores of a kind; '' where :attr:`faithfulness` is the number about them."""
-        known = self.by_kind.get(kind)
-        if known is None:
-            return NOT_MEASURED
-        return "" if known == self.faithfulness else str(known)
-
-    def is_drawn(self, kind: Kind) -> bool:
-        """Whether a figure draws the scores of a kind: those that were measured, or all if none was."""
-        return self.by_kind.get(kind) is not None or not any(self.by_kind.values())
-
-    @property
-    def subtitle(self) -> str:
-        """The neighbourhood and the faithfulness, as one line under the title."""
-        return " · ".join(part for part in (self.neighborhood, self.share) if part)
 
 
 @dataclass(frozen=True)
@@ -110,6 +57,8 @@ class Layout:
     folds: tuple[Fold, ...]  # what is not drawn at first sight
     agreement: list[list[float | None]]  # of the panels, see `agreement_of`
     kinds: tuple[str | None, ...] | None = None  # [n] elements of atoms, if given
+    types: tuple[NodeType, ...] = ()  # of a heterogeneous graph
+    type_of: tuple[int, ...] = ()  # [n] the place of each node's type among these
     orders: tuple[float | None, ...] | None = None  # [m] orders of bonds, if given
 
     @property
@@ -165,24 +114,23 @@ def lay_out(
     if not 1 <= max_nodes <= MOST_NODES:
         raise InputError(f"max_nodes must be between 1 and {MOST_NODES} (got {max_nodes})")
     scores = [_read(explanation) for explanation in shown]
-    num_nodes = _common_num_nodes(scores)
-    relevance = _relevance(scores, num_nodes)
+    num_nodes = common_num_nodes(scores)
+    relevance = measure_relevance(scores, num_nodes)
     explained = sorted({node for panel_scores in scores for node in panel_scores.explained})
-    given_places = None if positions is None else _check_positions(positions, num_nodes)
+    given_places = None if positions is None else check_positions(positions, num_nodes)
     for node in stars:
         if not 0 <= node < num_nodes:
             raise InputError(f"there is no node {node} to put a star on: the graph has {num_nodes}")
     wanted = [*explained, *stars] if given_places is None else range(num_nodes)
-    nodes, num_scored = _choose(relevance, explained, wanted, max_nodes)
+    nodes, num_scored = choose_nodes(relevance, explained, wanted, max_nodes)
     place_of = torch.full((num_nodes,), -1, dtype=torch.long)
     place_of[nodes] = torch.arange(len(nodes))
 
-    edges, weights, is_directed = _shared_edges(scores, place_of, len(nodes), directed)
+    edges, weights, is_directed = share_edges(scores, place_of, len(nodes), directed)
     panels = tuple(
-        _panel(
+        make_panel(
             explanation,
             panel_scores,
-            *known_faithfulness(explanation),
             nodes,
             place_of,
             weight,
@@ -202,6 +150,7 @@ def lay_out(
         roots=roots,
         centre=roots[0] if roots else _first_max(relevance[nodes]),
         wanted=starred,
+        spoken=_place_spoken(panels, place_of),
         about=level != "graph",
         small=num_nodes <= MOST_MARKS,
         fold=fold,
@@ -211,6 +160,7 @@ def lay_out(
     edge_scores = [panel.edges * panel.edge_scale if panel.edge_scale else None for panel in panels]
     folds = make_folds(arranged, edges, edge_scores, names)
     kinds, orders = _read_kinds(shown[0], nodes, edges, place_of)
+    types, type_of = _read_types(shown[0], nodes)
     layout = Layout(
         nodes=nodes.numpy(),
         names=names,
@@ -229,12 +179,21 @@ def lay_out(
         agreement=agreement_of(scores, directed=is_directed),
         kinds=kinds,
         orders=orders,
+        types=types,
+        type_of=type_of,
     )
     seen = layout.visible_edges
     carried = [_measure_carried(one, panel, seen, is_directed) for one, panel in zip(scores, panels, strict=True)]
     return replace(
         layout, panels=tuple(replace(panel, carried=share) for panel, share in zip(panels, carried, strict=True))
     )
+
+
+def _place_spoken(panels: Sequence[Panel], place_of: Tensor) -> list[tuple[int, ...]]:
+    """Return the places of the nodes that the headlines name, the first reason of every panel before any second."""
+    ranks = zip_longest(*(panel.spoken for panel in panels), fillvalue=())
+    named = [tuple(place_of[list(ids)].tolist()) for rank in ranks for ids in rank if ids]
+    return [places for places in named if min(places) >= 0]
 
 
 def _weigh_nodes(panel: Panel) -> Array:
@@ -272,37 +231,13 @@ def _read_kinds(
     return chosen, tuple(known.get((min(pair), max(pair))) for pair in edges.tolist())
 
 
-def compute_priority(layout: Layout) -> Array:
-    """Return the priorities [n] of the labels: the largest |score| at each node, averaged over the panels.
-
-    The average prevents that one method with high scores everywhere determines the labels alone.
-    """
-    total = np.zeros(len(layout.nodes))
-    for panel in layout.panels:
-        strength = np.maximum(np.abs(panel.nodes), np.abs(panel.loops))
-        for end in layout.edges.T:
-            np.maximum.at(strength, end, np.abs(panel.edges))
-        total += strength
-    return total / len(layout.panels)
-
-
-def order_labels(layout: Layout) -> list[int]:
-    """Return the nodes in the order in which labels are tried: explained ones, drawn ones by weight, then others."""
-    explained = {place for panel in layout.panels for place in panel.explained}
-    priority, visible = compute_priority(layout), layout.visible
-    nodes = range(len(layout.nodes))
-    return sorted(nodes, key=lambda i: (i not in explained, not visible[i], -priority[i], i))
-
-
-def name_nodes(layout: Layout) -> list[str]:
-    """Return the texts at the nodes: names, or elements of atoms without names of their own."""
-    if layout.kinds is None:
-        return list(layout.names)
-    reasons = [reason for panel in layout.panels for reason in (*panel.headline.pros, *panel.headline.cons)]
-    said = {node for reason in reasons if reason.kind in ("link", "loop", "node", "own") for node in reason.at}
-    named = zip(layout.names, layout.nodes.tolist(), layout.kinds, strict=True)
-    # An atom of which something is said has its number, so that it can be found.
-    return [name if kind is None or name != f"{kind}{node}" or node in said else kind for name, node, kind in named]
+def _read_types(explanation: Any, nodes: Tensor) -> tuple[tuple[NodeType, ...], tuple[int, ...]]:
+    """Return the types of a heterogeneous graph, and which of them each shown node has."""
+    of_node = types_of(explanation)
+    if of_node is None:
+        return (), ()
+    names = tuple(dict.fromkeys(map(str, of_node)))
+    return styles_of(names), tuple(names.index(str(of_node[i])) for i in nodes.tolist())
 
 
 def describe_carried(panel: Panel, layout: Layout, drawn: Index) -> str:
@@ -340,169 +275,15 @@ def _read(explanation: Any) -> Scores:
     return read_scores(explanation)
 
 
-def _check_positions(positions: Any, num_nodes: int) -> Array:
-    """Return the positions, moved and scaled so that they lie between -1 and 1 around the middle."""
-    try:
-        points = np.array(positions, dtype=np.float64)
-    except (TypeError, ValueError):
-        points = np.empty(0)
-    if points.shape != (num_nodes, 2) or not np.isfinite(points).all():
-        raise InputError(f"positions must be finite numbers [{num_nodes}, 2], x and y of every node")
-    points = points - (points.min(0) + points.max(0)) / 2
-    result: Array = points / max(float(np.abs(points).max()), 1e-12)
-    return result
-
-
 def _first_max(values: Tensor) -> int:
     return int(values.argmax()) if values.numel() else 0
 
 
 def _as_list(explanations: Any) -> list[Any]:
-    shown = list(explanations) if isinstance(explanations, list | tuple) else [explanations]
+    shown = [*map(as_shown, explanations)] if isinstance(explanations, list | tuple) else [as_shown(explanations)]
     if not shown:
         raise InputError("there is no explanation to show: the list is empty")
     return shown
-
-
-def _common_num_nodes(scores: Sequence[Scores]) -> int:
-    known = {panel.num_nodes for panel in scores if panel.num_nodes_known}
-    largest = max(panel.num_nodes for panel in scores)
-    if largest == 0:
-        raise InputError("the graph has no nodes")
-    if len(known) > 1 or (known and max(known) < largest):
-        sizes = ", ".join(str(panel.num_nodes) for panel in scores)
-        raise InputError(f"panels must explain the same graph, but their graphs have {sizes} nodes")
-    return largest
-
-
-def _scale(values: Tensor) -> Tensor:
-    largest = values.max() if values.numel() else values.new_zeros(())
-    return values / largest if float(largest) > 0 else values
-
-
-def _relevance(scores: Sequence[Scores], num_nodes: int) -> Tensor:
-    """Return how relevant each node is, [N]: the largest |score| of the node, its self-loop or an edge at it.
-
-    Each is taken as a share of the panel's largest, and the mean over panels is taken, because a method that rates
-    everything high would otherwise decide alone what is shown.
-    """
-    relevance = torch.zeros(num_nodes, dtype=torch.float64)
-    for panel in scores:
-        largest = torch.zeros_like(relevance)
-        for values in (panel.node, panel.loop):
-            if values is not None:
-                part = largest[: len(values)]
-                torch.maximum(part, _scale(values.abs()), out=part)
-        if panel.edge is not None:
-            strength = _scale(panel.edge.abs())
-            for end in panel.edge_index:
-                largest.scatter_reduce_(0, end, strength, "amax")
-        relevance += largest / len(scores)
-    return relevance
-
-
-def _choose(relevance: Tensor, explained: Sequence[int], wanted: Sequence[int], max_nodes: int) -> tuple[Tensor, int]:
-    """Return the ids to show, ascending, and how many there would be without a limit. Ties go to the smaller id."""
-    rank, is_candidate = relevance.clone(), relevance != 0
-    rank[list(explained)] = torch.inf
-    is_candidate[list(wanted)] = True
-    is_candidate[list(explained)] = True
-    candidates = is_candidate.nonzero().reshape(-1)
-    best = candidates[rank[candidates].sort(descending=True, stable=True).indices[:max_nodes]]
-    return best.sort().values, len(candidates)
-
-
-def _shared_edges(
-    scores: Sequence[Scores], place_of: Tensor, count: int, directed: bool | None
-) -> tuple[Index, list[Tensor], bool]:
-    """Return all panels' edges between shown nodes [m, 2], each panel's scores of them [m], and whether directed."""
-    inner = []
-    for panel in scores:
-        ends = place_of[panel.edge_index]
-        inside = (ends >= 0).all(0)
-        values = torch.zeros(panel.edge_index.size(1), dtype=torch.float64) if panel.edge is None else panel.edge
-        inner.append((ends[:, inside], values[inside]))
-    keys = [ends[0] * count + ends[1] for ends, _ in inner]
-    if directed is None:
-        forward = torch.unique(torch.cat(keys))
-        directed = not torch.equal(forward, ((forward % count) * count + forward // count).sort().values)
-    if not directed:
-        keys = [ends.min(0).values * count + ends.max(0).values for ends, _ in inner]
-    union = torch.unique(torch.cat(keys))
-    weights = []
-    for key, (_, values) in zip(keys, inner, strict=True):
-        weight = torch.zeros(len(union), dtype=torch.float64)
-        weights.append(weight.index_add_(0, torch.searchsorted(union, key), values))
-    return torch.stack([union // count, union % count], dim=1).numpy(), weights, directed
-
-
-def _panel(
-    explanation: Any,
-    scores: Scores,
-    faithfulness: Faithfulness | None,
-    by_kind: dict[Kind, Faithfulness | None],
-    nodes: Tensor,
-    place_of: Tensor,
-    edges: Tensor,
-    *,
-    title: str,
-    max_features: int | None,
-) -> Panel:
-    node, node_scale = _to_unit(_at(scores.node, nodes))
-    both, edge_scale = _to_unit(torch.cat([edges, _at(scores.loop, nodes)]))
-    features, columns, feature_scale = _features(scores, max_features)
-    places = (int(place_of[i]) for i in scores.explained)
-    return Panel(
-        title=title,
-        explained=tuple(i for i in places if i >= 0),
-        nodes=node,
-        node_scale=node_scale,
-        edges=both[: len(edges)],
-        loops=both[len(edges) :],
-        edge_scale=edge_scale,
-        features=features,
-        feature_columns=columns,
-        feature_scores=None if scores.feature is None else scores.feature.numpy(),
-        feature_scale=feature_scale,
-        headline=headline_of(explanation, by_kind),
-        trust=None if faithfulness is None else make_trust(faithfulness),
-        carried=None,
-        neighborhood=scores.neighborhood or (faithfulness.neighborhood if faithfulness else ""),
-        faithfulness=faithfulness,
-        by_kind=by_kind,
-        route=describe_route(scores.route),
-    )
-
-
-def _at(values: Tensor | None, nodes: Tensor) -> Tensor:
-    if values is None:
-        return torch.zeros(len(nodes), dtype=torch.float64)
-    # Nodes that were only counted from the ids that occur may be fewer than in the other panels.
-    result = torch.zeros(len(nodes), dtype=torch.float64)
-    inside = nodes < len(values)
-    result[inside] = values[nodes[inside]]
-    return result
-
-
-def _to_unit(values: Tensor) -> tuple[NDArray[np.float64], float]:
-    """Return the values divided by the largest |value|, and that one; it is 0 if there is no other value than 0."""
-    scale = float(values.abs().max()) if values.numel() else 0.0
-    return (values / scale if scale > 0 else values).numpy(), scale
-
-
-def _features(scores: Scores, max_features: int | None) -> tuple[tuple[tuple[str, float], ...], tuple[int, ...], float]:
-    """Return the names and scaled scores of the strongest features, their columns, and the scale."""
-    if scores.feature is None:
-        return (), (), 0.0
-    names = scores.feature_names
-    if max_features is None:
-        max_features = 5 if names is not None or (scores.node is None and scores.edge is None) else 0
-    order = scores.feature.abs().sort(descending=True, stable=True).indices[: max(max_features, 0)]
-    order = order[scores.feature[order] != 0]
-    values, scale = _to_unit(scores.feature[order])
-    columns = tuple(order.tolist())
-    labels = [str(names[i]) if names is not None else f"feature {i}" for i in columns]
-    return tuple(zip(labels, values.tolist(), strict=True)), columns, scale
 
 
 def _title(scores: Scores, titles: Sequence[str] | None, position: int, count: int) -> str:

@@ -54,7 +54,8 @@ def _compute_distances(num_nodes: int, edges: Index, strength: Array, centre: in
     degree = np.bincount(edges.ravel(), minlength=num_nodes).astype(np.float64)
     crowd = np.sqrt(degree)[edges].sum(1) if len(edges) else np.zeros(0)
     length = (1.0 + 0.15 * crowd) * (0.75 + 0.25 * np.sqrt(strength))
-    ends = edges.T if len(edges) else np.zeros((2, 0), dtype=np.int64)
+    # Earlier versions of scipy walk over graphs of 32-bit numbers alone.
+    ends = edges.T.astype(np.int32) if len(edges) else np.zeros((2, 0), dtype=np.int32)
     graph = coo_array((length, (ends[0], ends[1])), shape=(num_nodes, num_nodes)).tocsr()
     distance = dijkstra(graph, directed=False)
     # Components without the centre are put at the rim of the component that contains it.

@@ -26,8 +26,9 @@ from ..explanation.faithfulness import (
 )
 from ..explanation.reading import Interaction, interactions_of
 from ..explanation.scores import explained_nodes, names_of, node_mask_of, task_level
-from ..explanation.signed import ScoredFeature, top_edges, top_features
+from ..explanation.signed import ScoredFeature, top_attributes, top_edges, top_features
 from ..explanation.what_if import WhatIf
+from ..graph.form import flatten_features
 from ..surrogate.estimate import Kind, Unfaithfulness
 from .labels import describe_route, shorten
 
@@ -56,7 +57,7 @@ def print_explanation(
     title = Text(f"\n{explanation.method}", style="bold")
     title.append(f": {_line(label)} {output['level']} {output['index']}{_names(explanation)}{answer}", style="not bold")
     console.print(title)
-    what = describe_route(output["route"]) or "A enters the model in a way that is not known"
+    what = describe_route(output["route"]) or "how an edge is changed is not known"
     hops = f"{output['num_hops']} hop{'s' if output['num_hops'] != 1 else ''}"
     console.print(f"{what}; messages go {hops} far", highlight=False)
     measured, estimate = measured_unfaithfulness(explanation), own_estimate(explanation)
@@ -79,6 +80,9 @@ def print_explanation(
     if features:
         _print_title(console, explanation, "features")
         console.print(_features_table(explanation, features))
+    if explanation.get("edge_attr_score") is not None:
+        console.print(Text("strongest edge attributes", style="italic"))
+        console.print(_attributes_table(explanation, top))
     pairs = _strongest_pairs(explanation)
     if pairs:
         console.print(Text("strongest pairs", style="italic"))
@@ -90,15 +94,26 @@ def print_explanation(
 
 
 def _features_table(explanation: Explanation, features: Sequence[ScoredFeature]) -> Table:
-    table = Table()
+    table, values = Table(), flatten_features(explanation.x)
     table.add_column("node")
     table.add_column("feature")
     table.add_column("value", justify="right")
     table.add_column("score", justify="right")
     for feature in features:
-        value = float(explanation.x[feature.node, feature.column])
+        value = float(values[feature.node, feature.column])
         node, name = (Text(_line(name)) for name in feature.names)
         table.add_row(node, name, f"{value:.3g}", f"{feature.score:+.4g}")
+    return table
+
+
+def _attributes_table(explanation: Explanation, top: int) -> Table:
+    table, names = Table(), names_of(explanation, "node_names")
+    for title in ("source", "sink", "attribute"):
+        table.add_column(title)
+    table.add_column("score", justify="right")
+    for one in top_attributes(explanation, top):
+        ends = (Text(_line(str(end if names is None else names[end]))) for end in (one.source, one.sink))
+        table.add_row(*ends, str(one.column), f"{one.score:+.4g}")
     return table
 
 
@@ -175,9 +190,17 @@ def explanation_row(
         **output,
         "edges": [edge._asdict() for edge in top_edges(explanation, top)],
         "features": [feature._asdict() for feature in _strongest_features(explanation, top)],
+        **_attributes_row(explanation, top),
         "interactions": [{**pair._asdict(), "words": str(pair)} for pair in _strongest_pairs(explanation)],
         **({} if without is None else {"without": _without_row(without)}),
     }
+
+
+def _attributes_row(explanation: Explanation, top: int) -> dict[str, Any]:
+    """Return the strongest edge attributes, if they have scores."""
+    if explanation.get("edge_attr_score") is None:
+        return {}
+    return {"edge_attributes": [one._asdict() for one in top_attributes(explanation, top)]}
 
 
 def _without_row(without: Without) -> dict[str, Any]:

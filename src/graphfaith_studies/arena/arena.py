@@ -52,11 +52,12 @@ class Arena(Experiment):
     def units(self, size: Size) -> list[Unit]:
         """Return a unit for each contest, training and kind of methods; all contests come before the next training.
 
-        So a run that is stopped has something of every contest.
+        So a run that is stopped has something of every contest. Slow methods come last.
         """
         seeds = _seeds(size)
-        kinds = (("quick", 40.0), ("atoms", 40.0), ("slow", 15.0))
+        kinds = (("quick", 40.0), ("atoms", 40.0))
         plan = [(seed, part, cost) for seed in seeds for part, cost in kinds]
+        plan += [(seed, "slow", 15.0) for seed in seeds]
         plan += [(0, "trainings", 30.0)] if len(seeds) > 1 else []
         return [
             Unit(contest.dataset, seed, part=f"{contest.family}/{part}", cost=cost)
@@ -210,7 +211,8 @@ def _rows_of(contest: Contest, parts: Mapping[str, Sequence[Any]]) -> list[Row]:
     learnt = {name: _pooled(_table([one["learnt"][name] for one in atoms])) for name in OF_TRUTH if atoms}
     rows = []
     for (measure, near), methods in columns.items():
-        found = {**methods, **{name: one for name, one in late.get((measure, near), {}).items() if name not in methods}}
+        slowly = {name: one for name, one in late.get((measure, near), {}).items() if name not in methods}
+        found = {**methods, **slowly}
         tables = {name: one["table"] for name, one in found.items()}
         if measure == "relative-delta":
             tables = _shares(columns["delta", near], late.get(("delta", near), {}))
@@ -223,6 +225,7 @@ def _rows_of(contest: Contest, parts: Mapping[str, Sequence[Any]]) -> list[Row]:
             "better": known.better,
             "nodes": len((atoms if (measure, near) in of_atoms else quick)[0]["rows"]),
             "slow_nodes": len(slow[0]["rows"]) if slow else 0,
+            "slow": list(slowly),
             "trainings": len(atoms if (measure, near) in of_atoms else quick),
             "quality": [_short(one["quality"]) for one in quick],
             "baseline": [_short(number) for number in baseline_of(contest)],

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import GAT, GCN, GraphSAGE
 from torch_geometric.utils import k_hop_subgraph
 
-from graphfaith._base.randomness import seeded
 from graphfaith._base.selection import parse_nodes
 from graphfaith.cli.score import PAPER_NODES
 from graphfaith.data import HETEROPHILOUS_DATASETS, ba_2motifs, crippen, load_dataset
-from graphfaith.data.models import accuracy_on_test, load_trained, train
+from graphfaith.data.models import accuracy_on_test, load_trained
 from graphfaith.metric.truth import Truth
 
 from ..showcase.motifs import train_motif_classifier
 from .molecules import effects_of_atoms, explained_variance, train_molecule_net
+from .networks import FAMILIES, train_network
 
-FAMILIES: dict[str, Callable[..., nn.Module]] = {"GCN": GCN, "SAGE": GraphSAGE, "GAT": GAT}
-HIDDEN, EPOCHS = 16, 100
 MOST_NODES = 120  # within three hops of a node of the heterophilous graphs; a hub has thousands of features to move
 CONSTANT = ("U(A,0.2)", "U(A,0.5)", "B(A,0.2)", "B(A,0.5)")
 MOVING = ("U(A,0.5)", "B(A,0.5)", "U(X,0.2r)", "U(X,0.5r)xU(A,0.5)")
@@ -90,9 +86,9 @@ class Trained:
     quality: float
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=64)  # all of a run: they are small, and each has several units of work
 def train_model(contest: Contest, seed: int) -> Trained:
-    """Train the model of a contest; nothing is tuned."""
+    """Train the model of a contest, by the recipe of all contests of its kind."""
     if contest.dataset == "crippen":
         parts = crippen()
         model: nn.Module = train_molecule_net(parts.train, seed=seed)
@@ -104,10 +100,7 @@ def train_model(contest: Contest, seed: int) -> Trained:
         fit = load_trained(contest.dataset, seed=seed)
         return Trained(fit.model, fit.test_accuracy)
     data = load_dataset(contest.dataset)
-    with seeded(seed):
-        options: dict[str, Any] = {"heads": 2} if contest.family == "GAT" else {}
-        model = FAMILIES[contest.family](data.num_features, HIDDEN, 2, int(data.y.max()) + 1, dropout=0.5, **options)
-    train(model, data, epochs=EPOCHS, seed=seed)
+    model, _ = train_network(contest.family, data, seed)
     return Trained(model, accuracy_on_test(model, data))
 
 

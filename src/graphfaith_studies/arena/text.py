@@ -14,6 +14,8 @@ from ..paper.experiment import Row
 from ..paper.markdown import format_number, format_table, format_with_error
 
 ANCHORED, KEC, RANDOM, ZERO = "anchored-kec", "kec", "random", "zero"
+# Explainers whose p is F on a masked graph.
+MASKS = ("gnnexplainer", "gnnexplainer-soft", "pyg-gnnexplainer", "pyg-pgexplainer", "pyg-graphmask", "pyg-attention")
 CLEAR = 2.0  # errors by which a difference is called clear
 _FEWEST = 5  # methods with a number that a rank correlation needs
 
@@ -74,8 +76,8 @@ def _describe(rows: Sequence[Row], missing: Sequence[str]) -> str:
         text += (
             f"\n\n**Models that have learnt nothing that shows** ({', '.join(idle)}): their mean accuracy is no more "
             "than one error above the share of the largest class. Some answer the same everywhere and hardly change at "
-            "all, so that to be right about them is no merit. They were not trained again, because nothing is tuned "
-            "here; wins are counted with and without them."
+            "all, so that to be right about them is no merit. They were trained by the recipe of "
+            "all others; wins are counted with and without them."
         )
     left = [name for name, row in first.items() if not row["slow_nodes"]]
     if missing:
@@ -109,8 +111,19 @@ def _summary(rows: Sequence[Row]) -> str:
     held = sum(row["winner"] == ANCHORED for row in fair)
     text += f" Of models that have learnt something alone, it is so in {held} of {len(fair)} columns"
     text += f" ({100 * held / len(fair):.0f} %)." if fair else "."
-    lines = [_describe_loss(row) for row in found if row["winner"] != ANCHORED and ANCHORED in row["values"]]
-    return text + ("\n\nIt does not win\n\n" + "\n".join(lines) if lines else "")
+    for moves, words in ((False, "only edges move"), (True, "features move")):
+        kind = [row for row in found if ("X" in row["neighborhood"]) == moves]
+        text += f" Where {words}, it wins {sum(row['winner'] == ANCHORED for row in kind)} of {len(kind)}."
+    lost = [row for row in found if row["winner"] != ANCHORED and ANCHORED in row["values"]]
+    if not lost:
+        return text
+    masks = sum(row["winner"] in MASKS for row in lost)
+    text += "\n\nIt does not win\n\n" + "\n".join(map(_describe_loss, lost))
+    return text + (
+        f"\n\n{masks} of these {len(lost)} winners are masks. The p of a mask is the model itself on the masked graph, "
+        "activations and all, so that it is close to F where the mask keeps most of what the prediction reads. The p "
+        "of AnchoredKEC has no activations: given A it is a polynomial of degree two in X, with attention for a GAT."
+    )
 
 
 def _describe_loss(row: Row) -> str:
@@ -192,7 +205,11 @@ def _atoms(rows: Sequence[Row]) -> str:
     if any(name not in by for name in names) or "learnt" not in by[names[0]]:
         return "Not measured yet."
     methods = sorted(by[names[0]]["values"], key=lambda method: -_sortable(_value(by[names[0]], method)))
-    lines = [[method, *(_cell(by[name], method) for name in names)] for method in methods]
+    slow, few = by[names[0]]["slow"], f"{by[names[0]]['slow_nodes']} molecule(s) alone"
+    lines = [
+        [f"{method} ({few})" if method in slow else method, *(_cell(by[name], method) for name in names)]
+        for method in sorted(methods, key=lambda method: method in slow)
+    ]
     learnt = by[names[0]]["learnt"]
     said = [format_with_error(*learnt[name]) for name in names[:2]]
     header = ["method", "ranks, truth", "signs, truth", "ranks, the model's own", "signs, the model's own"]
@@ -200,7 +217,8 @@ def _atoms(rows: Sequence[Row]) -> str:
         f"{by[names[0]]['nodes']} molecules of the test set, {by[names[0]]['trainings']} training(s). "
         "Agreement of the atoms' scores with their true contributions to logP, and with what the model's own "
         "prediction loses without each atom (its features 0, its bonds gone): Spearman's rank correlation, and the "
-        "share of right signs. Scores without a sign, such as masks, have a sign agreement that says nothing. The "
+        "share of right signs. Scores without a sign, such as masks, have a sign agreement that says nothing. "
+        "captum-shapley scores bonds alone, and an atom has the sum of its bonds; shapley scores no atom here. The "
         f"model's own effects agree with the truth to {said[0]} in ranks and {said[1]} in signs: an explainer that "
         "sees the model exactly is there. What is missing from 1 in the first columns, but not in the last, the model "
         "did not learn; what is missing in the last, the explainer did not see.\n\n" + format_table(header, lines)

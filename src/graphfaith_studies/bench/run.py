@@ -19,6 +19,7 @@ from graphfaith.surrogate.readings import Reading
 
 from . import contenders
 from .case import TEN_THOUSAND, Case, generate_case, load_case, spread, train_lattice_model
+from .command import TABLES
 from .limits import measure_limits
 from .machine import machine
 from .peak import measure_peak, measure_peak_of_one_node, process_peak
@@ -27,8 +28,6 @@ from .profile import measure_profiles
 from .ratios import floors_of, missed_pieces, order_figures
 from .straightforward import fit_straightforward_kec
 from .timing import Ratio, Timing, ratio_of, time_interleaved
-
-TABLES = ("ba-shapes", "cora", "citeseer", "million")
 
 
 def cases_for(names: Sequence[str], plan: Plan) -> dict[str, Case]:

@@ -9,6 +9,7 @@ from types import TracebackType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from graphfaith._base.console import Notes
+from graphfaith._base.duration import in_words
 
 from .experiment import Unit
 
@@ -85,18 +86,9 @@ class Clock:
         if not self.show:
             return
         what = f"{name}: {self.count[name]} of {len(self.plan[name][0])}"
-        left = f"{_format_time(time.monotonic() - self.began)} gone, about {_format_time(self.seconds_left())} left"
+        left = f"{in_words(time.monotonic() - self.began)} gone, about {in_words(self.seconds_left())} left"
         if self._bar is not None:
             self._bar.update(self._task, completed=self.total - sum(self.left.values()), what=what, left=left)
         elif now or time.monotonic() - self.reported >= QUIET:
             self.reported = time.monotonic()
             self.console.print(f"{what}; {left}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _format_time(seconds: float) -> str:
-    """Return seconds below 100 s, and minutes above.
-
-    >>> _format_time(12.3), _format_time(3700)
-    ('12 s', '62 min')
-    """
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

@@ -1,4 +1,4 @@
-"""The attacks of the plant's documents as a table: which tags each attack holds, ramps or forces, and when it begins.
+"""The attacks of the plant's documents as a table: which tags each attack holds, ramps, shifts or forces, and when.
 
 An attack changes the readings that a PLC receives or the state of an actuator, and the simulated plant reacts to it.
 The numbers are those of the documents, which count to 41 and describe 36 attacks. This table has 33 of them. Attack 4
@@ -20,7 +20,7 @@ from .tags import ACTUATORS, SENSORS, column
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """An action that makes the PLC read ``value`` from the sensor, whatever the plant does."""
+    """An action that makes the PLC read ``value``, with the sensor's usual noise, whatever the plant does."""
 
     tag: str
     value: float
@@ -32,7 +32,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
-    """An action that makes the PLC read r + ``rate`` t, where r is the first reading and t the time in seconds."""
+    """An action that makes the PLC read r + ``rate`` t, with noise, where r is the first reading and t seconds."""
 
     tag: str
     rate: float
@@ -40,6 +40,18 @@ class Ramp:
     def __post_init__(self) -> None:
         _check_sensor(self.tag, "ramped")
         check_real(abs(self.rate), f"the size of the rate of {self.tag}", above=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """An action that makes the PLC read the true value plus ``by``."""
+
+    tag: str
+    by: float
+
+    def __post_init__(self) -> None:
+        _check_sensor(self.tag, "shifted")
+        check_real(abs(self.by), f"the size of the shift of {self.tag}", above=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +64,12 @@ class Force:
     def __post_init__(self) -> None:
         column(self.tag)
         if self.tag not in ACTUATORS:
-            raise InputError(f"{self.tag} is a sensor: it can be held or ramped, not forced")
+            raise InputError(f"{self.tag} is a sensor: it can be held, ramped or shifted, not forced")
         if self.state not in (1, 2):
             raise InputError(f"{self.tag} can be forced to 1 (off, closed) or 2 (on, open), not to {self.state!r}")
 
 
-Action = Hold | Ramp | Force
+Action = Hold | Ramp | Shift | Force
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +89,7 @@ class Attack:
         check_count(self.number, "the number of an attack")
         check_count(self.seconds, f"the seconds of attack {self.number}")
         if not self.actions:
-            raise InputError(f"attack {self.number} does nothing; give it a Hold, a Ramp or a Force")
+            raise InputError(f"attack {self.number} does nothing; give it a Hold, a Ramp, a Shift or a Force")
         if len(set(self.targets)) < len(self.targets):
             raise InputError(f"attack {self.number} has two actions for the same tag: {', '.join(self.targets)}")
         for tag in self.when:
@@ -135,7 +147,7 @@ ATTACKS: Final = (
     Attack(36, (Hold("LIT101", 240.0),), 480, _TRANSFER),
     Attack(37, (Force("P501", 1), Hold("FIT502", 1.29)), 480, _PRESSING),
     Attack(38, (Hold("AIT402", 260.0), Hold("AIT502", 260.0)), 480, {"P403": 1, "P501": 2}),
-    Attack(39, (Hold("FIT401", 0.5), Hold("AIT502", 140.0)), 360, _PRESSING),
+    Attack(39, (Hold("FIT401", 0.49), Hold("AIT502", 140.0)), 360, _PRESSING),
     Attack(40, (Hold("FIT401", 0.0),), 360, _PRESSING),
     Attack(41, (Ramp("LIT301", -0.5),), 900, _NO_TRANSFER),
 )

@@ -6,26 +6,19 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from graphfaith._base.checks import check_count, check_real, check_seed
 from graphfaith._base.errors import InputError
 from graphfaith._base.files import check_output, make_folder
-from graphfaith.cli.source import say
-
-from .causes import METHODS, NAMES, NEIGHBORHOODS, What
-from .files import write_csv
-from .loader import MAX_GAP
-from .run import run as run_case_study
-from .schedule import Schedule
-from .simulation import simulate as simulate_plant
-from .truth import write_truth
+from graphfaith.cli.notes import say
 
 app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="The case study: a water-treatment plant, attacks on it, alarms, and their causes.",
+    help="The case study: a water-treatment plant, attacks on it, alarms, and their causes.\n\n"
+    "\b\n"
+    "Example:\n"
+    "  graphfaith swat run --quick --out results/swat-quick",
 )
 MOST_SEEDS = 1000  # a seed takes minutes
 MOST_DAYS = 365  # a recording has a row a second, and is made in memory
@@ -55,10 +48,16 @@ def simulate(
 
     The recordings have the layout of the genuine files.
 
-    \\b
+    \b
     Example:
       graphfaith swat simulate --days 4 --out plant
     """
+    # Loading these takes seconds, which --help does not need.
+    from ..plant.truth import write_truth
+    from .files import write_csv
+    from .schedule import Schedule
+    from .simulation import simulate as simulate_plant
+
     for name, value in (("--days", days), ("--attack-days", attack_days)):
         check_real(value, name, above=0.0, most=MOST_DAYS)
     check_seed(seed)
@@ -81,23 +80,32 @@ def run(
         Path | None,
         typer.Option(help="Folder with your files: *normal* and *attack* (.xlsx or .csv), and perhaps *truth* (.csv)."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Use eight attacks and half a day; takes a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use eight attacks and a day; takes a minute.")] = False,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds; default five, or one with --quick.")] = None,
+    seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     what: Annotated[str, typer.Option(help="What to explain: deviation or forecast.")] = "deviation",
     compare: Annotated[bool, typer.Option(help="Also train the graph deviation network, for comparison.")] = True,
     workers: Annotated[int | None, typer.Option(help="Number of worker processes; default one per core.")] = None,
-    max_gap: Annotated[int, typer.Option(help="Largest number of consecutive seconds that may be missing.")] = MAX_GAP,
+    max_gap: Annotated[
+        int | None, typer.Option(help="Largest number of consecutive seconds that may be missing; default 120.")
+    ] = None,
 ) -> None:
     """Train a monitor of the plant, raise alarms, explain them, and write a report.
 
     A run that was stopped resumes where it stopped.
 
-    \\b
+    \b
     Examples:
       graphfaith swat run --quick --out results/swat-quick
       graphfaith swat run --out results/swat
       graphfaith swat run --data ~/SWaT --seeds 1 --out results/genuine
     """
+    # Loading these takes seconds, which --help does not need.
+    from ..plant.causes import What
+    from ..plant.command import show_tables
+    from ..plant.tables import list_tables
+    from .run import run as run_case_study
+
     if what not in get_args(What):
         raise InputError(f"--what must be one of {', '.join(get_args(What))} (got {what!r})")
     count = check_count((1 if quick else 5) if seeds is None else seeds, "--seeds", most=MOST_SEEDS)
@@ -106,32 +114,12 @@ def run(
         folder,
         data=data,
         quick=quick,
-        seeds=tuple(range(count)),
+        seeds=tuple(range(check_seed(seed), seed + count)),
         what=chosen,
         compare=compare,
         workers=workers,
         max_gap=max_gap,
         say=say,
     )
-    _print_tables(results)
+    show_tables(list_tables(results))
     typer.echo(f"\nNumbers: {paths[0]}\nReport (open it in a browser): {paths[1]}")
-
-
-def _print_tables(results: dict[str, Any]) -> None:
-    console = Console()
-    table = Table(title=f"Alarms of {results['source']}", title_justify="left")
-    for name in ("", "mean", "± over seeds"):
-        table.add_column(name, justify="left" if not name else "right")
-    for name, spread in results["spread"].items():
-        value = results[name]
-        table.add_row(name, "–" if value is None else f"{value:.3g}", "–" if spread is None else f"{spread:.2g}")
-    console.print(table)
-    table = Table(title="Unexplained share, and how often the attacked tag is in the first five", title_justify="left")
-    for name in ("method", *NEIGHBORHOODS, "in the first five"):
-        table.add_column(name, justify="left" if name == "method" else "right")
-    for method in METHODS:
-        scores = results["causes"][method]
-        shares = [scores["relative"][name]["mean"] for name in NEIGHBORHOODS]
-        cells = ["–" if share is None else f"{100 * share:.3g} %" for share in [*shares, scores["top"]["mean"]]]
-        table.add_row(NAMES[method], *cells)
-    console.print(table)

@@ -100,6 +100,7 @@ class Control:
     pressed: int = RINSE_TIME
     salty: int = 0
     resting: int = 0
+    stopped: int = 0  # the stage that people have stopped: 4 (and so 5 too), 5, or 0 for none
     command: list[float] = field(default_factory=lambda: [OFF] * NUM_TAGS)
 
     def step(self, seen: Sequence[float]) -> list[float]:
@@ -260,7 +261,7 @@ class Control:
             self.no_ro = 0
         if self.tripped:
             self.tripped -= 1
-        running = not self.tripped and not self.dry4
+        running = not self.tripped and not self.dry4 and self.stopped != 4
         command[P402] = ON if running else OFF
         if not (running and flowing):
             self.lamp_ready = 0
@@ -279,7 +280,8 @@ class Control:
         command = self.command
         if self.resting:
             self.resting -= 1
-        ready = seen[UV401] == ON and command[P402] == ON and seen[FIT401] > LOW_FLOW and not self.resting
+        ready = seen[UV401] == ON and command[P402] == ON and seen[FIT401] > LOW_FLOW
+        ready = ready and not self.resting and not self.stopped
         if not ready:
             self.press_ready = self.pressed = self.salty = 0
             command[P501] = OFF

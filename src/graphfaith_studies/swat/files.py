@@ -16,12 +16,12 @@ import numpy as np
 from graphfaith._base.errors import InputError
 from graphfaith._base.files import check_output, write_parts
 
-from .recording import Recording
-from .tags import ACTUATORS, NUM_TAGS, TAGS, stage
+from ..plant.recording import Recording
+from .tags import ACTUATORS, NUM_TAGS, SWAT, TAGS, stage
 
-TIME_COLUMN: Final = "Timestamp"
-LABEL_COLUMN: Final = "Normal/Attack"
-NORMAL, ATTACK, MISSPELT = "Normal", "Attack", "A ttack"
+TIME_COLUMN: Final = SWAT.layout.time
+LABEL_COLUMN: Final = SWAT.layout.label
+NORMAL, ATTACK, MISSPELT = SWAT.layout.normal[0], SWAT.layout.attack[0], "A ttack"
 
 _SPACED: Final = frozenset(f"{TIME_COLUMN} MV101 AIT201 MV201 P201 P202 P204 MV303".split())
 _MISSPELT_EVERY: Final = 50  # one in this many attack labels is misspelt

@@ -17,9 +17,9 @@ from graphfaith_studies.arena.contests import CONTESTS, contest_named
 from graphfaith_studies.arena.molecules import effects_of_atoms
 from graphfaith_studies.arena.page import MARK, make_page
 from graphfaith_studies.arena.text import agreement_of, format_rows
-from graphfaith_studies.paper.command import run_reproduce
 from graphfaith_studies.paper.experiment import FULL, TOY
 from graphfaith_studies.paper.journal import Journal
+from graphfaith_studies.paper.request import run_reproduce
 
 needs_data = pytest.mark.skipif(not os.environ.get("GRAPHFAITH_DATA"), reason="needs the data; set GRAPHFAITH_DATA")
 NAMES = ("anchored-kec", "kec", "saliency", "captum-ig", "gnnexplainer", "random", "zero")

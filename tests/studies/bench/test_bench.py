@@ -577,9 +577,9 @@ def command(monkeypatch, capsys, *arguments):
 )
 def test_wrong_arguments_are_reported_before_any_work(monkeypatch, capsys, tmp_path, arguments, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("graphfaith_studies.bench.command.cases_for", lambda *_: pytest.fail("work has begun"))
+    monkeypatch.setattr("graphfaith_studies.bench.session.cases_for", lambda *_: pytest.fail("work has begun"))
     monkeypatch.setattr(
-        "graphfaith_studies.bench.command.sweep.measure_growth", lambda *_, **__: pytest.fail("work has begun")
+        "graphfaith_studies.bench.session.sweep.measure_growth", lambda *_, **__: pytest.fail("work has begun")
     )
     code, out, err = command(monkeypatch, capsys, *arguments)
     assert code == 2
@@ -590,7 +590,7 @@ def test_wrong_arguments_are_reported_before_any_work(monkeypatch, capsys, tmp_p
 
 def test_data_that_cannot_be_read_are_reported_before_any_work(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("GRAPHFAITH_DATA", str(tmp_path))
-    monkeypatch.setattr("graphfaith_studies.bench.command.cases_for", lambda *_: pytest.fail("work has begun"))
+    monkeypatch.setattr("graphfaith_studies.bench.session.cases_for", lambda *_: pytest.fail("work has begun"))
     code, _, err = command(monkeypatch, capsys, "--quick")
     assert code == 2
     assert "cannot read" in err
@@ -605,11 +605,11 @@ def test_a_missing_peer_is_reported(monkeypatch, capsys):
 
 
 def test_the_command_prints_and_writes_its_results(monkeypatch, capsys, tmp_path, result):
-    monkeypatch.setattr("graphfaith_studies.bench.command.load_dataset", lambda name: None)
-    monkeypatch.setattr("graphfaith_studies.bench.command.cases_for", lambda names, plan: dict.fromkeys(names))
+    monkeypatch.setattr("graphfaith_studies.bench.session.load_dataset", lambda name: None)
+    monkeypatch.setattr("graphfaith_studies.bench.session.cases_for", lambda names, plan: dict.fromkeys(names))
     given = []
     monkeypatch.setattr(
-        "graphfaith_studies.bench.command.run", lambda cases, plan, **_: given.append((cases, plan)) or result
+        "graphfaith_studies.bench.session.run", lambda cases, plan, **_: given.append((cases, plan)) or result
     )
     code, out, _ = command(monkeypatch, capsys, "--quick", "--dataset", "cora", "--json", tmp_path / "bench.json")
     assert code == 0
@@ -636,7 +636,7 @@ def everything(monkeypatch, result):
     ways = {"one_process_one_thread": 2.0, "one_process_two_threads": 2.0, "two_processes_one_thread": 1.0}
     ways |= {"one_sweep_one_thread": 3.0, "one_sweep_two_threads": 2.4, "two_sweeps_at_once": 3.9}
     told = {"dataset": "cora", "nodes": 50, "rounds": 5, "seconds": ways}
-    where = "graphfaith_studies.bench.command."
+    where = "graphfaith_studies.bench.session."
     monkeypatch.setattr(where + "load_dataset", lambda name: None)
     monkeypatch.setattr(where + "cases_for", lambda names, plan: dict.fromkeys(names))
     monkeypatch.setattr(where + "run", lambda cases, plan, *, profile, show: {**result, "asked": profile})

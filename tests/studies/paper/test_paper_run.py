@@ -309,8 +309,8 @@ UNEVEN = """
 if __name__ == "__main__":
     from paper_toys import Uneven
     from graphfaith.cli import application
-    from graphfaith_studies.paper import command
-    command.EXPERIMENTS["propositions"] = Uneven()
+    from graphfaith_studies.paper.experiments import EXPERIMENTS
+    EXPERIMENTS["propositions"] = Uneven()
     application.main()
 """
 

@@ -36,11 +36,6 @@ def untouched():
 
 
 @pytest.fixture(scope="module")
-def untouched_by_seed(untouched):
-    return {0: untouched, 3: simulate(0.2, seed=3)}
-
-
-@pytest.fixture(scope="module")
 def campaign():
     return simulate(28.5 / 24, seed=0, attacks=Schedule.of())
 
@@ -87,10 +82,13 @@ def test_the_readings_are_those_of_the_attacks(campaign):
     for span in campaign.spans:
         for action in span.attack.actions:
             shown = reading(campaign, action.tag, span)
+            noise = SIGMA[column(action.tag)]
             if isinstance(action, Hold):
-                assert (shown == action.value).all()
+                assert np.abs(shown - action.value).max() < 6 * noise
+                assert shown.std() == pytest.approx(noise if action.value else 0.0, rel=0.15)
             elif isinstance(action, Ramp):
-                assert np.allclose(np.diff(shown), action.rate)
+                line = shown - action.rate * np.arange(len(shown))
+                assert line.std() == pytest.approx(noise, rel=0.15)
             else:
                 assert (shown[8:] == action.state).all()  # a valve needs some seconds to move
 
@@ -114,11 +112,9 @@ def test_the_plant_recovers_from_all_of_them(campaign):
 # The plant reacts -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [0, 3])
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: f"attack {attack.number}")
-def test_a_reading_that_was_not_attacked_changes(attack, seed, untouched_by_seed):
-    untouched = untouched_by_seed[seed]
-    run, span = attacked_by(attack, seed=seed, seconds=min(attack.seconds, 3600), after=0)
+def test_a_reading_that_was_not_attacked_changes(attack, untouched):
+    run, span = attacked_by(attack, seconds=min(attack.seconds, 3600), after=0)
     assert np.array_equal(
         run.readings[: span.start], untouched.readings[: span.start]
     )  # the runs are equal before the attack
@@ -195,7 +191,7 @@ def test_attacks_on_sensors_that_no_plc_reads_change_nothing_else(untouched):
     run, span = attacked_by(Attack(99, (Hold("AIT401", 0.0), Hold("PIT502", 9.0)), 600), after=0)
     differs = (run.readings != untouched.readings[: len(run)]).any(axis=0)
     assert {TAGS[place] for place in np.flatnonzero(differs)} == {"AIT401", "PIT502"}
-    assert (reading(run, "PIT502", span) == 9.0).all()
+    assert abs(reading(run, "PIT502", span).mean() - 9.0) < 0.02
 
 
 def test_tanks_run_over_and_dry_and_the_balance_closes():
@@ -212,7 +208,7 @@ def test_tanks_run_over_and_dry_and_the_balance_closes():
 
 def test_a_ramp_ends_at_the_bottom_of_the_tank():
     run, span = attacked_by(Attack(99, (Ramp("LIT301", -10.0),), 300))
-    assert reading(run, "LIT301", span)[-1] == 0.0
+    assert 0.0 <= reading(run, "LIT301", span)[-1] < 3.0
 
 
 def test_an_attack_begins_anyway_when_its_state_does_not_come():

@@ -1,55 +1,77 @@
-"""Test the explanations of alarms: the explained function, scores of tags and edges, paths and rankings."""
+"""Test the explanations of alarms: the explained function, scores of tags and edges, paths, rankings and verdicts."""
 
 from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
+from itertools import permutations
 from types import MappingProxyType
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from graphfaith.explanation.faithfulness import faithfulness_of
-from graphfaith_studies.swat.agreement import correlate, mean, pool, score_cause
-from graphfaith_studies.swat.causes import (
+from graphfaith_studies.plant.alarms import ask, ask_plant, choose_step, clear_in_model, examine_alarm
+from graphfaith_studies.plant.causes import (
     METHODS,
     NEIGHBORHOODS,
     Cause,
-    Deviation,
+    Gap,
+    Path,
+    Question,
+    count_hops,
+    effects_of,
     explain_alarm,
-    find_path_edges,
     find_reach,
     find_strongest_path,
     make_neighborhoods,
-    measure_unusual,
+    restore_each,
 )
-from graphfaith_studies.swat.drawing import draw_plan, draw_readings, tag_positions
-from graphfaith_studies.swat.forecaster import Forecaster, plant_edges
-from graphfaith_studies.swat.scoring import Event
-from graphfaith_studies.swat.series import STEP, WINDOW, Series
-from graphfaith_studies.swat.tags import EDGES, NUM_TAGS, TAGS, column
-from graphfaith_studies.swat.words import describe, format_reading, join_names
+from graphfaith_studies.plant.detectors import Alarm
+from graphfaith_studies.plant.forecaster import Nowcaster
+from graphfaith_studies.plant.localisation import (
+    RANKINGS,
+    correlate,
+    expect_first,
+    expect_hit,
+    expect_reciprocal,
+    mean_of,
+    pool_rankings,
+    score_ranking,
+)
+from graphfaith_studies.plant.monitor import Monitor
+from graphfaith_studies.plant.scoring import Event
+from graphfaith_studies.plant.series import Scale, series_of
+from graphfaith_studies.plant.words import describe, format_reading, join_names
+from graphfaith_studies.swat import simulate
+from graphfaith_studies.swat.tags import NUM_TAGS, SWAT, TAGS, column
 
-ACCUSED = column("P602")
+EDGES = [(TAGS[first], TAGS[second]) for first, second in SWAT.edges]
+ACCUSED, OTHER = column("P602"), column("DPIT301")
 
 
 @pytest.fixture(scope="module")
-def model() -> Forecaster:
+def model() -> Nowcaster:
     torch.manual_seed(0)
-    return Forecaster(8).eval()
+    return Nowcaster(SWAT, 8).eval()
 
 
 @pytest.fixture(scope="module")
-def x() -> torch.Tensor:
-    return torch.rand(NUM_TAGS, WINDOW, generator=torch.Generator().manual_seed(1))
+def question(model: Nowcaster) -> Question:
+    draw = torch.Generator().manual_seed(1)
+    x, expected = (torch.rand(NUM_TAGS, SWAT.window, generator=draw) for _ in range(2))
+    with torch.no_grad():
+        gap = float(x[ACCUSED, -1] - model(x, SWAT.arrows)[ACCUSED, 0])
+    return Question(x, expected, ACCUSED, math.copysign(1.0, gap), abs(gap))
 
 
 @pytest.fixture(scope="module")
-def explained(model: Forecaster, x: torch.Tensor) -> list[Cause]:
-    usual = torch.full((NUM_TAGS,), 0.5, dtype=torch.float64)
-    options = {"methods": ("anchored-kec", "saliency"), "samples": 60, "test_samples": 100}
-    return explain_alarm(model, x, torch.zeros(NUM_TAGS), usual, ACCUSED, -1.0, **options)
+def explained(model: Nowcaster, question: Question) -> list[Cause]:
+    return explain_alarm(model, question, methods=("anchored-kec", "saliency"), samples=100, test_samples=100)
 
 
 def make_cause(scores: dict[str, float], tags: dict[str, float] | None = None, accused: str = "P602") -> Cause:
@@ -57,85 +79,103 @@ def make_cause(scores: dict[str, float], tags: dict[str, float] | None = None, a
     arrows = np.concatenate([edges, [scores.get("-".join(ends[::-1]), 0.0) for ends in EDGES]])
     tag_scores = np.array([(tags or {}).get(tag, 0.0) for tag in TAGS])
     share = dict.fromkeys(NEIGHBORHOODS, 0.1)
-    return Cause("kec", column(accused), tag_scores, arrows, share, share)
-
-
-def event(attacked: list[str], accused: str = "P602", number: int = 8) -> Event:
-    return Event(number, 10, 60, tuple(column(tag) for tag in attacked), 20, column(accused), -4.0, 100)
+    return Cause(SWAT, "kec", column(accused), tag_scores, arrows, share, share)
 
 
 class TestExplainedFunction:
-    def test_the_gap_in_the_direction_of_the_alarm(self, model: Forecaster, x: torch.Tensor) -> None:
-        known = torch.rand(NUM_TAGS)
-        forecast = model(x, plant_edges()).squeeze(-1)
-        for sign in (1.0, -1.0):
-            out = Deviation(model, known, sign)(x, plant_edges()).squeeze(-1)
-            assert torch.allclose(out, sign * (known - forecast))
+    def test_the_gap_as_a_function_of_what_is_unusual(self, model: Nowcaster, question: Question) -> None:
+        forecast = model(question.x, SWAT.arrows).squeeze(-1)
+        gap = Gap(model, question)(question.unusual, SWAT.arrows).squeeze(-1)
+        assert torch.allclose(gap, question.sign * (question.x[:, -1] - forecast), atol=1e-6)
+        assert gap[ACCUSED].item() == pytest.approx(question.gap, abs=1e-6)
+        nothing = Gap(model, question)(torch.zeros_like(question.x), SWAT.arrows).squeeze(-1)
+        usual = question.expected[:, -1] - model(question.expected, SWAT.arrows).squeeze(-1)
+        assert torch.allclose(nothing, question.sign * usual, atol=1e-6)
+        other = replace(question, what="forecast")
+        assert torch.allclose(
+            Gap(model, other)(question.unusual, SWAT.arrows).squeeze(-1), question.sign * forecast, atol=1e-6
+        )
 
-    def test_scores_of_tags_are_slope_times_difference_from_usual(self, model, x, explained: list[Cause]) -> None:
-        moving = x.double().clone().requires_grad_()
-        wide = Forecaster(8).double()
+    def test_scores_of_tags_are_slope_times_unusual_part_and_sum_to_the_gap(self, model, question, explained) -> None:
+        moving = question.unusual.double().clone().requires_grad_()
+        wide = Nowcaster(SWAT, 8).double()
         wide.load_state_dict(model.state_dict())
-        out = Deviation(wide, torch.zeros(NUM_TAGS, dtype=torch.float64), -1.0)(moving, plant_edges())[ACCUSED]
+        out = Gap(wide, question)(moving, SWAT.arrows)[ACCUSED]
         (slope,) = torch.autograd.grad(out.sum(), moving)
-        expected = (slope * (x.double() - 0.5)).sum(-1)
-        assert np.allclose(explained[1].tags, expected.numpy(), atol=1e-6)
+        expected = (slope * question.unusual.double()).sum(-1).numpy()
+        others = np.arange(NUM_TAGS) != ACCUSED
+        assert np.allclose(explained[1].tags[others], expected[others], atol=1e-6)
+        for cause in explained:
+            assert cause.tags.sum() == pytest.approx(question.gap)
 
-    def test_scores_of_edges_are_those_of_both_directions(self, model, x, explained: list[Cause]) -> None:
+    def test_scores_of_edges_are_those_of_both_directions(self, model, question, explained) -> None:
         weight = torch.ones(158, requires_grad=True)
-        out = Deviation(model, torch.zeros(NUM_TAGS), -1.0)(x, plant_edges(), weight)[ACCUSED]
+        out = Gap(model, question)(question.unusual, SWAT.arrows, weight)[ACCUSED]
         (slope,) = torch.autograd.grad(out.sum(), weight)
         assert np.allclose(explained[1].arrows, slope.numpy(), atol=1e-6)
         assert np.allclose(explained[1].edges, (slope[:79] + slope[79:]).numpy(), atol=1e-6)
 
-    def test_the_forecast_itself(self, model, x, explained: list[Cause]) -> None:
-        usual = torch.full((NUM_TAGS,), 0.5, dtype=torch.float64)
-        options = {"methods": ("saliency",), "samples": 60, "test_samples": 50, "what": "forecast"}
-        (cause,) = explain_alarm(model, x, torch.zeros(NUM_TAGS), usual, ACCUSED, -1.0, **options)
-        assert np.allclose(cause.tags, explained[1].tags)  # -(0 - forecast) has the slope of the forecast
+    def test_a_mask_has_no_sign(self, model, question) -> None:
+        (cause,) = explain_alarm(
+            model, question, methods=("gnnexplainer-soft",), neighborhoods=("both",), samples=20, test_samples=20
+        )
+        assert cause.tags.min() >= 0.0
+        assert set(cause.relative) == {"both"}
 
-    def test_readings_move_by_a_share_of_what_is_usual(self, x: torch.Tensor) -> None:
-        far = x.clone()
+    def test_readings_move_by_a_share_of_what_is_usual(self, question: Question) -> None:
+        far = question.x.clone()
         far[3] = -200.0
-        for window in (x, far):
-            near = make_neighborhoods(window)["readings"]
+        for window in (question.x, far):
             spread = float(window.max() - window.min())
-            assert near.sigma * spread == pytest.approx(0.1)
+            assert make_neighborhoods(window)["readings"].sigma * spread == pytest.approx(0.1)
 
     def test_the_best_is_the_most_faithful(self, explained: list[Cause]) -> None:
         for name in NEIGHBORHOODS:
             assert explained[0].relative[name] < explained[1].relative[name] < 1
 
     def test_the_number_beside_the_picture_is_that_of_its_scores(self, explained: list[Cause]) -> None:
-        for cause, less in zip(explained, (True, False), strict=True):
+        for cause in explained:
             share, error = cause.shown
             assert faithfulness_of(cause.explanation).relative == share
-            assert (cause.relative["both"] < share) is less  # p of AnchoredKEC is more than its scores
             assert 0 < error < share
         assert faithfulness_of(make_cause({}).explanation) is None  # of rows that do not say
 
-    def test_arrows_of_anchored_kec_are_derivatives(self, explained: list[Cause]) -> None:
-        """p is anchored to the gradient of F, which the shares are not."""
-        anchored, saliency = explained[0].arrows, explained[1].arrows
-        assert np.corrcoef(anchored, saliency)[0, 1] > 0.99
-
     def test_round_trip_through_json(self, explained: list[Cause]) -> None:
-        again = Cause.from_json(json.loads(json.dumps(explained[0].as_json(), allow_nan=False)))
+        again = Cause.from_json(SWAT, json.loads(json.dumps(explained[0].as_json(), allow_nan=False)))
         assert np.array_equal(again.tags, explained[0].tags)
-        assert again.shown == explained[0].shown
         assert np.array_equal(again.arrows, explained[0].arrows)
-        assert (again.method, again.accused, again.relative) == (explained[0].method, ACCUSED, explained[0].relative)
+        for name in ("method", "accused", "relative", "shown", "foretold"):
+            assert getattr(again, name) == getattr(explained[0], name)
         infinite = make_cause({})
         infinite.relative["both"] = math.inf
-        assert Cause.from_json(json.loads(json.dumps(infinite.as_json(), allow_nan=False))).relative["both"] == math.inf
+        row = json.loads(json.dumps(infinite.as_json(), allow_nan=False))
+        assert Cause.from_json(SWAT, row).relative["both"] == math.inf
 
-    def test_the_explanation_for_figures(self, explained: list[Cause]) -> None:
-        shown = explained[0].explanation
-        assert shown.node_mask.squeeze(-1).tolist() == explained[0].tags.tolist()
-        strongest = shown.to_networkx(1)
-        assert strongest.number_of_nodes() >= 2
-        merged = shown.edge_mask[:79] + shown.edge_mask[79:]
-        assert np.allclose(merged.numpy(), explained[0].edges)
+
+class TestRestoring:
+    def test_the_model_s_own_answer_for_each_tag(self, model, question) -> None:
+        restored = restore_each(model, question)
+        without = question.x.clone()
+        without[OTHER] = question.expected[OTHER]
+        forecast = model(without, SWAT.arrows)[ACCUSED].item()
+        assert restored.forecasts[OTHER] == pytest.approx(forecast, abs=1e-5)
+        assert abs(restored.gaps[-1]) == pytest.approx(question.gap, abs=1e-6)
+        assert restored.readings[ACCUSED] == pytest.approx(float(question.expected[ACCUSED, -1]))
+        effects = effects_of(restored, question)
+        assert effects.sum() == pytest.approx(question.gap)
+        assert effects[column("MV101")] == pytest.approx(0, abs=1e-7)  # It is out of reach.
+        assert effects[OTHER] == pytest.approx(question.sign * (forecast - restored.forecasts[-1]), abs=1e-5)
+
+    def test_the_library_s_what_if_asks_the_same(self, model, question, explained) -> None:
+        effects = effects_of(restore_each(model, question), question)
+        assert len(explained[0].foretold) == 3
+        for tag, (foretold, actual) in explained[0].foretold.items():
+            assert actual == pytest.approx(-effects[tag], abs=1e-5)
+            assert foretold == pytest.approx(actual, abs=0.5 * abs(actual) + 0.02)
+
+
+def names(path: Path) -> str:
+    return " - ".join(TAGS[tag] for tag in path.tags)
 
 
 class TestPaths:
@@ -146,15 +186,15 @@ class TestPaths:
 
     def test_the_strongest(self) -> None:
         path = find_strongest_path(make_cause(self.STORY), column("DPIT301"))
-        assert (str(path), path.score) == ("DPIT301 - P602", -0.8)
+        assert (names(path), path.score) == ("DPIT301 - P602", -0.8)
 
     def test_not_longer_than_the_reach_of_the_model(self) -> None:
         path = find_strongest_path(make_cause({**self.STORY, "DPIT301-P602": 0.0}), column("DPIT301"))
-        assert str(path) == "DPIT301 - P602"  # the detour of three arrows is stronger, but too long for the messages
+        assert names(path) == "DPIT301 - P602"  # the detour of three arrows is stronger, but too long for the messages
 
     def test_two_arrows_add_up(self) -> None:
         path = find_strongest_path(make_cause({"MV301-FIT601": 0.9, "FIT601-P602": -0.2}), column("MV301"))
-        assert (str(path), path.score) == ("MV301 - FIT601 - P602", pytest.approx(0.7))
+        assert (names(path), path.score) == ("MV301 - FIT601 - P602", pytest.approx(0.7))
 
     def test_none_beyond_the_model_s_reach(self) -> None:
         assert find_strongest_path(make_cause(self.STORY), column("LIT101")) is not None  # by way of P601
@@ -163,77 +203,58 @@ class TestPaths:
     def test_the_tag_itself(self) -> None:
         assert find_strongest_path(make_cause(self.STORY), ACCUSED).tags == (ACCUSED,)
 
-    def test_the_shortest_through_the_plant(self) -> None:
-        edges = [EDGES[i] for i in find_path_edges(column("DPIT301"), column("P601"))]
-        assert edges == [("DPIT301", "P602"), ("P601", "P602")]
-        assert find_path_edges(ACCUSED, ACCUSED) == []
-
-    def test_reach_is_what_the_model_s_slopes_say(self, model, x) -> None:
+    def test_reach_is_what_the_model_s_slopes_say(self, model, question) -> None:
         for name in ("P602", "FIT401", "MV101"):
             accused = column(name)
-            moving, weight = x.clone().requires_grad_(), torch.ones(158, requires_grad=True)
-            slopes = torch.autograd.grad(model(moving, plant_edges(), weight)[accused].sum(), [moving, weight])
-            tags, edges = find_reach(accused)
+            moving, weight = question.x.clone().requires_grad_(), torch.ones(158, requires_grad=True)
+            slopes = torch.autograd.grad(model(moving, SWAT.arrows, weight)[accused].sum(), [moving, weight])
+            tags, edges = find_reach(SWAT, accused)
             felt = set(slopes[0].abs().sum(-1).nonzero().view(-1).tolist())
             assert felt <= tags
             assert len(felt) > 0.7 * len(tags)  # a relu may be zero at some tags
             both = slopes[1][:79].abs() + slopes[1][79:].abs()
             assert set(both.nonzero().view(-1).tolist()) <= edges
 
-
-class TestUnusual:
-    def test_it_is_the_model_s_own_difference(self, model, x) -> None:
-        usual = torch.full((NUM_TAGS,), 0.5, dtype=torch.float64)
-        effects = measure_unusual(model, x, usual, ACCUSED, -1.0)
-        without = x.clone()
-        without[column("DPIT301")] = 0.5
-        whole, less = (model(window, plant_edges())[ACCUSED].item() for window in (x, without))
-        assert effects[column("DPIT301")] == pytest.approx(whole - less, abs=1e-5)
-        assert effects[column("MV101")] == pytest.approx(0, abs=1e-7)
+    def test_hops(self) -> None:
+        hops = count_hops(SWAT, ACCUSED)
+        assert (hops[ACCUSED], hops[OTHER], hops[column("MV302")]) == (0, 1, 2)
+        assert hops.max() <= 12
 
 
-class TestNumbers:
-    def test_ranks_of_the_attacked_tag_and_the_path(self) -> None:
-        cause = make_cause({"DPIT301-P602": 3.0, "FIT503-P602": -5.0}, {"DPIT301": -2.0, "MV301": 3.0, "P602": 1.0})
-        row = score_cause(event(["DPIT301"]), cause)
-        assert (row["attacked_rank"], row["top"], row["path_rank"]) == (2, True, 2.0)
-        tags, edges = find_reach(ACCUSED)
-        assert row["attacked_rank_random"] == (len(tags) + 1) / 2
-        assert row["top_random"] == pytest.approx(5 / len(tags))
-        assert row["path_rank_random"] == (len(edges) + 1) / 2
-        assert row["negative"] == {"tags": pytest.approx(1 / 3), "edges": 0.5}
+class TestRankings:
+    @settings(max_examples=40, deadline=None)
+    @given(st.lists(st.integers(0, 2), min_size=2, max_size=5), st.data())
+    def test_ties_are_broken_at_random(self, values: list[int], data) -> None:
+        """Compare with the mean over all orders of the tags."""
+        scores = np.array(values, dtype=float)
+        causes = data.draw(st.lists(st.sampled_from(range(len(values))), min_size=1, unique=True))
+        orders = [
+            sorted(range(len(values)), key=lambda tag: (-scores[tag], order[tag]))
+            for order in permutations(range(len(values)))
+        ]
+        ranks = [min(order.index(tag) for tag in causes) + 1 for order in orders]
+        assert expect_reciprocal(scores, causes) == pytest.approx(np.mean([1 / rank for rank in ranks]))
+        for k in (1, 3):
+            assert expect_hit(scores, causes, k) == pytest.approx(np.mean([rank <= k for rank in ranks]))
+        clears = np.arange(len(values)) % 2 == 0
+        assert expect_first(scores, clears) == pytest.approx(np.mean([clears[order[0]] for order in orders]))
 
-    def test_the_best_of_several_tags_and_no_path_to_the_accused_tag(self) -> None:
-        cause = make_cause({}, {"P602": 1.0, "DPIT301": 2.0})
-        row = score_cause(event(["MV303", "P602"]), cause)
-        assert (row["attacked_rank"], row["path_rank"]) == (2, None)
-        assert row["accused"]
+    def test_the_accused_tag_is_left_out_where_it_says_nothing(self) -> None:
+        scores, clears = np.array([5.0, 3.0, 1.0]), np.array([True, False, True])
+        row = score_ranking(scores, 0, [2], clears, None)
+        assert (row["clears_model"], row["other_model"], row["clears_plant"]) == (1.0, 0.0, None)
+        assert (row["hit1"], row["hit3"], row["reciprocal"]) == (0.0, 1.0, pytest.approx(1 / 3))
+        assert score_ranking(scores, 0, [], clears, clears)["hit1"] is None
 
-    def test_no_ranks_if_the_attacked_tags_are_unknown(self) -> None:
-        row = score_cause(event([]), make_cause({}, {"P602": 1.0}))
-        assert (row["attacked_rank"], row["top"], row["path_rank"]) == (None, None, None)
-        assert pool([{**row, "seed": 0, "attack": 8}])["top"] == {"mean": None, "stderr": None, "count": 0}
-
-    def test_places_of_equal_scores_are_shared(self) -> None:
-        assert make_cause({}).rank([0]) == make_cause({}).rank([50]) == 26
-        assert make_cause({}, {"P602": 1.0}).rank([0]) == 26.5
-
-    @pytest.mark.parametrize("attacked", [["DPIT301", "MV303"], ["MV101", "DPIT301"], ["MV101", "P206"], ["P602"]])
-    def test_expectations_for_a_random_order(self, attacked: list[str]) -> None:
-        rng, hits, ranks, paths = np.random.default_rng(0), 0, [], []
-        tags, edges = (sorted(kind) for kind in find_reach(ACCUSED))
-        for _ in range(1000):
-            cause = make_cause({})
-            cause.tags[tags] = rng.random(len(tags)) + 0.01
-            cause.arrows[edges] = rng.random(len(edges)) + 0.01
-            row = score_cause(event(attacked), cause)
-            hits += row["top"]
-            ranks.append(row["attacked_rank"])
-            paths.append(row["path_rank"])
-        assert hits / 1000 == pytest.approx(row["top_random"], abs=0.03)
-        assert np.mean(ranks) == pytest.approx(row["attacked_rank_random"], rel=0.05)
-        if attacked != ["P602"]:
-            assert np.mean(paths) == pytest.approx(row["path_rank_random"], rel=0.05)
+    def test_rankings_are_compared_alarm_by_alarm(self) -> None:
+        cleared = np.ones(3, dtype=bool)
+        better = score_ranking(np.array([3.0, 2.0, 1.0]), 1, [0], cleared, cleared)
+        worse = {**better, "hit3": 0.25}
+        row = dict.fromkeys(RANKINGS, worse) | {"anchored-kec": better}
+        pooled = pool_rankings([row] * 4, [(0, 1), (0, 2), (1, 1), (1, 3)])
+        assert pooled["versus"]["anchored-kec"]["hops"]["mean"] == 0.75
+        assert pooled["versus"]["kec"]["deviation"]["mean"] == 0.0
+        assert (pooled["alarms"], pooled["attacks"]) == (4, 4)
 
     def test_agreement(self) -> None:
         first = make_cause({}, {tag: float(i + 1) for i, tag in enumerate(TAGS)})
@@ -244,64 +265,113 @@ class TestNumbers:
         far = make_cause({}, {tag: float(i + 1) for i, tag in enumerate(TAGS)} | {"MV101": -99.0})
         assert correlate(first, far)["tags"] == pytest.approx(1.0)  # the tag is out of reach
 
-    def test_an_infinite_share_is_counted_but_not_averaged(self) -> None:
-        row = {**score_cause(event(["DPIT301"]), make_cause({})), "seed": 0, "attack": 8}
-        infinite = {**row, "relative": {**row["relative"], "both": None}}
-        pooled = pool([row, infinite])
-        assert (pooled["relative"]["both"]["count"], pooled["dropped"]) == (1, 1)
-        assert pooled["median"]["both"] == 0.1
-
-    def test_alarms_that_accuse_another_tag_are_also_averaged_apart(self) -> None:
-        right = score_cause(event(["P602"]), make_cause({}, {"P602": 1.0}))
-        wrong = score_cause(event(["DPIT301"]), make_cause({}, {"P602": 1.0}))
-        pooled = pool([{**row, "seed": 0, "attack": i} for i, row in enumerate((right, wrong))])
-        assert (pooled["top"]["mean"], pooled["apart"]["top"]["mean"], pooled["accused"]["mean"]) == (0.5, 0.0, 0.5)
-
     def test_standard_errors_depend_on_seeds_and_attacks(self) -> None:
-        draw = np.random.default_rng(0)
         alarms = [(seed, attack) for seed in range(5) for attack in range(20)]
-        alone = draw.normal(size=100)
         shared = np.array([[10.0 * seed, 0.1 * attack] for seed, attack in alarms]).sum(1)
-        assert mean(list(alone), alarms)["stderr"] == pytest.approx(0.1, rel=0.6)
-        assert mean(list(shared), alarms)["stderr"] == pytest.approx(
-            10 * np.std(range(5), ddof=1) / math.sqrt(5), rel=0.05
+        expected = 10 * np.std(range(5), ddof=1) / math.sqrt(5)
+        assert mean_of(list(shared), alarms)["stderr"] == pytest.approx(expected, rel=0.05)
+        assert mean_of(list(shared))["stderr"] < 2  # as if all alarms were independent
+        assert mean_of([1.0, 3.0, math.inf, None]) == {"mean": 2.0, "stderr": pytest.approx(1.0), "count": 2}
+        assert mean_of([4.0])["stderr"] is None
+        assert mean_of([None])["mean"] is None
+
+
+@pytest.fixture(scope="module")
+def watching():
+    """Return a monitor whose forecast is the reading of a minute ago, and what it sees of a series with one fault."""
+    normal = series_of(simulate(0.08, seed=3))
+    model = Nowcaster(SWAT, 4).eval()
+    with torch.no_grad():
+        model.readout.weight.zero_()
+    scale = Scale.of(normal)
+    monitor = Monitor.of(model, scale, normal)
+    tag = column("AIT401")
+    normal.values[300:304, tag] += 2.0 * float(scale.span[tag])
+    normal.values[304:320, tag] += 3.0 * float(scale.span[tag])
+    return monitor, monitor.watch(normal)
+
+
+class Courses:
+    """A plant in which the attack is undone by restoring one tag."""
+
+    def __init__(self, values: np.ndarray, usual: np.ndarray, undone: int) -> None:
+        self.values, self.usual, self.undone = values, usual, undone
+
+    def run_again(self, events, stop):
+        start = events[0].start
+        return start, {None: self.usual[start:stop], self.undone: self.usual[start:stop], 0: self.values[start:stop]}
+
+
+class TestAlarms:
+    def test_the_step_that_reads_more_is_explained(self, watching) -> None:
+        _, watched = watching
+        alarm = watched.alarms[0]
+        assert (alarm.first, alarm.accused) == (300, column("AIT401"))
+        assert 304 <= choose_step(alarm, watched) <= 306
+        assert choose_step(replace(alarm, first=318), watched) == 318  # Later it is over.
+
+    def test_verdicts_of_the_model(self, watching) -> None:
+        monitor, watched = watching
+        alarm = watched.alarms[0]
+        question = ask(alarm, 300, watched, monitor)
+        restored = restore_each(monitor.forecaster, question)
+        cleared = clear_in_model(question, restored, 300, watched, monitor)
+        assert cleared[alarm.accused]  # Nothing but its own reading is far from its forecast.
+        assert cleared.sum() == 1
+
+    def test_a_range_alarm_that_the_plant_explains_is_about_the_forecast(self, watching) -> None:
+        monitor, watched = watching
+        alarm = Alarm(310, 315, column("AIT401"), 3.0, "range")
+        assert abs(watched.of_forecast[312, alarm.accused]) < 1  # a minute later the reading is as a minute ago
+        question = ask(alarm, 312, watched, monitor)
+        assert (question.what, question.sign) == ("forecast", 1.0)
+        assert question.gap == pytest.approx(float(question.x[alarm.accused, -1]) - 1.0, abs=1e-5)
+
+    def test_verdicts_of_the_plant(self, watching) -> None:
+        monitor, watched = watching
+        alarm = watched.alarms[0]
+        usual = watched.series.values.copy()
+        usual[300:320, alarm.accused] = usual[299, alarm.accused]
+        events = [Event(8, 298, 320, (OTHER,))]
+        truth = ask_plant(alarm, events, watched, monitor, Courses(watched.series.values, usual, OTHER))
+        assert truth.caused
+        assert np.flatnonzero(truth.clears).tolist() == [OTHER]
+        still = ask_plant(alarm, events, watched, monitor, Courses(usual, watched.series.values, OTHER))
+        assert not still.caused
+        assert np.flatnonzero(still.clears).tolist() == [0]
+
+    def test_all_of_it_as_json(self, watching) -> None:
+        monitor, watched = watching
+        events = (Event(8, 298, 320, (OTHER,)),)
+        usual = watched.series.values.copy()
+        usual[300:320, column("AIT401")] = usual[299, column("AIT401")]
+        row = examine_alarm(
+            watched.alarms[0],
+            watched,
+            monitor,
+            events,
+            Courses(watched.series.values, usual, OTHER),
+            methods=METHODS,
+            neighborhoods=("both",),
+            samples=100,
+            test_samples=20,
         )
-        assert mean(list(shared))["stderr"] < 2  # as if all alarms were independent
-        one_seed = mean([1.0, 3.0], [(0, 1), (0, 2)])
-        assert one_seed == {"mean": 2.0, "stderr": pytest.approx(1.0), "count": 2}
+        row = json.loads(json.dumps(row, allow_nan=False))
+        assert row["event"] == {"when": "during", "attacks": [8], "attacked": ["DPIT301"], "caused": True}
+        assert set(row["found"]) == set(RANKINGS)
+        assert row["verdicts"]["DPIT301"]["plant"] is True
+        assert row["verdicts"]["DPIT301"]["model"] is False
+        assert row["verdicts"]["AIT401"]["model"] is True
+        assert row["found"]["accused"]["hit1"] == 0.0
+        assert sum(row["effects"].values()) == pytest.approx(row["gap"])
 
-    def test_means(self) -> None:
-        assert mean([1.0, 3.0, math.inf]) == {"mean": 2.0, "stderr": pytest.approx(1.0), "count": 2}
-        assert mean([4.0])["stderr"] is None
 
-
-class TestPictures:
-    def test_the_plan_has_every_tag_in_its_place(self, explained: list[Cause]) -> None:
-        drawn = draw_plan(explained, event(["DPIT301"]))
-        discs = next(artist for artist in drawn.findobj() if artist.get_gid() == "panel0-discs").get_offsets()
-        assert len(discs) == NUM_TAGS
-        assert np.corrcoef(discs[:, 0], tag_positions()[:, 0])[0, 1] > 0.999
-        stars = next(artist for artist in drawn.findobj() if artist.get_gid() == "panel1-stars").get_offsets()
-        assert len(stars) == 1
-        assert any(
-            "star: attacked" in text.get_text() for text in drawn.findobj(lambda artist: hasattr(artist, "get_text"))
-        )
-
-    def test_readings_of_the_accused_and_the_attacked(self) -> None:
-        numbers = np.array([0] * 10 + [8] * 60 + [0] * 60)
-        attacked = np.zeros((130, NUM_TAGS), dtype=bool)
-        attacked[numbers == 8, column("DPIT301")] = True
-        times = np.datetime64("2024-01-01T00:00:00", "s") + STEP * np.arange(130)
-        given = Series(times, np.zeros((130, NUM_TAGS)), numbers > 0, attacked, numbers, np.arange(130) > 0)
-        steps = np.arange(5, 130)
-        drawn = draw_readings(given, steps, np.zeros((125, NUM_TAGS)), event(["DPIT301"]))
-        assert [axes.get_ylabel() for axes in drawn.axes] == ["P602 (accused)", "DPIT301"]
-
+class TestWords:
     def test_words(self) -> None:
-        assert describe("UV401") == "UV401 (lamp, dechlorination)"
-        assert format_reading("MV101", 0.0) == "moving"
-        assert format_reading("LIT101", 812.34) == "812 mm"
-        assert format_reading("MV101", 0.5) == "0.50"
+        assert describe(SWAT, "UV401") == "UV401 (lamp, dechlorination)"
+        assert format_reading(SWAT, "MV101", 0.0) == "moving"
+        assert format_reading(SWAT, "LIT101", 812.34) == "812 mm"
+        assert format_reading(SWAT, "MV101", 0.5) == "0.50"
         assert join_names(["a"]) == "a"
-        assert {describe(tag) for tag in TAGS}
+        assert {describe(SWAT, tag) for tag in TAGS}
         assert len(METHODS) == 4

@@ -13,10 +13,9 @@ from graphfaith._base.errors import GraphfaithError, InputError
 from graphfaith_studies.swat import (
     ACTUATORS,
     CONSTANT,
-    EDGES,
-    POSITIONS,
     SENSORS,
     STAGES,
+    SWAT,
     TAGS,
     column,
     simulate,
@@ -55,19 +54,18 @@ def test_tags_are_named_and_counted_as_in_the_files():
 
 
 def test_neighbours_make_one_graph_of_79_edges():
-    graph = nx.Graph(EDGES)
-    assert set(graph) == set(TAGS)
-    assert len(EDGES) == graph.number_of_edges() == 79
+    graph = nx.Graph(SWAT.edges)
+    assert set(graph) == set(range(len(TAGS)))
+    assert len(SWAT.edges) == graph.number_of_edges() == 79
     assert nx.is_connected(graph)
     assert nx.diameter(graph) == 12
 
 
 def test_stages_are_drawn_from_left_to_right():
-    assert set(POSITIONS) == set(TAGS)
-    assert len(set(POSITIONS.values())) == 51
+    assert len({tag.at for tag in SWAT.tags}) == 51
     for number in range(1, 6):
-        assert max(x for tag, (x, _) in POSITIONS.items() if stage(tag) == number) < min(
-            x for tag, (x, _) in POSITIONS.items() if stage(tag) == number + 1
+        assert max(tag.at[0] for tag in SWAT.tags if stage(tag.name) == number) < min(
+            tag.at[0] for tag in SWAT.tags if stage(tag.name) == number + 1
         )
 
 

@@ -5,6 +5,7 @@ const GAP = 4; // pixels between a mark and its name
 // Names cover no node if there are at most FEW nodes; otherwise they cover no node of relevance STRONG or more.
 const FEW = 60;
 const STRONG = 0.25;
+const FIRST_NAMES = 10; // nodes that get their names before the folds do
 let pen = null; // a canvas that measures texts without drawing them
 
 function measure(texts) {
@@ -31,8 +32,12 @@ function boxAround([x, y], away, size, side, room) {
 
 const apart = (a, b) => a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1];
 
-// Names point outwards where the picture has a middle, because edges come from there.
-const sidesOf = (mark) => (mark.isLeft ? ["end", "start", "above", "below"] : ["start", "end", "above", "below"]);
+function sidesOf(mark) {
+  // Names point outwards where the picture has a middle, because edges come from there. Between both ends of a link a name
+  // would seem to be of the other end.
+  const [out, inwards] = mark.isLeft ? ["end", "start"] : ["start", "end"];
+  return mark.always ? [out, "above", "below", inwards] : [out, inwards, "above", "below"];
+}
 
 function placeNames(marks, room) {
   // Return the place of the name of each mark that gets one. `marks` come in the order in which they are tried; a name
@@ -68,4 +73,31 @@ function nameSome(data, panels, marks, scale, height) {
     name.toggleAttribute("hidden", !spot);
     if (spot) fill(name, { x: fixed(spot.x), y: fixed(spot.y), "font-size": fixed(room.letter), "stroke-width": fixed(HALO * pixel) });
   });
+}
+
+function readLabels() {
+  // Return what is written at the nodes and at the folds. An atom has its symbol inside, and needs no other name that
+  // says the same.
+  return [
+    ...data.labels.map((text, i) => (data.kinds?.nodes?.[i] === text ? "" : text)),
+    ...data.folds.map((fold) => `${fold.members.length} more`),
+  ];
+}
+
+function marksInOrder() {
+  // Return the marks that are shown in the order in which they get names: what is explained, then where the weight is.
+  labelSizes ??= measure(labels);
+  const strong = (i) => data.relevance[i] >= STRONG || data.explained.includes(i);
+  const isLeft = ([x]) => data.rings.length > 0 && x < VIEW / 2 - 1;
+  const nodes = data.label_order.filter(isShown).map((i) => ({
+    i, text: labels[i], size: labelSizes[i], point: points[i], isLeft: isLeft(points[i]), radius: radius[i],
+    always: data.explained.includes(i),
+    // What is explained has a ring around it.
+    away: radius[i] + (data.explained.includes(i) ? 7 : 1), solid: points.length <= FEW || strong(i),
+  }));
+  const folds = foldPoints.map((point, k) => ({
+    i: points.length + k, text: opened.has(k) ? "" : labels[points.length + k], size: labelSizes[points.length + k],
+    point, isLeft: isLeft(point), radius: FOLD, away: FOLD, solid: true, always: false,
+  }));
+  return [...nodes.slice(0, FIRST_NAMES), ...folds, ...nodes.slice(FIRST_NAMES)];
 }

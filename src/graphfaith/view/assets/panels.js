@@ -135,6 +135,7 @@ function drawNode(data, panel, i, point, radius) {
     class: `rim ${sign(score)}`, r: fixed(explained ? radius + 5 : radius), "stroke-width": explained ? 4 : 2,
   });
   if (score < 0) rim.setAttribute("stroke-dasharray", "7 5");
+  if (data.types.length) group.append(drawType(data.types[data.type_of[i]], 1.25 * radius + 3));
   group.append(
     draw("circle", { class: "disc", r: fixed(radius) }),
     draw("circle", {
@@ -147,6 +148,21 @@ function drawNode(data, panel, i, point, radius) {
   const symbol = data.kinds?.nodes?.[i];
   if (symbol) group.append(draw("text", { class: "symbol", "font-size": fixed(1.15 * radius), dy: "0.36em" }, symbol));
   return group;
+}
+
+const CORNERS = { square: [4, 0.25], triangle: [3, 0.5], diamond: [4, 0.5], pentagon: [5, 0.5], hexagon: [6, 0.5] };
+
+function drawType(type, radius) {
+  // Each type of nodes has a shape around its discs, and a colour; see the legend.
+  const kind = `type type-${type.place % 6}`;
+  if (type.shape === "circle") return draw("circle", { class: kind, r: fixed(1.1 * radius) });
+  const [count, turn] = CORNERS[type.shape];
+  const far = radius / Math.cos(Math.PI / count);
+  const tips = Array.from({ length: count }, (_, i) => {
+    const angle = Math.PI * ((2 * i) / count - turn);
+    return at([far * Math.cos(angle), far * Math.sin(angle)]);
+  });
+  return draw("path", { class: kind, d: `M${tips.join("L")}Z` });
 }
 
 function drawStar(radius) {
@@ -200,7 +216,7 @@ function drawPanel(data, panel, number, height, radius) {
   stage.style.setProperty("--ratio", VIEW / height);
   svg.append(world);
   stage.append(svg);
-  const known = new Set(data.edges.map(([s, t]) => `${s} ${t}`));
+  const known = new Set(data.directed ? data.edges.map(([s, t]) => `${s} ${t}`) : []);
   // The weakest edges are drawn first, so that the strongest are on top.
   const order = panel.edges.map((_, i) => i).sort((i, j) => Math.abs(panel.edges[i]) - Math.abs(panel.edges[j]));
   const edges = new Array(order.length);
@@ -216,7 +232,8 @@ function drawPanel(data, panel, number, height, radius) {
   });
   const nodes = points.map((point, i) => drawNode(data, panel, i, point, radius[i]));
   for (const i of data.stars) nodes[i].append(drawStar(radius[i]));
-  const names = marks.map((mark) => draw("text", { class: "name" }, mark.text));
+  // A name is hidden until it has its place, so that the browser need not lay it out twice.
+  const names = labels.map((text) => draw("text", { class: "name", hidden: "" }, text));
   const arcs = draw("g", { class: "arcs" });
   world.append(
     ...drawGround(data, points, rings), ...folds.map((fold) => fold.line), ...order.map((i) => edges[i].group), arcs, ...nodes,
@@ -230,7 +247,7 @@ function drawPanel(data, panel, number, height, radius) {
 
 function describe(one, panel, alone) {
   // Write what there is to say about an explanation around its picture.
-  if (!alone && panel.headline?.text) one.head.append(make("p", { class: "line" }, panel.headline.text));
+  if (!alone && panel.headline) one.head.append(make("p", { class: "line" }, panel.headline));
   if (panel.carried_text) one.said.append(make("p", { class: "line" }, sentence(panel.carried_text)));
   one.said.append(make("p", { class: "faint line" }, panel.scale), drawTrust(panel));
 }

@@ -44,7 +44,8 @@ function restoreState(fields) {
   const pair = numbers("less");
   difference = data.agreement && pair.length === 2 && pair[0] !== pair[1] && pair.every((k) => k in data.panels) ? pair : null;
   showDifference();
-  setGone(readGone(fields.get("gone") ?? ""), false);
+  const list = readGone(fields.get("gone") ?? "");
+  if (list.length || tables.length) setGone(list, false); // At first there is nothing to put back.
   restoring = false;
   share();
 }
@@ -59,12 +60,16 @@ function keepState() {
   } catch { /* A browser may forbid this in a file; saving a copy works all the same. */ }
 }
 
-let source = ""; // the text of this page as it came
+let source = null; // this page as it came
 
 function keepSource() {
-  // This is called after the first paint, and before the script changes anything.
-  if (!framed) source = `<!DOCTYPE html>\n${root.outerHTML}\n`;
+  // This is called after the first paint, and before the script changes anything. The element that the script runs in was
+  // added to the page.
+  document.currentScript?.remove();
+  if (!framed) source = root.cloneNode(true);
 }
+
+const sourceText = () => `<!DOCTYPE html>\n${source.outerHTML}\n`;
 
 function withState(text) {
   // Return the text of a page with the present state in its first tag. A state has no letter that HTML would read but &.

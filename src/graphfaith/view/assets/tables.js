@@ -108,8 +108,8 @@ function drawTables(data, choose) {
     values: data.panels.map((panel) => score(panel.nodes[i], panel.node_scale)),
   })));
   // A derivative by a feature that is absent is of what is not there, which has to be said beside it.
-  const features = data.features.map(({ name, values, value }, i) => ({
-    what: { feature: i }, names: [name], values, note: value === 0 ? "(absent here)" : "",
+  const features = data.features.map(({ name, values, absent }, i) => ({
+    what: { feature: i }, names: [name], values, note: absent ? "(absent here)" : "",
   }));
   const tables = [
     drawTable("edges", "Edges", ["Edge", ...heads("edges", (panel) => panel.edge_scale)], edges, choose),

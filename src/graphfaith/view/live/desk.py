@@ -24,9 +24,11 @@ from ...explainers.base import Samples
 from ...explainers.methods import expand_methods, method_named, method_names
 from ...explanation.scores import explained_nodes
 from ...facade.subject import NEIGHBORHOOD, Subject, expand_neighborhoods
+from ...graph.form import flatten_features
+from ..content import LONGEST_NAME, page_data
 from ..figure import figure, render
 from ..labels import shorten
-from ..page import LONGEST_NAME, page_data, render_page
+from ..page import render_page
 from ..report import explanation_row, finite_rows
 from .flights import Flights
 from .removal import FIELDS, Removal, find_flip, judge, read_removal
@@ -111,7 +113,7 @@ class Desk:
     def question_and_removal(self, fields: Mapping[str, Sequence[str]]) -> tuple[Question, Removal]:
         """Read and check a question and what is to be taken away (:func:`read_removal`)."""
         question = self.question({name: values for name, values in fields.items() if name not in FIELDS})
-        return question, read_removal(fields, *self.subject.data.x.shape)
+        return question, read_removal(fields, *flatten_features(self.subject.data.x).shape)
 
     @property
     def level(self) -> str:

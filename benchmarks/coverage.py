@@ -1,0 +1,71 @@
+"""How often two errors cover the true value where a few numbers have most of a mean.
+
+    python benchmarks/coverage.py
+
+Cases that are hard for an error bar: infidelity of one explanation from few draws, Delta over 60 nodes of a graph with
+hubs, drawn from the 300 nodes whose mean is the true value, and lognormal numbers, of which few have most of a mean.
+"plain" is the standard error, "widened" what rows and figures of merit have (graphfaith.metric.measured.widening).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn import GraphSAGE
+from torch_geometric.utils import barabasi_albert_graph
+
+import graphfaith as gf
+from graphfaith.metric.attribution import Attribution
+from graphfaith.metric.measured import effective_count, mean_and_error
+from graphfaith.metric.unfaithfulness import sample_chunks
+from graphfaith.sampling.neighborhood import as_neighborhood
+
+NODES, CHOSEN, REPEATS = 300, 60, 400
+
+
+def make_graph() -> tuple[GraphSAGE, Data]:
+    """Return a random network that takes sums, and a graph in which a few nodes have many neighbours."""
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002  # PyG draws the graph from this one.
+    data = Data(x=torch.randn(NODES, 4), edge_index=barabasi_albert_graph(NODES, 2))
+    return GraphSAGE(4, 8, 2, 3, aggr="add").eval(), data
+
+
+def cover(samples: list[np.ndarray], truth: float) -> str:
+    """Return the shares of samples whose mean is within two errors of the truth, and how many numbers make a spread."""
+    plain = [abs(one.mean() - truth) <= 2 * one.std(ddof=1) / math.sqrt(len(one)) for one in samples]
+    found = [mean_and_error(one) for one in samples]
+    widened = [abs(value - truth) <= 2 * error for value, error in found]
+    effective = np.median([effective_count(one) for one in samples])
+    return f"plain {np.mean(plain):.2f}, widened {np.mean(widened):.2f}, effective count {effective:.0f}"
+
+
+def main() -> None:
+    """Print the coverage of each case."""
+    torch.set_num_threads(1)
+    model, data = make_graph()
+    for near in ("U(A,0.2)", "U(A,0.5)", "B(A,0.5)"):
+        target = gf.Target(model, data.x, data.edge_index, NODES - 1)
+        scores = Attribution(target.computation_graph, target.gradient()[1])
+        law = as_neighborhood(near)
+        chunks = sample_chunks(target, law, 20_000, 7)
+        errors = [scores.linear.change(chunk) - target.changes(chunk) for chunk in chunks]
+        population = torch.cat(errors).square().numpy()
+        for count in (60, 400):
+            draws = [np.random.default_rng(seed).choice(population, count) for seed in range(REPEATS)]
+            print(f"infidelity in {near} from {count} draws: {cover(draws, population.mean())}", flush=True)
+    for near in ("U(A,0.2)", "B(A,0.5)"):
+        rows = gf.judge(model, data, ["saliency"], range(NODES), ["delta"], neighborhoods=near, test_samples=50)
+        population = rows.row("saliency", "delta").table[0]
+        draws = [np.random.default_rng(seed).choice(population, CHOSEN) for seed in range(REPEATS)]
+        print(f"Delta in {near} over {CHOSEN} of {NODES} nodes: {cover(draws, population.mean())}", flush=True)
+    for sigma in (1.0, 1.5, 2.0):
+        draws = list(np.random.default_rng(0).lognormal(0, sigma, (REPEATS, CHOSEN)))
+        print(f"{CHOSEN} lognormal numbers, sigma {sigma:g}: {cover(draws, math.exp(sigma**2 / 2))}")
+
+
+if __name__ == "__main__":
+    main()

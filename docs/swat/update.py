@@ -1,0 +1,38 @@
+"""Put the tables and pictures of a run into docs/swat.md: `python docs/swat/update.py results/swat`.
+
+The run is one of `graphfaith swat run --out results/swat`. What is between the two marks of the page is replaced.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from graphfaith_studies.plant.tables import markdown
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "swat.md"
+BEGIN, END = "<!-- tables -->\n", "<!-- end of tables -->\n"
+
+
+def update(folder: Path) -> None:
+    """Copy results.json and the pictures, and write the tables into the page."""
+    results = json.loads((folder / "results.json").read_text())
+    for row in results["seeds"]:
+        row.pop("attacks", None)
+        for scores in row["detectors"].values():
+            scores.pop("pa_k", None)
+    (HERE / "results.json").write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
+    for picture in folder.glob("attack-*.png"):
+        shutil.copyfile(picture, HERE / picture.name)
+    text = PAGE.read_text()
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    PAGE.write_text(before + BEGIN + "\n" + markdown(results) + "\n" + END + after)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "results.json").exists():
+        raise SystemExit("give the folder of a finished run: python docs/swat/update.py results/swat")
+    update(Path(sys.argv[1]))

@@ -1,0 +1,111 @@
+"""One prediction on a heterogeneous graph explained in one line, with its score."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import HeteroData
+from torch_geometric.explain import Explainer
+
+from .._base.checks import is_whole
+from .._base.errors import InputError
+from ..explainers.base import Samples
+from ..explainers.methods import method_named
+from ..explanation.scores import num_classes_of
+from ..explanation.typed import TypedExplanation
+from ..metric.unfaithfulness import general_unfaithfulness
+from ..model.inference import run_typed, task_of
+from ..model.joint import OfType, arguments_of
+from ..model.record import evaluating
+from ..model.task import Task
+from ..sampling.neighborhood import Neighborhood, as_neighborhood
+from .subject import Options
+
+
+class TypedSubject:
+    """A model and a heterogeneous graph, explained one row of the output at a time.
+
+    ``node_type`` names the nodes that the output is of, for a model that returns a dictionary, or whose output has as
+    many rows as several types have nodes.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        data: HeteroData,
+        node_type: str | None,
+        level: str,
+        mode: str | None,
+        return_type: str | None,
+        options: Options,
+    ) -> None:
+        if not isinstance(model, torch.nn.Module):
+            raise InputError(f"model must be a torch.nn.Module (got {type(model).__name__})")
+        if node_type is not None and node_type not in data.node_types:
+            raise InputError(f"there is no node type {node_type!r}: the graph has {', '.join(data.node_types)}")
+        self.model = model if node_type is None else OfType(model, node_type)
+        self.data, self.options = data, options
+        self.x, self.edge_index = _in_precision(model, data.collect("x", True)), data.collect("edge_index", True)
+        lacking = [name for name in data.node_types if name not in self.x]
+        if lacking or not self.edge_index:
+            raise InputError(f"data needs x of every node type, and edges (there is no x of {', '.join(lacking)})")
+        self.arguments = arguments_of(self.model, self._find)
+        out = run_typed(self.model, self.x, self.edge_index, self.arguments, Task(level=level))
+        labels = next((data[name].get("y") for name, rows in self.x.items() if len(rows) == len(out)), None)
+        self.task = task_of(out, labels if isinstance(labels, Tensor) else None, level, mode, return_type)
+
+    def _find(self, name: str) -> Any:
+        """Return what the graph has for an argument of the model."""
+        found = self.data.collect(name.removesuffix("_dict"), True)
+        return found or self.data._global_store.get(name)
+
+    def explainer(self, method: str, near: Neighborhood, samples: Samples, seed: int) -> Explainer:
+        """Return PyG's Explainer with the method of that name, which scores every feature and every edge."""
+        return Explainer(
+            self.model,
+            algorithm=method_named(method).make_for(near, samples, seed, **asdict(self.options)),
+            explanation_type="model",
+            node_mask_type="attributes",
+            edge_mask_type="object",
+            model_config=self.task.model_config,
+        )
+
+    def explain(
+        self,
+        index: Any,
+        method: str,
+        neighborhood: Neighborhood | str,
+        *,
+        samples: Samples,
+        test_samples: int,
+        seed: int,
+        also: Neighborhood | str | None,
+    ) -> TypedExplanation:
+        """Return an explanation with its score on samples of the next seed, and the seconds it took."""
+        if not is_whole(index):
+            raise InputError(f"one whole number names what is explained (got {index!r})")
+        near = as_neighborhood(neighborhood)
+        explainer = self.explainer(method, near, samples, seed)
+        with evaluating(self.model):
+            started = time.perf_counter()
+            explanation: TypedExplanation = explainer(self.x, self.edge_index, index=int(index), **self.arguments)
+            explanation.seconds = time.perf_counter() - started
+            for one in (near,) if also is None else (as_neighborhood(also), near):
+                general_unfaithfulness(explainer, explanation, one, num_samples=test_samples, seed=seed + 1)
+        classes = self.data._global_store.get("class_names")
+        if classes is not None and num_classes_of(explanation.joint()) == len(classes):
+            explanation.name(classes=classes)
+        return explanation
+
+
+def _in_precision(model: torch.nn.Module, x: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the features in the precision of the model's parameters, if these share one."""
+    dtypes = {one.dtype for one in model.parameters() if one.is_floating_point()}
+    if len(dtypes) != 1:
+        return dict(x)
+    dtype = dtypes.pop()
+    return {name: rows.to(dtype) if rows.is_floating_point() else rows for name, rows in x.items()}

@@ -1,0 +1,226 @@
+"""One alarm from its step to its cause: what is asked of the model, its explanations, and verdicts on each tag.
+
+A verdict on a tag is the answer to one question: would the alarm be, had this tag behaved as expected? The model
+answers for every plant. The plant itself answers where it can run again, which only a simulated one can: there a tag is
+as it would have been without the attack (`Replays`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .causes import (
+    METHODS,
+    Cause,
+    Question,
+    Restored,
+    What,
+    effects_of,
+    explain_alarm,
+    find_strongest_path,
+    restore_each,
+)
+from .detectors import Alarm, Array
+from .localisation import RANKINGS, rank_without_explaining, score_faithfulness, score_ranking
+from .monitor import Monitor, Watched
+from .scoring import Event, find_events
+
+DEVELOPED: Final = (3, 6)  # steps after the first one at which an alarm is looked at once more
+_LISTED: Final = 5  # tags of each ranking that get a verdict
+Flags = NDArray[np.bool_]
+
+
+class Replays(Protocol):
+    """A plant that can run again."""
+
+    def run_again(self, events: Sequence[Event], stop: int) -> tuple[int, dict[int | None, Array]]:
+        """Return the first step of these attacks, and the readings from there up to ``stop`` in other courses.
+
+        The course None is without the attacks, and that of a tag is with the tag as it is then, for every tag that the
+        attacks have changed.
+        """
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the plant says of an alarm: whether it comes from the attacks, and which tags [n] clear it."""
+
+    caused: bool
+    clears: Flags
+
+
+def choose_step(alarm: Alarm, watched: Watched) -> int:
+    """Return the step to explain: the first one of the alarm, or one 30 to 60 s later if its excess is larger."""
+    first, last = alarm.first + DEVELOPED[0], min(alarm.first + DEVELOPED[1], len(watched.series) - 1)
+    excess = np.sign(alarm.deviation) * watched.excess[:, alarm.accused]
+    later = range(first, last + 1)
+    best = max(later, key=lambda step: excess[step], default=alarm.first)
+    unbroken = bool(watched.series.follows[alarm.first + 1 : best + 1].all())
+    return best if unbroken and excess[best] > excess[alarm.first] else alarm.first
+
+
+def ask(alarm: Alarm, at: int, watched: Watched, monitor: Monitor, what: What = "deviation") -> Question:
+    """Return the question for the step ``at`` of an alarm.
+
+    The forecast is explained in the place of the gap if the reading is out of its range, but not far from its forecast.
+    """
+    scale, tag = monitor.scale, alarm.accused
+    first = at - scale.plant.window + 1
+    x = scale.scale(watched.series.values[first : at + 1]).T
+    top = ((scale.high - scale.low) / scale.span).float().unsqueeze(-1)
+    expected = (x - torch.from_numpy(watched.errors[first : at + 1]).float().T).clamp(
+        min=torch.zeros_like(top), max=top
+    )
+    error = float(watched.errors[at, tag])
+    if what == "deviation" and (alarm.reason == "forecast" or abs(watched.of_forecast[at, tag]) >= 1.0):
+        return Question(x, expected, tag, 1.0 if error >= 0 else -1.0, abs(error))
+    sign = 1.0 if alarm.deviation >= 0 else -1.0
+    beyond = float(x[tag, -1] - x[tag, -1].clamp(0.0, float(top[tag])))
+    return Question(x, expected, tag, sign, abs(beyond), "forecast")
+
+
+def clear_in_model(question: Question, restored: Restored, at: int, watched: Watched, monitor: Monitor) -> Flags:
+    """Return for each tag [n] whether the alarm clears in the model if the tag had behaved as expected.
+
+    It clears if every check that it failed is passed. For the range check, the reading is taken to follow its forecast:
+    it changes as the forecast does.
+    """
+    tag, scale = question.accused, monitor.scale
+    cleared = np.ones(len(scale.plant), dtype=np.bool_)
+    if abs(watched.of_forecast[at, tag]) >= 1.0:
+        cleared &= np.abs(restored.gaps[:-1] / monitor.thresholds.values[tag]) < 1.0
+    if abs(watched.of_range[at, tag]) >= 1.0:
+        readings = restored.readings[:-1] + restored.forecasts[:-1] - restored.forecasts[-1]
+        readings[tag] = restored.readings[tag]
+        values = np.repeat(watched.series.values[at][None], len(readings), axis=0)
+        values[:, tag] = readings * float(scale.span[tag]) + float(scale.low[tag])
+        cleared &= np.abs(monitor.range.excess_of(values)[:, tag]) < 1.0
+    return cleared
+
+
+def ask_plant(alarm: Alarm, events: Sequence[Event], watched: Watched, monitor: Monitor, replays: Replays) -> Truth:
+    """Let the plant run again without the attacks, and with each tag as it is then.
+
+    The alarm clears if its accused tag passes all checks from the first step of the alarm to its end, or for a minute.
+    """
+    tag, window = alarm.accused, monitor.scale.plant.window
+    stop = min(alarm.last, alarm.first + DEVELOPED[1]) + 1
+    start, courses = replays.run_again(events, stop)
+    first = max(alarm.first - window + 1, 0)
+    steps = np.arange(alarm.first, stop)
+    values = []
+    for readings in courses.values():
+        part = watched.series.values[first:stop].copy()
+        part[max(start - first, 0) :] = readings[max(first - start, 0) :]
+        values.append(part)
+    height = stop - first
+    rows = (np.arange(len(values))[:, None] * height + (steps - first)[None, :]).ravel()
+    of_forecast, of_range = monitor.excess_at(np.concatenate(values), rows)
+    size = np.maximum(np.abs(of_forecast[:, tag]), np.abs(of_range[:, tag])).reshape(len(values), -1)
+    clear = dict(zip(courses, (size.max(1) <= 1.0).tolist(), strict=True))
+    clears = np.zeros(len(monitor.scale.plant), dtype=np.bool_)
+    for course, cleared in clear.items():
+        if course is not None:
+            clears[course] = cleared
+    return Truth(clear[None], clears)
+
+
+def examine_alarm(
+    alarm: Alarm,
+    watched: Watched,
+    monitor: Monitor,
+    events: Sequence[Event],
+    replays: Replays | None,
+    *,
+    what: What = "deviation",
+    **options: Any,
+) -> dict[str, Any]:
+    """Explain an alarm, ask the model and the plant about its causes, and return all of it as plain values for JSON.
+
+    ``options`` are those of `explain_alarm`. Under ``event`` is what an operator cannot know.
+    """
+    plant = monitor.scale.plant
+    when, near = find_events(alarm, events, plant.recovery // plant.step)
+    at = choose_step(alarm, watched)
+    question = ask(alarm, at, watched, monitor, what)
+    causes = explain_alarm(monitor.forecaster, question, **options)
+    restored = restore_each(monitor.forecaster, question)
+    in_model = clear_in_model(question, restored, at, watched, monitor)
+    effects = effects_of(restored, question)
+    rankings = {cause.method: cause.tags for cause in causes}
+    rankings |= rank_without_explaining(plant, alarm.accused, watched.excess[at], effects)
+    truth = ask_plant(alarm, near, watched, monitor, replays) if replays is not None and near else None
+    in_plant = None if truth is None else truth.clears
+    attacked = sorted({tag for event in near for tag in event.attacked})
+    scores = {
+        name: score_ranking(rankings[name], alarm.accused, attacked, in_model, in_plant)
+        for name in RANKINGS
+        if name in rankings
+    }
+    listed = {alarm.accused, *attacked}
+    for name in (*METHODS, "model", "deviation"):
+        if name in rankings:
+            listed |= set(np.argsort(-rankings[name], kind="stable")[:_LISTED].tolist())
+    if truth is not None:
+        listed |= set(np.flatnonzero(truth.clears).tolist())
+    span = float(monitor.scale.span[alarm.accused])
+    return {
+        "alarm": {**asdict(alarm), "accused": plant.names[alarm.accused]},
+        "at": at,
+        "what": question.what,
+        "gap": question.gap * span,
+        "causes": [cause.as_json() for cause in causes],
+        "paths": {cause.method: _find_paths(cause, sorted(listed)) for cause in causes},
+        "effects": {plant.names[tag]: float(effects[tag] * span) for tag in range(len(plant))},
+        "verdicts": {
+            plant.names[tag]: _judge_tag(tag, question, restored, in_model, truth, watched, monitor, at)
+            for tag in sorted(listed)
+        },
+        "event": {
+            "when": when,
+            "attacks": [event.number for event in near],
+            "attacked": [plant.names[tag] for tag in attacked],
+            "caused": None if truth is None else truth.caused,
+        },
+        "found": scores,
+        "faithfulness": {cause.method: score_faithfulness(cause) for cause in causes},
+    }
+
+
+def _judge_tag(
+    tag: int,
+    question: Question,
+    restored: Restored,
+    in_model: Flags,
+    truth: Truth | None,
+    watched: Watched,
+    monitor: Monitor,
+    at: int,
+) -> dict[str, Any]:
+    """Return the verdict on one tag, with its reading, what was expected, and its usual readings, in their units."""
+    scale = monitor.scale
+    expected = float(question.expected[tag, -1]) * float(scale.span[tag]) + float(scale.low[tag])
+    return {
+        "model": bool(in_model[tag]),
+        "plant": None if truth is None else bool(truth.clears[tag]),
+        "reading": float(watched.series.values[at, tag]),
+        "expected": expected,
+        "usual": scale.usual[:, tag].tolist(),
+        "gap_with": float(restored.gaps[tag] * scale.span[question.accused]),
+    }
+
+
+def _find_paths(cause: Cause, tags: Sequence[int]) -> dict[str, dict[str, Any]]:
+    """Return the strongest path from each of these tags to the accused one, where messages reach that far."""
+    names, paths = cause.plant.names, {}
+    for tag in tags:
+        path = find_strongest_path(cause, tag)
+        if path is not None:
+            paths[names[tag]] = {"tags": [names[number] for number in path.tags], "score": path.score}
+    return paths

@@ -1,0 +1,143 @@
+"""The commands ``graphfaith plant run`` and ``graphfaith plant check``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graphfaith._base.checks import check_count
+from graphfaith._base.errors import InputError
+from graphfaith.cli.notes import say
+
+if TYPE_CHECKING:
+    from .tables import Table
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="A monitor for any plant: alarms in recordings, and their causes.\n\n"
+    "\b\n"
+    "Example:\n"
+    "  graphfaith plant run --plant batadal --data batadal --out results/batadal",
+)
+MOST_SEEDS = 1000  # a seed takes minutes
+Plant = Annotated[str, typer.Option(help="swat, batadal, or the path of your plant file (.toml).")]
+
+
+def add_to(application: typer.Typer) -> None:
+    """Add the commands to the application."""
+    application.add_typer(app, name="plant")
+
+
+@app.callback(invoke_without_command=True)
+def plant(context: typer.Context) -> None:
+    """Show the help if there is no subcommand."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(help="Recordings, as .csv or .xlsx.")],
+    plant: Plant = "swat",
+    max_gap: Annotated[int | None, typer.Option(help="Gaps of up to so many seconds are bridged.")] = None,
+) -> None:
+    """Read recordings, and say what had to be mended in them.
+
+    \b
+    Example:
+      graphfaith plant check --plant batadal dataset03.csv dataset04.csv
+    """
+    # Loading these takes seconds, which --help does not need.
+    from .loader import load
+    from .plant import find_plant
+
+    known = find_plant(plant)
+    for path in files:
+        recording = load(known, path, max_gap=max_gap)
+        typer.echo(
+            f"{path}: {len(recording)} rows from {_clock(recording.times[0])} to {_clock(recording.times[-1])}, "
+            f"{int(recording.labels.sum())} of them under attack"
+        )
+        for notice in recording.notices:
+            typer.echo(f"  {notice}")
+
+
+@app.command()
+def run(
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the results.")],
+    data: Annotated[
+        Path,
+        typer.Option(help="Folder with your files: *normal* and *attack* (.xlsx or .csv), and perhaps *truth* (.csv)."),
+    ],
+    plant: Plant = "swat",
+    quick: Annotated[bool, typer.Option("--quick", help="Few epochs and samples.")] = False,
+    seeds: Annotated[int | None, typer.Option(help="Number of trainings; default five, or one with --quick.")] = None,
+    compare: Annotated[bool, typer.Option(help="Also train other networks, for comparison.")] = True,
+    workers: Annotated[int | None, typer.Option(help="Number of worker processes; default one per core.")] = None,
+    max_gap: Annotated[int | None, typer.Option(help="Gaps of up to so many seconds are bridged.")] = None,
+) -> None:
+    """Train a monitor on normal operation, raise alarms in another recording, explain them, and write pages.
+
+    For batadal the folder has the competition's files: dataset03.csv, dataset04.csv, test_dataset.csv and
+    ctown_map.inp. A run that was stopped resumes where it stopped.
+
+    \b
+    Examples:
+      graphfaith plant run --plant batadal --data batadal --out results/batadal
+      graphfaith plant run --plant my.toml --data recordings --out results/mine
+    """
+    # Loading these takes seconds, which --help does not need.
+    from .plant import find_plant
+    from .run import Options, load_case
+    from .run import run as run_studies
+    from .study import FULL, QUICK
+    from .tables import list_tables
+
+    count = check_count((1 if quick else 5) if seeds is None else seeds, "--seeds", most=MOST_SEEDS)
+    chosen = tuple(range(count))
+    options: dict[str, Any] = {"seeds": chosen, "workers": workers, "say": say}
+    runner = _RUNNERS.get(plant)
+    if runner is not None:
+        if max_gap is not None:
+            raise InputError(f"--max-gap is for files of your own; the files of {plant} have no gaps")
+        results, paths = runner()(folder, data, quick=quick, compare=compare, **options)
+    else:
+        known = find_plant(plant)
+        case = load_case(known, data, max_gap, say)
+        settings = Options(QUICK if quick else FULL, compare=compare)
+        results, paths = run_studies(folder, case, settings, title=known.title, **options)
+    show_tables(list_tables(results)[:1])
+    typer.echo(f"\nNumbers: {paths[0]}\nAlarms (open it in a browser): {paths[1]}")
+
+
+def show_tables(tables: Sequence[tuple[str, Table]]) -> None:
+    """Print tables on standard output."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    console = Console()
+    for title, (heads, rows) in tables:
+        grid = Grid(title=title, title_justify="left")
+        for place, head in enumerate(heads):
+            grid.add_column(head, justify="right" if place else "left")
+        for row in rows:
+            grid.add_row(*row)
+        console.print(grid)
+
+
+def _batadal() -> Callable[..., tuple[dict[str, Any], list[Path]]]:
+    from ..batadal.run import run as run_batadal  # It imports this package.
+
+    return run_batadal
+
+
+# Plants whose data have names and a layout of their own.
+_RUNNERS: dict[str, Callable[[], Callable[..., tuple[dict[str, Any], list[Path]]]]] = {"batadal": _batadal}
+
+
+def _clock(time: Any) -> str:
+    return str(time).replace("T", " ")

@@ -1,0 +1,197 @@
+"""What the operator's page says of an alarm, in words: what happened, the suggested cause, and what to check.
+
+Only what an operator can know is used: readings, forecasts, explanations, and the model's verdicts. Whether there was
+an attack, and what the simulated plant says, is on the page of answers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import numpy as np
+
+from .causes import METHODS
+from .plant import Plant
+from .series import Series
+from .words import describe, describe_mismatch, format_pair, format_reading, join_names, say_duration, say_time
+
+_SUSPECTS: Final = 3  # tags of the explanation that may be the cause
+_NEIGHBOURS: Final = 3  # neighbours that a check names
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One alarm as the page tells it.
+
+    ``suspects`` are the tags with the largest positive scores in the explanation, without the accused one. ``cause`` is
+    the first of them with which the model clears the alarm, the accused tag if its own part of the gap is larger, or
+    None. ``chain`` leads from the cause to the accused tag.
+    """
+
+    plant: Plant
+    number: int
+    row: dict[str, Any]
+    begins: datetime
+    seconds: int
+    open_end: bool
+    suspects: tuple[str, ...]
+    cause: str | None
+    chain: tuple[str, ...]
+
+    @property
+    def accused(self) -> str:
+        """The tag that the alarm accuses."""
+        return str(self.row["alarm"]["accused"])
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        """The verdict on the accused tag, with its reading and what was expected."""
+        found: dict[str, Any] = self.row["verdicts"][self.accused]
+        return found
+
+    @property
+    def heading(self) -> str:
+        """What is wrong, in a few words."""
+        if self.row["alarm"]["reason"] == "range" and not self.plant[self.accused].is_actuator:
+            side = "above" if self.row["alarm"]["deviation"] > 0 else "below"
+            return f"{self.accused} {side} all that it read in normal operation"
+        return describe_mismatch(self.plant, self.accused, self.verdict["reading"], self.verdict["expected"])
+
+    @property
+    def verdict_words(self) -> str:
+        """The suggested cause in a few words, for the list."""
+        if self.cause is None:
+            return "cause not known"
+        return f"{self.accused} itself" if self.cause == self.accused else f"suggested cause: {self.cause}"
+
+    def tell(self) -> str:
+        """Say what happened."""
+        plant, name, tag = self.plant, self.accused, self.plant[self.accused]
+        reading, expected = format_pair(plant, name, self.verdict["reading"], self.verdict["expected"])
+        verb = "was" if tag.is_actuator else "read"
+        sentences = [f"At {say_time(self.moment)} {describe(plant, name)} {verb} {reading}; {_say_expected(expected)}."]
+        low, high = self.verdict["usual"]
+        if not tag.is_actuator:
+            sentences.append(f"Usually it reads {_say_range(plant, name, low, high)}.")
+        if tag.note:
+            sentences.append(f"{name} {tag.note}.")
+        if self.open_end:
+            sentences.append("The alarm is still up at the end of the recording.")
+        else:
+            sentences.append(f"The alarm is up for {say_duration(self.seconds)}.")
+        return " ".join(sentences)
+
+    @property
+    def moment(self) -> datetime:
+        """The time of the step that is explained."""
+        return self.begins + timedelta(seconds=(self.row["at"] - self.row["alarm"]["first"]) * self.plant.step)
+
+    def explain(self) -> str:
+        """Say what the cause may be, and whether the model would clear the alarm without it."""
+        if self.cause is None:
+            if not self.suspects:
+                return "Cause not known: no other tag explains this alarm, and the model does not clear it."
+            return (
+                f"Cause not known. The explanation points to {join_names(list(self.suspects))}, but with "
+                f"{'it' if len(self.suspects) == 1 else 'any one of them'} as expected this alarm would still be."
+            )
+        if self.cause == self.accused:
+            return (
+                f"No other tag accounts for it: the larger part of the gap is {self.accused}'s own. Either its reading "
+                "is wrong, or something acts on it that no tag shows."
+            )
+        return f"{self.tell_tag(self.cause)} With {self.cause} as expected this alarm would not be."
+
+    def tell_tag(self, name: str) -> str:
+        """Say what a tag reads, what was expected, and what is usual."""
+        verdict = self.row["verdicts"][name]
+        reading, expected = format_pair(self.plant, name, verdict["reading"], verdict["expected"])
+        if self.plant[name].is_actuator:
+            return f"{describe(self.plant, name)} is {reading}; {_say_expected(expected)}."
+        usual = _say_range(self.plant, name, *verdict["usual"])
+        return f"{describe(self.plant, name)} reads {reading}, usually {usual}; {expected} was expected."
+
+    def suggest(self) -> str:
+        """Say what to check first."""
+        name = self.cause or self.accused
+        tag = self.plant[name]
+        others = join_names(find_neighbours(self.plant, name))
+        if self.cause is None:
+            return f"Check {name} on site, and then its neighbours {others}. Nothing here says where it comes from."
+        if tag.is_actuator:
+            return f"Check whether {name} really is in this state, and what switched it. Compare {others}."
+        return f"Check {name} at the instrument: does it read what is there? Compare {others}, its neighbours."
+
+
+def find_findings(plant: Plant, series: Series, rows: Sequence[dict[str, Any]]) -> list[Finding]:
+    """Return what the page says of each alarm, in the order of time."""
+    found = []
+    for number, row in enumerate(sorted(rows, key=lambda row: row["alarm"]["first"]), 1):
+        alarm = row["alarm"]
+        suspects, cause = find_cause(row)
+        paths = row["paths"].get(METHODS[0], {})
+        chain = paths[cause]["tags"] if cause in paths else [] if cause is None else [cause, alarm["accused"]]
+        found.append(
+            Finding(
+                plant,
+                number,
+                row,
+                series.times[alarm["first"]].astype("datetime64[s]").item(),
+                (alarm["last"] - alarm["first"] + 1) * plant.step,
+                alarm["last"] >= len(series) - 1,
+                suspects,
+                cause,
+                tuple(dict.fromkeys(chain)),
+            )
+        )
+    return found
+
+
+def find_cause(row: dict[str, Any]) -> tuple[tuple[str, ...], str | None]:
+    """Return the suspects of an alarm, and its suggested cause.
+
+    The tags are gone through in the order of their scores. The accused tag is the cause if it comes first; another tag
+    is, if the model clears the alarm with it as expected.
+    """
+    accused = row["alarm"]["accused"]
+    scores = row["causes"][0]["tags"]
+    order = sorted(scores, key=lambda name: -scores[name])
+    ranked = [name for name in order if scores[name] > 0.0]
+    suspects = tuple(name for name in ranked if name != accused and name in row["verdicts"])[:_SUSPECTS]
+    for name in ranked:
+        if name == accused:
+            return suspects, accused
+        if name not in suspects:
+            break
+        if row["verdicts"][name]["model"]:
+            return suspects, name
+    return suspects, None
+
+
+def find_neighbours(plant: Plant, name: str) -> list[str]:
+    """Return some neighbours of a tag, those of its own part of the plant first."""
+    column = plant.column(name)
+    others = np.flatnonzero(plant.adjacency[column].numpy()).tolist()
+    own = plant.tags[column].part
+    others.sort(key=lambda other: (plant.tags[other].part != own, plant.tags[other].is_actuator))
+    return [plant.names[other] for other in others[:_NEIGHBOURS]]
+
+
+def _say_expected(expected: str) -> str:
+    """Say what was expected of an actuator or a sensor; a forecast between two states is only a number."""
+    return (
+        f"that was not expected (forecast {expected})"
+        if expected.replace(".", "").isdigit()
+        else f"{expected} was expected"
+    )
+
+
+def _say_range(plant: Plant, name: str, low: float, high: float) -> str:
+    first, second = (format_reading(plant, name, value) for value in (low, high))
+    if first == second:
+        return first
+    unit = plant[name].kind.unit
+    return f"{first.removesuffix(unit).strip()} to {second}"

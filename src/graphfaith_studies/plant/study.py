@@ -1,0 +1,316 @@
+"""The study of one seed: its data, a trained forecaster, the alarms and their causes, stored in a folder as JSON.
+
+A finished study is read from its file. A study that was stopped resumes after the last epoch of its training, or after
+the last alarm that it explained.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from graphfaith import __version__
+from graphfaith._base.checksum import checksum_of
+from graphfaith._base.errors import DataError, InputError
+from graphfaith._base.expansion import JSON_GROWTH
+from graphfaith._base.files import make_folder, read_file, write_file
+from graphfaith._base.threads import one_thread
+
+from ..showcase.training import seeded
+from .alarms import Replays, examine_alarm
+from .causes import METHODS, NEIGHBORHOODS, SHOWN, What
+from .detectors import OUTSIDE, RESOLUTION, Array, Range, Thresholds, differences_of, published_excess
+from .deviation_network import DeviationNetwork
+from .forecaster import Forecaster, Nowcaster
+from .monitor import Monitor, Watched, judge
+from .plant import Plant
+from .recording import Recording
+from .scoring import Event, events_of, score_detector
+from .series import Scale, Series, series_of
+from .training import Plan, error_of, train
+from .truth import KnownAttack, add_truth
+
+_FORMAT: Final = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """The size of a study: epochs and numbers of samples."""
+
+    epochs: int = 10
+    compared_epochs: int = 6  # epochs of each model that is only compared
+    samples: int = 200
+    test_samples: int = 300
+    thorough: int = 8  # explanations that are measured in all neighbourhoods; all others in that of figures
+
+
+FULL: Final = Size()
+QUICK: Final = Size(epochs=5, compared_epochs=2, samples=60, test_samples=100, thorough=2)
+
+
+@dataclass(frozen=True)
+class Case:
+    """The data of a study: a series for training, a held-out one, one with attacks, and a quiet one.
+
+    Only ``attacked`` contains attacks. ``held_out`` determines the best epoch and the detector. ``quiet`` is used for
+    nothing but the test of the forecasts and the count of false alarms. ``long`` is the number of an attack that makes
+    up most of the attacked time, or None; points are also scored without it. ``known`` are the attacks, if they are
+    known better than from the series, in which one hides another. ``replays`` lets the plant run again, if it can.
+    ``notices`` say what was mended in the files. ``parts`` are names, first steps and ends of parts of
+    ``attacked`` that are also scored alone.
+    """
+
+    normal: Series
+    held_out: Series
+    attacked: Series
+    quiet: Series
+    long: int | None = None
+    known: tuple[Event, ...] | None = None
+    replays: Replays | None = None
+    notices: tuple[str, ...] = ()
+    parts: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The attacks."""
+        return events_of(self.attacked) if self.known is None else self.known
+
+    @property
+    def plant(self) -> Plant:
+        """The plant that all series are of."""
+        return self.normal.plant
+
+
+def split_recordings(normal: Recording, attacked: Recording, truth: Sequence[KnownAttack] | None = None) -> Case:
+    """Return the case for two recordings; normal operation is split into 70 % training, 15 % held out and 15 % test."""
+    if not attacked.labels.any():
+        raise InputError("no row of the second recording is labelled as an attack: are the two files swapped?")
+    if normal.labels.any():
+        raise InputError("rows of the first recording are labelled as attacks; it must contain normal operation only")
+    if normal.plant.period != attacked.plant.period:
+        raise InputError(
+            f"rows of the first recording are {normal.plant.period} s apart and those of the second "
+            f"{attacked.plant.period} s; export both at the same interval"
+        )
+    watched = series_of(attacked)
+    return split_series(series_of(normal), watched if truth is None else add_truth(watched, truth))
+
+
+def split_series(normal: Series, attacked: Series) -> Case:
+    """Return the case for two series; normal operation is split into 70 % training, 15 % held out and 15 % test."""
+    first, second = round(0.7 * len(normal)), round(0.85 * len(normal))
+    return Case(normal[:first], normal[first:second], attacked, normal[second:])
+
+
+def train_monitor(
+    case: Case, seed: int, size: Size, folder: Path | None, say: Callable[[str], None]
+) -> tuple[Monitor, dict[str, Any]]:
+    """Return the monitor, trained or read from its checkpoint, and the quality of its forecasts on the quiet series.
+
+    ``forecast_gain`` is 1 - (mean square error / mean square error of persistence), which may use the last reading.
+    """
+    scale = Scale.of(case.normal)
+    with seeded(seed):
+        model = Nowcaster(case.plant)
+    plan = Plan(epochs=size.epochs, seed=seed)
+    quality = _train(model, "nowcaster", scale, case, plan, folder, say)
+    return Monitor.of(model, scale, case.held_out), quality
+
+
+def _train(
+    model: Nowcaster | Forecaster | DeviationNetwork,
+    name: str,
+    scale: Scale,
+    case: Case,
+    plan: Plan,
+    folder: Path | None,
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    errors = train(
+        model,
+        scale.windows_of(case.normal),
+        scale.windows_of(case.held_out),
+        plan,
+        None if folder is None else folder / f"{name}.safetensors",
+        each=lambda epoch, share: say(f"{name}: epoch {epoch}, error {100 * share:.0f} % of that of persistence"),
+    )
+    windows = scale.windows_of(case.quiet)
+    gain = 1.0 - error_of(model, windows) / windows.persistence_error()
+    return {"forecast_gain": gain, "epochs": len(errors)}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A case as its monitor judges it."""
+
+    case: Case
+    monitor: Monitor
+    watched: Watched
+    seed: int
+
+
+Examine = Callable[[Judged, list[dict[str, Any]]], dict[str, Any]]  # from the rows of the alarms to further results
+
+
+def run_study(
+    case: Case,
+    seed: int,
+    size: Size,
+    folder: Path,
+    *,
+    what: What = "deviation",
+    compare: bool = True,
+    examine: Examine | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Return the results for one seed as plain values for JSON, and store them in ``folder``/result.json.
+
+    If that file exists, the results are read from it. ``examine`` adds what is of interest in one plant only.
+    """
+    marks = {
+        "format": _FORMAT,
+        "seed": seed,
+        "size": json.loads(json.dumps(asdict(size))),
+        "what": what,
+        "plant": case.plant.name,
+        "compare": compare,
+        "version": __version__,
+        "truth": bool(case.attacked.attacked.any()),
+        "data": _digest(case),
+    }
+    path = folder / "result.json"
+    stored = _read_result(path, marks)
+    if stored is not None:
+        return stored
+    with one_thread(True):  # Several threads add numbers in another order, which changes the last digits.
+        row = _compute_result(case, seed, size, folder, what, compare, examine, marks, say)
+    return _write_result(path, row, marks)
+
+
+def _write_result(path: Path, row: dict[str, Any], marks: dict[str, Any]) -> dict[str, Any]:
+    row["marks"] = marks
+    row["checksum"] = checksum_of(json.dumps(row))
+    write_file(path, (json.dumps(row, allow_nan=False) + "\n").encode())
+    return row
+
+
+def _compute_result(
+    case: Case,
+    seed: int,
+    size: Size,
+    folder: Path,
+    what: What,
+    compare: bool,
+    examine: Examine | None,
+    marks: dict[str, Any],
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    monitor, quality = train_monitor(case, seed, size, folder, say)
+    watched, quiet = monitor.watch(case.attacked), monitor.watch(case.quiet)
+    detectors = {"monitor": quality | _score(case, watched.excess, quiet.excess)}
+    detectors["nowcaster"] = quality | _score(case, watched.of_forecast, quiet.of_forecast)
+    detectors |= _judge_trivial_detectors(case, monitor.scale)
+    if compare:
+        detectors |= _judge_other_models(case, monitor.scale, seed, size, folder, say)
+    make_folder(folder / "alarms")
+    alarms = []
+    for number, alarm in enumerate(watched.alarms, 1):
+        path = folder / "alarms" / f"alarm-{number:04d}.json"
+        row = _read_result(path, marks)
+        if row is None:
+            say(f"explaining alarm {number}, at {case.plant.names[alarm.accused]}")
+            row = examine_alarm(
+                alarm,
+                watched,
+                monitor,
+                case.events,
+                case.replays,
+                what=what,
+                methods=METHODS,
+                neighborhoods=NEIGHBORHOODS if number <= size.thorough else (SHOWN,),
+                samples=size.samples,
+                test_samples=size.test_samples,
+                seed=seed,
+            )
+            row = _write_result(path, row, marks)
+        alarms.append({key: value for key, value in row.items() if key not in ("marks", "checksum")})
+    result: dict[str, Any] = {"detectors": detectors, "alarms": alarms}
+    result["attacks"] = [event.as_json(case.plant) for event in case.events]
+    if examine is not None:
+        result["examined"] = examine(Judged(case, monitor, watched, seed), alarms)
+    return result
+
+
+def _score(case: Case, excess: Array, quiet_excess: Array) -> dict[str, Any]:
+    return score_detector(excess, quiet_excess, case.attacked, case.quiet, case.events, case.long, case.parts)
+
+
+def _judge_trivial_detectors(case: Case, scale: Scale) -> dict[str, Any]:
+    """Score detectors that know no model: always, the range in training, and the difference to the last reading."""
+    both = case.attacked, case.quiet
+    rows = {"always": _score(case, *(np.full(series.values.shape, 2.0) for series in both))}
+    # It accuses nobody, and has no threshold that could be moved.
+    rows["always"] |= dict.fromkeys(("accused_attacked", "events_at_one", "f1_oracle", "vus_pr"))
+    for name, outside in (("range", RESOLUTION), ("wide range", OUTSIDE)):
+        check = Range.of(scale, outside)
+        rows[name] = _score(case, *(check.excess_of(series.values) for series in both))
+    thresholds = Thresholds.of(differences_of(case.held_out, scale))
+    rows["difference"] = _score(case, *(thresholds.excess_of(differences_of(series, scale)) for series in both))
+    return rows
+
+
+def _judge_other_models(
+    case: Case, scale: Scale, seed: int, size: Size, folder: Path, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Train other models on the same data, and score them by the same rules."""
+    slow = Plan(size.compared_epochs, batch_size=128, learning_rate=1e-3, seed=seed)
+    with seeded(seed):
+        models: dict[str, tuple[Forecaster | DeviationNetwork, Plan]] = {
+            "forecaster": (Forecaster(case.plant), Plan(size.compared_epochs, seed=seed)),
+            "published network": (DeviationNetwork(case.plant), slow),
+            "tuned network": (DeviationNetwork(case.plant, tuned=True), slow),
+        }
+    rows = {}
+    for name, (model, plan) in models.items():
+        quality = _train(model, name.replace(" ", "-"), scale, case, plan, folder, say)
+        steps, held_out = judge(model, scale, case.held_out)
+        errors = [judge(model, scale, series)[1] for series in (case.attacked, case.quiet)]
+        if name == "published network":
+            excesses = [published_excess(part, held_out[steps]) for part in errors]
+        else:
+            thresholds = Thresholds.of(held_out[steps])
+            excesses = [thresholds.excess_of(part) for part in errors]
+        rows[name] = quality | _score(case, *excesses)
+    return rows
+
+
+def _digest(case: Case) -> str:
+    """Return a hash of all data that the result depends on: readings, labels and gaps."""
+    digest = hashlib.sha256()
+    for part in (case.normal, case.held_out, case.attacked, case.quiet):
+        for array in (part.values, part.labels, part.attacked, part.attack_id, part.follows):
+            digest.update(repr(array.shape).encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _read_result(path: Path, marks: dict[str, Any]) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        row: dict[str, Any] = json.loads(read_file(path, "cannot read", JSON_GROWTH))
+        same = row["marks"] == marks
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(f"'{path}' is not the result of a study; remove it, or use another folder") from error
+    if not same:
+        raise DataError(f"'{path}' is the result of another study; remove it, or use another folder")
+    measured = {key: value for key, value in row.items() if key != "checksum"}
+    if row.get("checksum") != checksum_of(json.dumps(measured)):
+        raise DataError(f"'{path}' is damaged, its checksum is wrong; remove it, or use another folder")
+    return row

@@ -1,0 +1,144 @@
+"""The summary of several studies: means over seeds with their spread, and means over all alarms with their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from .causes import METHODS
+from .localisation import Cluster, mean_of, pool_faithfulness, pool_rankings
+
+DETECTORS: Final = {
+    "monitor": "the monitor: nowcaster and wide range",
+    "nowcaster": "nowcaster alone",
+    "forecaster": "forecaster, one step",
+    "tuned network": "graph deviation network, tuned",
+    "published network": "graph deviation network, as published",
+    "difference": "difference to the last reading",
+    "wide range": "range in training and a fifth more",
+    "range": "range in training",
+    "always": "always",
+}
+# The numbers of a detector, each with the way to it in the row of a study.
+NUMBERS: Final[dict[str, tuple[str, ...]]] = {
+    **{name: (name,) for name in ("forecast_gain", "precision", "recall", "f1", "f1_oracle", "vus_pr", "coverage")},
+    **{f"{name}_without_long": ("without_long", name) for name in ("precision", "recall", "f1")},
+    **{f"etapr_{name}": ("etapr", name) for name in ("precision", "recall", "f1")},
+    "pa_k": ("pa_k", "mean"),
+    **{
+        name: (name,)
+        for name in ("events", "events_detected", "events_at_one", "accused_attacked", "delay_seconds_median")
+    },
+    **{name: (name,) for name in ("false_alarms_per_day", "elsewhere_per_day", "alarms_raised", "alarms_after")},
+    "attacked_share": ("attacked_share",),
+}
+DRAWN: Final = 100  # Attacks with a larger number are drawn anew for each seed.
+
+
+def summarise(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the content of results.json.
+
+    ``detectors`` has means over seeds and their standard deviations. ``causes`` has means over alarms, with standard
+    errors that are clustered by seed and by attack: over all alarms that come from attacks, and over those that accuse
+    a tag that was not attacked.
+    """
+    detectors = {
+        name: _summarise_detector([study["detectors"][name] for study in studies])
+        for name in DETECTORS
+        if all(name in study["detectors"] for study in studies)
+    }
+    alarms = [(study["marks"]["seed"], alarm) for study in studies for alarm in study["alarms"]]
+    results: dict[str, Any] = {"detectors": detectors, "alarms": _count_alarms(alarms)}
+    results["causes"] = {
+        "all": _pool(alarms, lambda _: True),
+        "another": _pool(alarms, lambda alarm: alarm["alarm"]["accused"] not in alarm["event"]["attacked"]),
+    }
+    clusters = [_cluster_of(seed, alarm) for seed, alarm in alarms]
+    results["faithfulness"] = {
+        method: pool_faithfulness([alarm["faithfulness"][method] for _, alarm in alarms], clusters)
+        for method in METHODS
+    }
+    examined = [{"seed": study["marks"]["seed"], **study["examined"]} for study in studies if "examined" in study]
+    if examined and "story" in examined[0]:
+        results["flow_attacks"] = _summarise_flow_attacks(examined)
+        results["story"] = [{"seed": row["seed"], **part} for row in examined for part in row["story"]]
+    results["seeds"] = [
+        {"seed": study["marks"]["seed"], "attacks": study["attacks"], "detectors": study["detectors"]}
+        for study in studies
+    ]
+    return results
+
+
+def _cluster_of(seed: int, alarm: dict[str, Any]) -> Cluster:
+    """Return the seed and the attack of an alarm; a documented attack is the same one in all seeds.
+
+    An alarm without an attack is an attack of its own.
+    """
+    numbers = alarm["event"]["attacks"]
+    if not numbers:
+        return seed, -(seed * 1_000_000 + int(alarm["alarm"]["first"])) - 1
+    first = int(numbers[0])
+    return seed, first if first <= DRAWN else (seed + 1) * 1_000_000 + first
+
+
+def _pool(alarms: Sequence[tuple[int, dict[str, Any]]], chosen: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Return the scores of rankings over the chosen alarms that come from known attacks.
+
+    An alarm that is still there when the plant runs again without the attacks does not come from them.
+    """
+    known = [
+        (seed, alarm)
+        for seed, alarm in alarms
+        if alarm["event"]["attacked"] and alarm["event"]["caused"] is not False and chosen(alarm)
+    ]
+    return pool_rankings([alarm["found"] for _, alarm in known], [_cluster_of(seed, alarm) for seed, alarm in known])
+
+
+def _count_alarms(alarms: Sequence[tuple[int, dict[str, Any]]]) -> dict[str, int]:
+    """Return how many alarms there are, of which kind."""
+    rows = [alarm for _, alarm in alarms]
+    counts = {"all": len(rows)}
+    for when in ("during", "after", "elsewhere"):
+        counts[when] = sum(row["event"]["when"] == when for row in rows)
+    counts["range"] = sum(row["alarm"]["reason"] == "range" for row in rows)
+    counts["developed"] = sum(row["at"] > row["alarm"]["first"] for row in rows)
+    counts["not caused"] = sum(row["event"]["caused"] is False for row in rows)
+    return counts
+
+
+def _summarise_detector(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    values = {name: [_look_up(row, path) for row in rows] for name, path in NUMBERS.items()}
+    curves = np.mean([row["pa_k"]["f1"] for row in rows], axis=0)
+    return {
+        **{name: _mean(numbers) for name, numbers in values.items()},
+        "spread": {name: _spread(numbers) for name, numbers in values.items()},
+        "pa_k_curve": {"k": rows[0]["pa_k"]["k"], "f1": curves.tolist()},
+        "missed": [row["missed"] for row in rows],
+    }
+
+
+def _look_up(row: dict[str, Any], path: Sequence[str]) -> float | None:
+    value: Any = row
+    for name in path:
+        value = None if value is None else value.get(name)
+    return None if value is None else float(value)
+
+
+def _summarise_flow_attacks(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    correlations = [study["flow_attacks"] for study in studies if study["flow_attacks"] is not None]
+    return {
+        method: {kind: mean_of([row[method][kind] for row in correlations]) for kind in ("tags", "edges")}
+        for method in METHODS
+    }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _spread(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.std(known, ddof=1)) if len(known) > 1 else None

@@ -1,0 +1,244 @@
+"""Tables with the numbers of the case study, for the report and for Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from .causes import METHODS, NAMES, NEIGHBORHOODS
+from .localisation import RANKINGS
+from .summary import DETECTORS
+
+Table = tuple[list[str], list[list[str]]]
+
+
+def format_percent(value: float | None, error: float | None = None) -> str:
+    """Return a share in per cent, with as many digits as its error allows.
+
+    >>> format_percent(0.0512), format_percent(0.996), format_percent(0.5, 1e-9)
+    ('5.1 %', '100 %', '50 %')
+    >>> format_percent(0.0512, 0.0078), format_percent(2.8193, 1.1764)
+    ('5.1 % ± 0.8 %', '282 % ± 118 %')
+    """
+    if value is None:
+        return "–"
+    if not error or error < 1e-6:
+        size = abs(100 * value)
+        return f"{100 * value:.{0 if size >= 10 or size == 0 else 1 if size >= 1 else 2 if size >= 0.1 else 4}f} %"
+    digits = min(max(-math.floor(math.log10(100 * error)), 0), 4)
+    return f"{100 * value:.{digits}f} % ± {100 * error:.{digits}f} %"
+
+
+def number_format(digits: int) -> Callable[[float | None, float | None], str]:
+    """Return a function that formats numbers with so many digits after the point."""
+
+    def format_number(value: float | None, error: float | None = None) -> str:
+        if value is None:
+            return "–"
+        return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error else "")
+
+    return format_number
+
+
+def _format_remaining(gain: float | None, spread: float | None = None) -> str:
+    return format_percent(None if gain is None else 1.0 - gain, spread)
+
+
+_COLUMNS: Final = {
+    "events_detected": ("attacks found", number_format(1)),
+    "false_alarms_per_day": ("false alarms a quiet day", number_format(1)),
+    "elsewhere_per_day": ("alarms far from attacks, a day", number_format(1)),
+    "events_at_one": ("attacks found at one false alarm a day", number_format(1)),
+    "delay_seconds_median": ("delay, s", number_format(0)),
+    "coverage": ("attack covered", format_percent),
+    "accused_attacked": ("accuses an attacked tag", format_percent),
+    "forecast_gain": ("forecast's error, of persistence's", _format_remaining),
+}
+_POINTS: Final = {
+    "f1": ("F1 of points", number_format(2)),
+    "f1_without_long": ("F1 without the longest attack", number_format(2)),
+    "f1_oracle": ("F1, best threshold on labels", number_format(2)),
+    "etapr_precision": ("eTaP", number_format(2)),
+    "etapr_recall": ("eTaR", number_format(2)),
+    "etapr_f1": ("eTaPR F1", number_format(2)),
+    "pa_k": ("PA%K, mean over K", number_format(2)),
+    "vus_pr": ("VUS-PR", number_format(2)),
+}
+
+
+def detection_table(results: dict[str, Any]) -> Table:
+    """Return the table of events and alarms, a row for each detector; ± is the standard deviation over seeds."""
+    return _detector_table(results, _COLUMNS)
+
+
+def points_table(results: dict[str, Any]) -> Table:
+    """Return the table of the measures over points and ranges, a row for each detector."""
+    return _detector_table(results, _POINTS)
+
+
+def _detector_table(results: dict[str, Any], columns: dict[str, tuple[str, Callable[..., str]]]) -> Table:
+    detectors = results["detectors"]
+    used = {
+        name: column
+        for name, column in columns.items()
+        if any(detectors[detector][name] is not None for detector in detectors)
+    }
+    events = detectors["monitor"]["events"]
+    heads = ["detector", *(words for words, _ in used.values())]
+    heads = [f"{head}, of {events:.0f}" if head == "attacks found" else head for head in heads]
+    rows = [
+        [DETECTORS[detector], *(form(scores[name], scores["spread"][name]) for name, (_, form) in used.items())]
+        for detector, scores in detectors.items()
+    ]
+    return heads, rows
+
+
+def curve_table(results: dict[str, Any]) -> Table:
+    """Return the PA%K curves, a row for each detector: F1 if an event counts as a whole when more than K % of it do."""
+    detectors = results["detectors"]
+    ks = detectors["monitor"]["pa_k_curve"]["k"]
+    # At K = 0 this would be plain point adjustment, which rewards alarms at random.
+    shown = [index for index, k in enumerate(ks) if k]
+    rows = [
+        [DETECTORS[name], *(f"{scores['pa_k_curve']['f1'][index]:.2f}" for index in shown)]
+        for name, scores in detectors.items()
+    ]
+    return ["K in %", *(str(ks[index]) for index in shown)], rows
+
+
+def causes_table(results: dict[str, Any]) -> Table:
+    """Return the table of unexplained shares and of negative scores; ± is the standard error over seeds and attacks."""
+    heads = ["method", *(f"unexplained: {name}" for name in NEIGHBORHOODS), "negative: tags", "negative: edges"]
+    rows = []
+    for method in METHODS:
+        scores = results["faithfulness"][method]
+        shares = [_format_cell(scores["relative"][name], format_percent) for name in NEIGHBORHOODS]
+        negative = [format_percent(scores[f"negative_{kind}"]["mean"]) for kind in ("tags", "edges")]
+        rows.append([NAMES[method], *shares, *negative])
+    return heads, rows
+
+
+_FOUND: Final = {
+    "hit1": ("hit at 1", format_percent),
+    "hit3": ("at 3", format_percent),
+    "hit5": ("at 5", format_percent),
+    "reciprocal": ("reciprocal rank", number_format(2)),
+    "clears_model": ("first cause clears: model", format_percent),
+    "clears_plant": ("plant", format_percent),
+    "other_model": ("first other tag clears: model", format_percent),
+    "other_plant": ("plant, too", format_percent),
+}
+
+
+def found_table(results: dict[str, Any], group: str) -> Table:
+    """Return the table of rankings for a group of alarms, "all" or "another"; ± is clustered by seed and attack."""
+    rankings = results["causes"][group]["rankings"]
+    used = {
+        name: column
+        for name, column in _FOUND.items()
+        if any(rankings[ranking][name]["mean"] is not None for ranking in rankings)
+    }
+    rows = [
+        [RANKINGS[ranking], *(_format_cell(scores[name], form) for name, (_, form) in used.items())]
+        for ranking, scores in rankings.items()
+    ]
+    return ["ranking", *(words for words, _ in used.values())], rows
+
+
+def versus_table(results: dict[str, Any], group: str) -> Table:
+    """Return the table of hits at 3 less those of hops and of the deviation rank, alarm by alarm."""
+    versus = results["causes"][group]["versus"]
+    rows = [
+        [RANKINGS[method], *(_format_cell(versus[method][other], format_percent) for other in ("hops", "deviation"))]
+        for method in (*METHODS, "model")
+    ]
+    return ["hits at 3, less those of", RANKINGS["hops"], RANKINGS["deviation"]], rows
+
+
+def agreement_table(results: dict[str, Any]) -> Table:
+    """Return the table of rank correlations between the explanations of two attacks on the same flow meter.
+
+    ± is the standard error over seeds.
+    """
+    rows = [
+        [
+            NAMES[method],
+            *(_format_cell(results["flow_attacks"][method][kind], number_format(2)) for kind in ("tags", "edges")),
+        ]
+        for method in METHODS
+    ]
+    count = results["flow_attacks"][METHODS[0]]["edges"]["count"]
+    return ["method", f"tags ({count} seeds)", "edges"], rows
+
+
+def story_table(results: dict[str, Any]) -> Table:
+    """Return the alarms of the attacks in the paper's figure, seed by seed, with the verdicts on the attacked tag."""
+    heads = [
+        "seed",
+        "attack",
+        "accused",
+        "first causes by AnchoredKEC",
+        "with the attacked tag as usual it clears: model",
+    ]
+    heads += ["plant", "place of P601"]
+    rows = [
+        [
+            str(row["seed"]),
+            str(row["attack"]),
+            row["accused"] or "nobody",
+            ", ".join(row["causes"]),
+            _say(row["model"]),
+            _say(row["plant"]),
+            "" if row["P601_place"] is None else str(row["P601_place"]),
+        ]
+        for row in results["story"]
+    ]
+    return heads, rows
+
+
+def _say(verdict: bool | None) -> str:
+    return "–" if verdict is None else "yes" if verdict else "no"
+
+
+def list_tables(results: dict[str, Any]) -> list[tuple[str, Table]]:
+    """Return all tables with their titles."""
+    parts = [
+        ("Events and alarms", detection_table(results)),
+        ("Points and ranges", points_table(results)),
+        ("PA%K", curve_table(results)),
+        ("How far explanations of alarms can be believed", causes_table(results)),
+    ]
+    if results["truth"]:
+        counts = {group: results["causes"][group] for group in ("all", "another")}
+        words = {
+            group: f"{rows['alarms']} alarms that come from {rows['attacks']} attacks" for group, rows in counts.items()
+        }
+        parts.append((f"Whether they find the cause: {words['all']}", found_table(results, "all")))
+        parts.append((f"The same, where another tag is accused: {words['another']}", found_table(results, "another")))
+        parts.append(
+            ("Compared with hops and deviation, where another tag is accused", versus_table(results, "another"))
+        )
+    if "story" in results:
+        parts.append(("The attacks of the paper's figure", story_table(results)))
+        parts.append(("Agreement on the two attacks on FIT401", agreement_table(results)))
+    return parts
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """Return all tables of a run as Markdown."""
+    return format_tables(list_tables(results))
+
+
+def format_tables(tables: Sequence[tuple[str, Table]]) -> str:
+    """Return tables with their titles as Markdown."""
+    return "\n".join(f"### {title}\n\n{_format_markdown(*table)}" for title, table in tables)
+
+
+def _format_markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _format_cell(summary: dict[str, Any], form: Callable[[float | None, float | None], str]) -> str:
+    return form(summary["mean"], summary["stderr"])

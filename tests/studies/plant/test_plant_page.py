@@ -1,0 +1,221 @@
+"""Test the operator's page: its words, its drawings, that it tells no truth, and how it looks in a browser."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Browser, expect
+
+from browsing import serious
+from browsing import watched as watched_page
+from graphfaith_studies.plant import Plant
+from graphfaith_studies.plant.answers import write_answers
+from graphfaith_studies.plant.causes import METHODS
+from graphfaith_studies.plant.chart import draw_chart
+from graphfaith_studies.plant.detectors import Range, Thresholds
+from graphfaith_studies.plant.findings import find_cause, find_findings, find_neighbours
+from graphfaith_studies.plant.forecaster import Nowcaster
+from graphfaith_studies.plant.monitor import Monitor, Watched
+from graphfaith_studies.plant.page import _ON_A_PAGE, write_pages
+from graphfaith_studies.plant.series import Scale, Series
+
+PLANT = Plant.named("swat")
+LENGTH = 400
+
+
+@pytest.fixture(scope="module")
+def seen() -> tuple[Watched, Monitor]:
+    values = np.random.default_rng(0).random((LENGTH, len(PLANT)))
+    times = np.datetime64("2015-12-28T10:00:00", "s") + PLANT.step * np.arange(LENGTH)
+    flags = np.zeros(LENGTH, dtype=bool)
+    follows = np.arange(LENGTH) > 0
+    series = Series(PLANT, times, values, flags, np.zeros(values.shape, bool), np.zeros(LENGTH, np.int64), follows)
+    torch.manual_seed(0)
+    scale = Scale.of(series)
+    monitor = Monitor(Nowcaster(PLANT), scale, Thresholds(np.ones(len(PLANT))), Range.of(scale))
+    return Watched(series, 0.1 * np.ones_like(values), values, values), monitor
+
+
+def make_row(first: int = 100, cause: str = "DPIT301", clears: bool = True, **scores: float) -> dict[str, Any]:
+    tags = dict.fromkeys(PLANT.names, 0.0) | (scores or {cause: 0.8, "P602": 0.2, "MV301": 0.1})
+    verdicts = {
+        name: {
+            "model": clears,
+            "plant": True,
+            "reading": 45.0,
+            "expected": 19.4,
+            "usual": [12.0, 30.0],
+            "gap_with": 0.1,
+        }
+        for name in (cause, "MV301", "FIT601")
+    }
+    verdicts["P602"] = {
+        "model": True,
+        "plant": True,
+        "reading": 2.0,
+        "expected": 1.0,
+        "usual": [1.0, 2.0],
+        "gap_with": 0,
+    }
+    return {
+        "alarm": {"first": first, "last": first + 24, "accused": "P602", "deviation": 3.0, "reason": "forecast"},
+        "at": first + 3,
+        "what": "deviation",
+        "gap": 1.0,
+        "causes": [{"method": METHODS[0], "tags": tags, "relative": {"both": 0.012}}],
+        "paths": {METHODS[0]: {cause: {"tags": [cause, "P602"], "score": 1.0}}},
+        "verdicts": verdicts,
+        "event": {"when": "during", "attacks": [8], "attacked": ["DPIT301"], "caused": True},
+    }
+
+
+class TestWords:
+    def test_a_cause_that_clears_the_alarm(self, seen) -> None:
+        (found,) = find_findings(PLANT, seen[0].series, [make_row()])
+        assert found.heading == "P602 on, off expected"
+        assert found.tell().startswith(
+            "At 28 December 10:17:10 P602 (pump, permeate and backwash) was on; off was expected. P602 washes"
+        )
+        assert found.tell().endswith("The alarm is up for 4 min 10 s.")
+        assert found.explain() == (
+            "DPIT301 (pressure difference, ultrafiltration) reads 45.0 kPa, usually 12.0 to 30.0 kPa; 19.4 kPa was "
+            "expected. With DPIT301 as expected this alarm would not be."
+        )
+        assert found.suggest().startswith("Check DPIT301 at the instrument")
+        assert found.chain == ("DPIT301", "P602")
+        assert found.verdict_words == "suggested cause: DPIT301"
+
+    def test_a_cause_that_does_not(self, seen) -> None:
+        row = make_row(clears=False, DPIT301=0.8, MV301=0.1)
+        (found,) = find_findings(PLANT, seen[0].series, [row])
+        assert found.cause is None
+        assert found.explain().startswith("Cause not known. The explanation points to DPIT301 and MV301, but with any")
+        assert found.chain == ()
+
+    def test_the_accused_tag_itself(self, seen) -> None:
+        (found,) = find_findings(PLANT, seen[0].series, [make_row(P602=0.9, DPIT301=0.1)])
+        assert found.cause == "P602"
+        assert "No other tag accounts for it" in found.explain()
+        assert found.suggest().startswith("Check whether P602 really is in this state")
+
+    def test_the_order_of_scores_decides(self) -> None:
+        row = make_row(clears=False, DPIT301=0.8, FIT601=0.5, MV301=0.4, P602=0.3)
+        row["verdicts"]["FIT601"]["model"] = True
+        assert find_cause(row) == (("DPIT301", "FIT601", "MV301"), "FIT601")
+        row["verdicts"]["FIT601"]["model"] = False
+        assert find_cause(row)[1] == "P602"
+        # A tag that narrowed the gap is no suspect, however large its score.
+        assert find_cause(make_row(DPIT301=-0.9, P602=0.1)) == ((), "P602")
+
+    def test_out_of_range(self, seen) -> None:
+        row = make_row()
+        row["alarm"] |= {"accused": "DPIT301", "reason": "range", "deviation": -2.0}
+        (found,) = find_findings(PLANT, seen[0].series, [row])
+        assert found.heading == "DPIT301 below all that it read in normal operation"
+
+    def test_a_forecast_between_two_states(self, seen) -> None:
+        row = make_row()
+        row["verdicts"]["P602"]["expected"] = 1.54
+        (found,) = find_findings(PLANT, seen[0].series, [row])
+        assert found.heading == "P602 not as expected"
+        assert "was on; that was not expected (forecast 1.54)." in found.tell()
+
+    def test_alarms_are_in_the_order_of_time(self, seen) -> None:
+        found = find_findings(PLANT, seen[0].series, [make_row(200), make_row(50), make_row(375)])
+        assert [finding.row["alarm"]["first"] for finding in found] == [50, 200, 375]
+        assert [finding.open_end for finding in found] == [False, False, True]
+        assert "still up at the end" in found[2].tell()
+
+    def test_neighbours_of_its_own_part_come_first(self) -> None:
+        assert find_neighbours(PLANT, "LIT401")[0] in ("P401", "P402")
+
+
+class TestChart:
+    def test_readings_forecasts_and_gaps(self, seen) -> None:
+        series = seen[0].series
+        forecast = np.full(series.values.shape, np.nan)
+        forecast[80:90] = 0.5
+        drawn = draw_chart(series, forecast, PLANT.column("FIT401"), 100, 120)
+        reading, expected = (drawn.split(f"class='{kind}' d='")[1].split("'")[0] for kind in ("reading", "expected"))
+        assert reading.count("L") == 119  # 50 steps before the alarm and 70 after
+        assert (expected.count("M"), expected.count("L")) == (1, 9)
+
+    def test_a_state_is_drawn_as_steps(self, seen) -> None:
+        series = copy.deepcopy(seen[0].series)
+        tag = PLANT.column("P101")
+        series.values[:, tag] = 1.0
+        series.values[110:, tag] = 2.0
+        drawn = draw_chart(series, np.full(series.values.shape, np.nan), tag, 100, 120)
+        assert "class='expected' d=''" in drawn
+        assert drawn.split("class='reading' d='")[1].split("'")[0].count("V") == 1
+        assert (">on<" in drawn, ">off<" in drawn) == (True, True)
+
+
+@pytest.fixture(scope="module")
+def folder(seen, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("page")
+    watched, monitor = seen
+    rows = [make_row(60), make_row(160, clears=False, DPIT301=0.8), make_row(260, P602=1.0)]
+    found = find_findings(PLANT, watched.series, rows)
+    write_pages(path, "Alarms of <the plant>", watched, monitor, found, ["plant.csv: <odd>"])
+    study = {"marks": {"truth": True}, "attacks": [{"attack": 8, "attacked": []}, {"attack": 9, "attacked": ["P101"]}]}
+    write_answers(path, "Alarms", found, study, [("Numbers", (["a"], [["1"]]))])
+    return path
+
+
+class TestPage:
+    def test_it_tells_no_truth(self, folder: Path) -> None:
+        text = (folder / "report.html").read_text()
+        assert "attack" not in text.lower().replace("--", "")
+        assert text.count("<section class='alarm'") == 3
+        assert "Alarms of &lt;the plant&gt;" in text
+        assert "plant.csv: &lt;odd&gt;" in text
+        assert "<script" not in text
+
+    def test_the_answers_are_on_a_page_of_their_own(self, folder: Path) -> None:
+        text = (folder / "answers.html").read_text()
+        assert "during attack 8" in text
+        assert "<td>yes</td><td>the alarm would not be</td>" in text
+        assert "<td>9</td><td>P101</td>" in text  # an attack without an alarm
+        assert "<h2>Numbers</h2>" in text
+
+    def test_many_alarms_are_on_several_pages(self, seen, tmp_path: Path) -> None:
+        watched, monitor = seen
+        count = _ON_A_PAGE + 1
+        found = find_findings(PLANT, watched.series, [make_row(20 + place % 300) for place in range(count)])
+        first, second = write_pages(tmp_path, "Alarms", watched, monitor, found)
+        assert f"report-2.html#alarm-{count}" in first.read_text()
+        assert second.read_text().count("<section") == 1
+        assert first.stat().st_size < 1.5e6
+
+    def test_no_alarm_at_all(self, seen, tmp_path: Path) -> None:
+        (path,) = write_pages(tmp_path, "Alarms", *seen, [])
+        assert "There was none." in path.read_text()
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    def test_in_a_browser(self, browser: Browser, folder: Path, scheme: str) -> None:
+        with watched_page(browser, bypass_csp=True, color_scheme=scheme) as visit:
+            visit.page.goto((folder / "report.html").as_uri())
+            expect(visit.page.locator(".alarm")).to_have_count(3)
+            assert serious(visit.page) == []
+            visit.page.locator(".line a").nth(1).focus()
+            visit.page.keyboard.press("Enter")
+            assert visit.page.url.endswith("#alarm-2")
+            assert visit.complaints == []
+
+    def test_without_script_and_on_a_small_screen(self, browser: Browser, folder: Path) -> None:
+        with watched_page(browser, offline=True, java_script_enabled=False) as visit:
+            visit.page.set_viewport_size({"width": 360, "height": 700})
+            visit.page.goto((folder / "report.html").as_uri())
+            section = visit.page.locator("#alarm-1")
+            expect(section).to_contain_text("With DPIT301 as expected this alarm would not be.")
+            assert section.bounding_box()["width"] <= 360
+            # The drawing that all alarms use is seen: its tags have a size.
+            assert section.locator("svg.plan").bounding_box()["height"] > 100
+            assert visit.complaints == []
+            assert [url for url in visit.requests if not url.startswith(("file:", "data:"))] == []

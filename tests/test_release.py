@@ -1,0 +1,195 @@
+"""The wheel and the source archive: what is in them, what they ask for, and that they install and run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+import graphfaith
+
+ROOT = Path(__file__).parent.parent
+VERSION = ROOT / "src" / "graphfaith" / "_base" / "version.py"
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder with the source archive, and the wheel that was made from that archive."""
+    out = tmp_path_factory.mktemp("dist")
+    tree = tmp_path_factory.mktemp("tree") / "graphfaith"
+    # A copy of what is in the repository: a build leaves files behind.
+    names = ("src", "tests", "docs", "README.md", "LICENSE", "pyproject.toml", "CHANGELOG.md", ".gitignore")
+    for name in names:
+        source = ROOT / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        tree.mkdir(exist_ok=True)
+        copy(source, tree / name)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", out, tree], check=True, capture_output=True
+    )
+    return out
+
+
+def one(folder, pattern):
+    (found,) = folder.glob(pattern)
+    return found
+
+
+def test_the_wheel_has_the_library_the_studies_and_what_they_read(built):
+    with zipfile.ZipFile(one(built, "*.whl")) as wheel:
+        names = set(wheel.namelist())
+        meta = Parser().parsestr(wheel.read(next(name for name in names if name.endswith("METADATA"))).decode())
+        points = wheel.read(next(name for name in names if name.endswith("entry_points.txt"))).decode()
+    assert {name.split("/")[0] for name in names} == {
+        "graphfaith",
+        "graphfaith_studies",
+        f"graphfaith-{graphfaith.__version__}.dist-info",
+    }
+    there = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*") if path.is_file()}
+    left_out = {name for name in there - names if "__pycache__" not in name}
+    assert left_out == {"conftest.py"}  # of the doctests
+    assert not any("__pycache__" in name for name in names)
+    assert meta["Name"] == "graphfaith"
+    assert meta["Version"] == graphfaith.__version__
+    assert "arxiv.org/abs/2205.11850" in meta["Project-URL"]
+    assert {"docs", "many", "studies", "test"} <= set(meta.get_all("Provides-Extra"))
+    assert meta.get_payload().startswith("# graphfaith")
+    assert "graphfaith = graphfaith.cli.application:main" in points
+    for name in ("reproduce", "bench", "swat"):
+        assert f"{name} = graphfaith_studies." in points
+
+
+def test_the_version_stands_in_one_place(built):
+    written = re.search(r'__version__ = "(.+)"', VERSION.read_text()).group(1)
+    assert written == graphfaith.__version__
+    assert f'version = "{written}"' not in (ROOT / "pyproject.toml").read_text()
+    assert 'dynamic = ["version"]' in (ROOT / "pyproject.toml").read_text()
+    # Citation files cannot read it from elsewhere.
+    assert f"\nversion: {written}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"version = {{{written}}}" in (ROOT / "docs" / "cite.md").read_text()
+    assert one(built, "*.tar.gz").name == f"graphfaith-{written}.tar.gz"
+
+
+def test_the_source_archive_builds_and_is_small(built):
+    with tarfile.open(one(built, "*.tar.gz")) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    assert {"pyproject.toml", "README.md", "LICENSE", "src/graphfaith/public.py", "tests/test_release.py"} <= names
+    assert one(built, "*.tar.gz").stat().st_size < 3_000_000
+    assert one(built, "*.whl").stat().st_size < 1_500_000
+
+
+def test_what_is_required_is_a_lower_bound_only(built):
+    """Nothing is pinned from above: pip has no reason to change the numpy or the torch that somebody has."""
+    with zipfile.ZipFile(one(built, "*.whl")) as wheel:
+        text = wheel.read(next(name for name in wheel.namelist() if name.endswith("METADATA"))).decode()
+    needed = [line.partition(": ")[2] for line in text.splitlines() if line.startswith("Requires-Dist:")]
+    assert any(line.startswith("torch>=") for line in needed)
+    for line in needed:
+        assert re.fullmatch(r"[\w.-]+(\[\w+\])?>=[\d.]+( ?; extra == '\w+')?", line), line
+
+
+def test_installing_it_changes_nothing_else(built, tmp_path):
+    """Pip would install graphfaith alone, without constraints, beside the numpy and the torch that are there."""
+    report = tmp_path / "report.json"
+    command = [*PIP, "install", "--dry-run", "--no-index", "--ignore-installed", "--no-deps", "--report", report]
+    subprocess.run([*command, one(built, "*.whl")], check=True, capture_output=True)
+    assert [item["metadata"]["name"] for item in json.loads(report.read_text())["install"]] == ["graphfaith"]
+    # And with everything that it needs: all of it is here, so that nothing is looked for.
+    subprocess.run([*PIP, "install", "--dry-run", "--no-index", "--report", report, f"{one(built, '*.whl')}[many]"],
+                   check=True, capture_output=True)  # fmt: skip
+    names = [item["metadata"]["name"] for item in json.loads(report.read_text())["install"]]
+    assert names in ([], ["graphfaith"])
+
+
+def environment(folder):
+    """An empty environment, and the command that runs its Python away from this repository."""
+    venv.create(folder, with_pip=False)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    python = folder / "bin" / "python"
+
+    def run(*arguments):
+        done = subprocess.run([python, *arguments], cwd=folder, env=clean, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return python, run
+
+
+def test_the_wheel_runs_where_the_repository_is_not(built, tmp_path):
+    python, run = environment(tmp_path / "env")
+    subprocess.run([*PIP, "--python", python, "install", "--no-index", "--no-deps", one(built, "*.whl")], check=True)
+    # What it needs is borrowed from here, the library itself is not.
+    (packages,) = (tmp_path / "env").glob("lib/python*/site-packages")
+    import torch
+
+    (packages / "borrowed.pth").write_text(f"{Path(torch.__file__).parents[1]}\n")
+    code = "import graphfaith, graphfaith_studies; print(graphfaith.__file__, graphfaith.explain.__module__)"
+    file, module = run("-c", code).split()
+    assert Path(file).is_relative_to(tmp_path)
+    assert module == "graphfaith.facade.prediction"
+    assert run("-m", "graphfaith", "--version").strip() == f"graphfaith {graphfaith.__version__}"
+    assert (tmp_path / "env" / "bin" / "graphfaith").exists()
+    arguments = ("--node", "503", "--method", "saliency", "--test-samples", "20", "--page", "page.html")
+    assert "ba-shapes node 503" in run("-m", "graphfaith", "explain", *arguments)
+    assert (tmp_path / "env" / "page.html").stat().st_size > 10_000  # The page's script and style came with the wheel.
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("extra", ["", "[many]"])
+def test_pip_installs_it_into_an_environment_and_leaves_numpy_and_torch_alone(built, tmp_path, extra):
+    """Everything real: pip chooses what is missing, without constraints, beside an older numpy and our torch."""
+    python, run = environment(tmp_path / "env")
+    pip = [*PIP, "--python", python, "install"]
+    torch_here = subprocess.run([*PIP, "freeze"], capture_output=True, text=True, check=True).stdout
+    torch_here = re.search(r"^torch==(\S+)$", torch_here, flags=re.M).group(1)
+    older = "2.2.6"
+    subprocess.run([*pip, f"numpy=={older}", f"torch=={torch_here}"], check=True)
+    subprocess.run([*pip, f"{one(built, '*.whl')}{extra}"], check=True)
+    assert run("-c", "import numpy, torch; print(numpy.__version__, torch.__version__)").split() == [older, torch_here]
+    assert "ba-shapes node 503" in run("-m", "graphfaith", "explain", "--node", "503", "--test-samples", "20")
+    if extra:
+        assert "700 rows" in run("-m", "graphfaith", "explain-many", "--out", "run", "--method", "saliency")
+
+
+def test_make_test_asks_before_it_installs_a_package_of_the_system(tmp_path):
+    script = ROOT / "tests" / "install_browser.sh"
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("sh", "id", "printf", "cat"):
+        (tools / name).symlink_to(shutil.which(name))
+    called = tmp_path / "called"
+    for name in ("apt-get", "sudo"):
+        (tools / name).write_text(f'#!/bin/sh\necho "$0 $*" >> {called}\n')
+        (tools / name).chmod(0o755)
+
+    def run(**variables):
+        return subprocess.run(["/bin/sh", script], env={"PATH": str(tools), **variables}, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, check=False)  # fmt: skip
+
+    done = run()
+    assert done.returncode == 1
+    assert "There is no terminal to ask in; GRAPHFAITH_INSTALL=yes runs" in done.stderr
+    assert "GRAPHFAITH_CHROMIUM" in done.stderr
+    assert not called.exists()
+    for answer in ({"CI": "true"}, {"GRAPHFAITH_INSTALL": "yes"}):
+        assert run(**answer).returncode == 0
+        assert "chromium" in called.read_text()
+        called.unlink()
+    (tools / "apt-get").unlink()
+    done = run(CI="true")
+    assert done.returncode == 1
+    assert "There is no apt-get here" in done.stderr
+    for name in ("chromium", "firefox"):
+        (tools / name).symlink_to("/bin/true")
+    assert run().returncode == 0
