@@ -71,12 +71,25 @@ def text(reader: Reader, selector: str) -> str:
     return str(reader.look(f"document.querySelector({selector!r}).textContent"))
 
 
+def settled(reader: Reader, places: str) -> Any:
+    """Return places on the screen once two frames in a row agree: a click at a mark that still moves is lost."""
+    return reader.look(
+        f"""new Promise((done) => {{
+          const look = (before) => requestAnimationFrame(() => {{
+            const now = {places};
+            if (JSON.stringify(now) === JSON.stringify(before)) done(now); else look(now);
+          }});
+          look(null);
+        }})"""
+    )
+
+
 def click(reader: Reader, selector: str) -> None:
     """Click the middle of an element."""
     place = f"document.querySelector({selector!r})"
     reader.look(f"{place}.scrollIntoView({{ block: 'center' }}) ?? 0")
-    box = reader.look(
-        f"(({{ left, top, width, height }}) => [left, top, width, height])({place}.getBoundingClientRect())"
+    box = settled(
+        reader, f"(({{ left, top, width, height }}) => [left, top, width, height])({place}.getBoundingClientRect())"
     )
     reader.click(box[0] + box[2] / 2, box[1] + box[3] / 2)
 
@@ -85,7 +98,7 @@ def click_edge(reader: Reader, source: int, sink: int) -> None:
     """Click an edge of the first panel, a third of the way along it."""
     middles = "['%d', '%d'].map((i) => { const b = document.querySelector(`.node[data-node='${i}'] .disc`).getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; })"  # noqa: E501
     reader.look("document.querySelector('.stage').scrollIntoView({ block: 'center' }) ?? 0")
-    (x, y), (u, v) = reader.look(middles % (source, sink))
+    (x, y), (u, v) = settled(reader, middles % (source, sink))
     reader.click(x + (u - x) * 0.45, y + (v - y) * 0.45)
 
 
