@@ -146,8 +146,8 @@ class FirefoxReader:
             self.firefox.ask("browsingContext.navigate", context=self.context, url=address, wait="complete")
 
     def look(self, expression: str) -> Any:
-        # What JSON can say is returned as JSON, so that objects need no translation. A promise is waited for, as Chromium
-        # does it.
+        # What JSON can say is returned as JSON, so that objects need no translation. A promise is waited for, as in
+        # Chromium.
         text = f"(async () => JSON.stringify([await ({expression})]))()"
         options = {"target": {"context": self.context}, "awaitPromise": True, "userActivation": False}
         found = self.firefox.ask("script.evaluate", expression=text, **options)
