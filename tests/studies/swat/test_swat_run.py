@@ -167,8 +167,7 @@ SMALL_RUN = f"""
 if __name__ == "__main__":
     from graphfaith.cli import application
     from graphfaith_studies.swat import run
-    from graphfaith_studies.swat.story import examine
-from graphfaith_studies.swat.study import Size
+    from graphfaith_studies.swat.study import Size
     run.QUICK = {SMALL}
     application.main()
 """
