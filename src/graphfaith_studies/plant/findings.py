@@ -27,8 +27,8 @@ class Finding:
     """One alarm as the page tells it.
 
     ``suspects`` are the tags with the largest positive scores in the explanation, without the accused one. ``cause`` is
-    the first of them with which the model clears the alarm, the accused tag if its own part of the gap is larger, or
-    None. ``chain`` leads from the cause to the accused tag.
+    the first of them and the accused tag, by their scores, with which the model clears the alarm, or None. ``chain``
+    leads from the cause to the accused tag.
     """
 
     plant: Plant
@@ -100,8 +100,8 @@ class Finding:
             )
         if self.cause == self.accused:
             return (
-                f"No other tag accounts for it: the larger part of the gap is {self.accused}'s own. Either its reading "
-                "is wrong, or something acts on it that no tag shows."
+                f"{self.accused} itself stands out: no tag with a larger part in the gap clears the alarm. Either its "
+                "reading is wrong, or something acts on it that no tag shows."
             )
         return f"{self.tell_tag(self.cause)} With {self.cause} as expected this alarm would not be."
 
@@ -153,22 +153,16 @@ def find_findings(plant: Plant, series: Series, rows: Sequence[dict[str, Any]]) 
 def find_cause(row: dict[str, Any]) -> tuple[tuple[str, ...], str | None]:
     """Return the suspects of an alarm, and its suggested cause.
 
-    The tags are gone through in the order of their scores. The accused tag is the cause if it comes first; another tag
-    is, if the model clears the alarm with it as expected.
+    The cause is the first tag, in the order of the scores, with which as expected the model clears the alarm: a suspect
+    or the accused tag itself. There is none if the model clears it with none of them.
     """
     accused = row["alarm"]["accused"]
     scores = row["causes"][0]["tags"]
     order = sorted(scores, key=lambda name: -scores[name])
     ranked = [name for name in order if scores[name] > 0.0]
     suspects = tuple(name for name in ranked if name != accused and name in row["verdicts"])[:_SUSPECTS]
-    for name in ranked:
-        if name == accused:
-            return suspects, accused
-        if name not in suspects:
-            break
-        if row["verdicts"][name]["model"]:
-            return suspects, name
-    return suspects, None
+    asked = (name for name in ranked if name == accused or name in suspects)
+    return suspects, next((name for name in asked if row["verdicts"][name]["model"]), None)
 
 
 def find_neighbours(plant: Plant, name: str) -> list[str]:

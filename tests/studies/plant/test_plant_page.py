@@ -100,8 +100,16 @@ class TestWords:
     def test_the_accused_tag_itself(self, seen) -> None:
         (found,) = find_findings(PLANT, seen[0].series, [make_row(P602=0.9, DPIT301=0.1)])
         assert found.cause == "P602"
-        assert "No other tag accounts for it" in found.explain()
+        assert found.explain().startswith("P602 itself stands out: no tag with a larger part in the gap clears")
         assert found.suggest().startswith("Check whether P602 really is in this state")
+
+    def test_the_accused_tag_is_no_cause_either_if_the_alarm_would_still_be(self, seen) -> None:
+        row = make_row(P602=0.9, DPIT301=0.1)
+        row["verdicts"]["P602"]["model"] = False
+        assert find_cause(row) == (("DPIT301",), "DPIT301")
+        row["verdicts"]["DPIT301"]["model"] = False
+        (found,) = find_findings(PLANT, seen[0].series, [row])
+        assert (found.cause, found.chain, found.verdict_words) == (None, (), "cause not known")
 
     def test_the_order_of_scores_decides(self) -> None:
         row = make_row(clears=False, DPIT301=0.8, FIT601=0.5, MV301=0.4, P602=0.3)
@@ -174,6 +182,9 @@ class TestPage:
         assert "attack" not in text.lower().replace("--", "")
         assert text.count("<section class='alarm'") == 3
         assert "Alarms of &lt;the plant&gt;" in text
+        assert "3 alarms from" in text
+        kinds = "in 1 the tag itself stands out, in 1 another tag is suggested as the cause, in 1 the cause is not known."
+        assert kinds in text
         assert "plant.csv: &lt;odd&gt;" in text
         assert "<script" not in text
 
@@ -195,7 +206,9 @@ class TestPage:
 
     def test_no_alarm_at_all(self, seen, tmp_path: Path) -> None:
         (path,) = write_pages(tmp_path, "Alarms", *seen, [])
-        assert "There was none." in path.read_text()
+        text = path.read_text()
+        assert "There was none." in text
+        assert "cause" not in text.split("<body")[1]  # Neither a count of causes, nor the key to a colour that is not there.
 
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     def test_in_a_browser(self, browser: Browser, folder: Path, scheme: str) -> None:
