@@ -70,12 +70,14 @@ class Finding:
     def tell(self) -> str:
         """Say what happened."""
         plant, name, tag = self.plant, self.accused, self.plant[self.accused]
-        reading, expected = format_pair(plant, name, self.verdict["reading"], self.verdict["expected"])
-        verb = "was" if tag.is_actuator else "read"
-        sentences = [f"At {say_time(self.moment)} {describe(plant, name)} {verb} {reading}; {_say_expected(expected)}."]
-        low, high = self.verdict["usual"]
-        if not tag.is_actuator:
-            sentences.append(f"Usually it reads {_say_range(plant, name, low, high)}.")
+        if tag.is_actuator:
+            sentences = [f"At {say_time(self.moment)} {self._tell_state(name, 'was')}."]
+        else:
+            reading, expected = format_pair(plant, name, self.verdict["reading"], self.verdict["expected"])
+            sentences = [
+                f"At {say_time(self.moment)} {describe(plant, name)} read {reading}; {expected} was expected.",
+                f"Usually it reads {_say_range(plant, name, *self.verdict['usual'])}.",
+            ]
         if tag.note:
             sentences.append(f"{name} {tag.note}.")
         if self.open_end:
@@ -108,11 +110,21 @@ class Finding:
     def tell_tag(self, name: str) -> str:
         """Say what a tag reads, what was expected, and what is usual."""
         verdict = self.row["verdicts"][name]
-        reading, expected = format_pair(self.plant, name, verdict["reading"], verdict["expected"])
         if self.plant[name].is_actuator:
-            return f"{describe(self.plant, name)} is {reading}; {_say_expected(expected)}."
+            return f"{self._tell_state(name, 'is')}."
+        reading, expected = format_pair(self.plant, name, verdict["reading"], verdict["expected"])
         usual = _say_range(self.plant, name, *verdict["usual"])
         return f"{describe(self.plant, name)} reads {reading}, usually {usual}; {expected} was expected."
+
+    def _tell_state(self, name: str, verb: str) -> str:
+        """Say the state of an actuator; its forecast may be of the same state, but less sure of it than is usual."""
+        plant, verdict = self.plant, self.row["verdicts"][name]
+        state, forecast = (format_reading(plant, name, verdict[key]) for key in ("reading", "expected"))
+        if state != forecast:
+            return f"{describe(plant, name)} {verb} {state}; {_say_expected(forecast)}"
+        reading, expected = format_pair(plant, name, verdict["reading"], verdict["expected"])
+        close = "" if reading == expected else f", but not as closely as usual ({expected} for {reading})"
+        return f"{describe(plant, name)} {verb} {state} and was expected to be{close}"
 
     def suggest(self) -> str:
         """Say what to check first."""
@@ -175,7 +187,7 @@ def find_neighbours(plant: Plant, name: str) -> list[str]:
 
 
 def _say_expected(expected: str) -> str:
-    """Say what was expected of an actuator or a sensor; a forecast between two states is only a number."""
+    """Say what was expected of an actuator; a forecast between two states is only a number."""
     return (
         f"that was not expected (forecast {expected})"
         if expected.replace(".", "").isdigit()

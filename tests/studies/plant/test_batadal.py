@@ -69,7 +69,7 @@ def test_the_case() -> None:
 
 @needs_data
 def test_a_run_can_have_workers(tmp_path: Path, monkeypatch) -> None:
-    """Data and options are sent to worker processes, and the tables of the competition are made from what comes back."""
+    """Data and options are sent to worker processes, and can make the tables of the competition afterwards."""
     sent = []
 
     def note(_folder: Path, *what: Any, **_options: Any) -> tuple[dict[str, Any], list[Path]]:

@@ -133,6 +133,12 @@ class TestWords:
         assert found.heading == "P602 not as expected"
         assert "was on; that was not expected (forecast 1.54)." in found.tell()
 
+    def test_a_forecast_of_the_same_state(self, seen) -> None:
+        row = make_row(P602=1.0)
+        row["verdicts"]["P602"]["expected"] = 2.0031
+        (found,) = find_findings(PLANT, seen[0].series, [row])
+        assert "was on and was expected to be, but not as closely as usual (2.003 for 2.000)." in found.tell()
+
     def test_alarms_are_in_the_order_of_time(self, seen) -> None:
         found = find_findings(PLANT, seen[0].series, [make_row(200), make_row(50), make_row(375)])
         assert [finding.row["alarm"]["first"] for finding in found] == [50, 200, 375]
@@ -163,6 +169,16 @@ class TestChart:
         assert drawn.split("class='reading' d='")[1].split("'")[0].count("V") == 1
         assert (">on<" in drawn, ">off<" in drawn) == (True, True)
 
+    def test_a_small_error_of_a_state_looks_small(self, seen) -> None:
+        series = copy.deepcopy(seen[0].series)
+        tag = PLANT.column("P101")
+        series.values[:, tag] = 1.0
+        forecast = np.full(series.values.shape, 1.002)
+        drawn = draw_chart(series, forecast, tag, 100, 120)
+        heights = [drawn.split(f"class='{kind}' d='M")[1].split("H")[0].split()[1] for kind in ("reading", "expected")]
+        assert heights[0] == heights[1]
+        assert (drawn.count(">off<"), drawn.count(">on<")) == (1, 0)
+
 
 @pytest.fixture(scope="module")
 def folder(seen, tmp_path_factory) -> Path:
@@ -183,7 +199,9 @@ class TestPage:
         assert text.count("<section class='alarm'") == 3
         assert "Alarms of &lt;the plant&gt;" in text
         assert "3 alarms from" in text
-        kinds = "in 1 the tag itself stands out, in 1 another tag is suggested as the cause, in 1 the cause is not known."
+        kinds = (
+            "in 1 the tag itself stands out, in 1 another tag is suggested as the cause, in 1 the cause is not known."
+        )
         assert kinds in text
         assert "plant.csv: &lt;odd&gt;" in text
         assert "<script" not in text
@@ -208,7 +226,9 @@ class TestPage:
         (path,) = write_pages(tmp_path, "Alarms", *seen, [])
         text = path.read_text()
         assert "There was none." in text
-        assert "cause" not in text.split("<body")[1]  # Neither a count of causes, nor the key to a colour that is not there.
+        assert (
+            "cause" not in text.split("<body")[1]
+        )  # Neither a count of causes, nor the key to a colour that is not there.
 
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     def test_in_a_browser(self, browser: Browser, folder: Path, scheme: str) -> None:
@@ -229,6 +249,12 @@ class TestPage:
             expect(section).to_contain_text("With DPIT301 as expected this alarm would not be.")
             assert section.bounding_box()["width"] <= 360
             # The drawing that all alarms use is seen: its tags have a size.
-            assert section.locator("svg.plan").bounding_box()["height"] > 100
+            assert section.locator("svg.near").bounding_box()["height"] > 100
+            assert not section.locator("svg.plan").is_visible()
+            # The part of the plan that fits has the cause and the accused tag, and the table its verdicts, on screen.
+            for seen in (*section.locator("svg.near .big").all(), section.locator(".tags td:last-child").first):
+                box = seen.bounding_box()
+                assert 0 <= box["x"] and box["x"] + box["width"] <= 360
+            assert section.locator("svg.near .big").all_text_contents() == ["DPIT301", "P602"]
             assert visit.complaints == []
             assert [url for url in visit.requests if not url.startswith(("file:", "data:"))] == []
