@@ -254,7 +254,8 @@ class TestPage:
             # The part of the plan that fits has the cause and the accused tag, and the table its verdicts, on screen.
             for seen in (*section.locator("svg.near .big").all(), section.locator(".tags td:last-child").first):
                 box = seen.bounding_box()
-                assert 0 <= box["x"] and box["x"] + box["width"] <= 360
+                assert box["x"] >= 0
+                assert box["x"] + box["width"] <= 360
             assert section.locator("svg.near .big").all_text_contents() == ["DPIT301", "P602"]
             assert visit.complaints == []
             assert [url for url in visit.requests if not url.startswith(("file:", "data:"))] == []
