@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -87,19 +87,28 @@ class Case:
         return self.normal.plant
 
 
-def split_recordings(normal: Recording, attacked: Recording, truth: Sequence[KnownAttack] | None = None) -> Case:
-    """Return the case for two recordings; normal operation is split into 70 % training, 15 % held out and 15 % test."""
-    if not attacked.labels.any():
+def case_of(recordings: Iterable[Recording], truth: Sequence[KnownAttack] | None = None) -> Case:
+    """Return the case for two recordings; normal operation is split into 70 % training, 15 % held out and 15 % test.
+
+    Of each recording only the medians are kept. So if they are read one after the other (an iterator), a long one
+    is not in memory while the next one is read.
+    """
+    series, labelled = [], []
+    for recording in recordings:
+        series.append(series_of(recording))
+        labelled.append(bool(recording.labels.any()))
+        del recording
+    (normal, attacked), (wrong, right) = series, labelled
+    if not right:
         raise InputError("no row of the second recording is labelled as an attack: are the two files swapped?")
-    if normal.labels.any():
+    if wrong:
         raise InputError("rows of the first recording are labelled as attacks; it must contain normal operation only")
     if normal.plant.period != attacked.plant.period:
         raise InputError(
             f"rows of the first recording are {normal.plant.period} s apart and those of the second "
             f"{attacked.plant.period} s; export both at the same interval"
         )
-    watched = series_of(attacked)
-    return split_series(series_of(normal), watched if truth is None else add_truth(watched, truth))
+    return split_series(normal, attacked if truth is None else add_truth(attacked, truth))
 
 
 def split_series(normal: Series, attacked: Series) -> Case:

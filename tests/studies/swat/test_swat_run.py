@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from graphfaith_studies.plant.alarms import examine_alarm
 from graphfaith_studies.plant.causes import METHODS
 from graphfaith_studies.plant.localisation import RANKINGS
 from graphfaith_studies.plant.run import _lock_folder, find_files, find_truth
-from graphfaith_studies.plant.study import Case, run_study, split_recordings
+from graphfaith_studies.plant.study import Case, case_of, run_study
 from graphfaith_studies.plant.summary import DETECTORS
 from graphfaith_studies.plant.tables import list_tables
 from graphfaith_studies.plant.truth import read_truth, write_truth
@@ -207,17 +208,30 @@ class TestOwnFiles:
     def test_a_truth_file_gives_the_attacked_tags(self, recordings, user_files: Path, tmp_path: Path) -> None:
         chosen = [attack for attack in ATTACKS if attack.number in (6, 10)]
         write_truth(simulate(0.15, seed=9, attacks=Schedule.of(chosen, seed=1)), tmp_path / "truth.csv")
-        case = split_recordings(*recordings, read_truth(SWAT, tmp_path / "truth.csv"))
+        case = case_of(recordings, read_truth(SWAT, tmp_path / "truth.csv"))
         assert [[TAGS[tag] for tag in event.attacked] for event in case.events] == [["AIT202"], ["FIT401"]]
         assert case.replays is None
 
     def test_swapped_files_and_files_without_attacks_are_refused(self, recordings) -> None:
         normal, attack = recordings
         with pytest.raises(InputError, match="are the two files swapped"):
-            split_recordings(attack, normal)
+            case_of((attack, normal))
         with pytest.raises(InputError, match="must contain normal operation only"):
-            split_recordings(attack, attack)
-        assert isinstance(split_recordings(normal, attack), Case)
+            case_of((attack, attack))
+        assert isinstance(case_of((normal, attack)), Case)
+
+    def test_a_long_recording_is_let_go_before_the_next_one_is_read(self, recordings) -> None:
+        """Both at once would not fit in memory where one of them does."""
+        held = []
+
+        def read(recording: Recording) -> Recording:
+            assert all(earlier() is None for earlier in held)
+            copied = copy.deepcopy(recording)
+            held.append(weakref.ref(copied.readings))
+            return copied
+
+        case_of(map(read, recordings))
+        assert len(held) == 2
 
     @pytest.mark.parametrize(
         ("names", "words"),
@@ -264,7 +278,7 @@ class TestOwnFiles:
     def test_errors_in_a_truth_file(self, recordings, tmp_path: Path, text: str, words: str) -> None:
         (tmp_path / "truth.csv").write_text(text)
         with pytest.raises(DataError, match=re.escape(words)):
-            split_recordings(*recordings, read_truth(SWAT, tmp_path / "truth.csv"))
+            case_of(recordings, read_truth(SWAT, tmp_path / "truth.csv"))
 
     def test_two_truths(self, tmp_path: Path) -> None:
         for name in ("a_truth.csv", "b_truth.csv"):
