@@ -1,4 +1,4 @@
-"""Put the tables of a run into docs/batadal.md: `python docs/batadal/update.py results/batadal-quick`.
+"""Put the tables of a run into docs/batadal.md: `python docs/batadal/update.py results/batadal`.
 
 The run is the one that the page names. What is between the two marks of the page is replaced.
 """
@@ -21,5 +21,5 @@ def update(folder: Path) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "results.md").exists():
-        raise SystemExit("give the folder of a finished run: python docs/batadal/update.py results/batadal-quick")
+        raise SystemExit("give the folder of a finished run: python docs/batadal/update.py results/batadal")
     update(Path(sys.argv[1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,14 +46,8 @@ def run(
     """
     plant = Plant.named("batadal")
     case, network = load_case(plant, data, say), read_network(data / MODEL)
-
-    def more(case: Case, studies: Sequence[dict[str, Any]]) -> list[tuple[str, Table]]:
-        return [
-            ("The competition's score", competition_table(studies)),
-            ("The attacks, and what the readings show", attacks_table(case, network)),
-        ]
-
-    options = Options(QUICK if quick else FULL, compare=compare, more=more)
+    # Options are sent to the worker processes, which a function defined in here could not be.
+    options = Options(QUICK if quick else FULL, compare=compare, more=partial(list_further_tables, network))
     return run_studies(folder, case, options, title=plant.title, seeds=seeds, workers=workers, say=say)
 
 
@@ -85,6 +80,14 @@ def _name_attacks(series: Series) -> Series:
 
 
 # Tables -----------------------------------------------------------------------------------------------------------
+
+
+def list_further_tables(network: Network, case: Case, studies: Sequence[dict[str, Any]]) -> list[tuple[str, Table]]:
+    """Return the tables that only this plant has, with their titles."""
+    return [
+        ("The competition's score", competition_table(studies)),
+        ("The attacks, and what the readings show", attacks_table(case, network)),
+    ]
 
 
 def competition_table(studies: Sequence[dict[str, Any]]) -> Table:

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from .causes import (
     METHODS,
@@ -30,6 +31,7 @@ from .detectors import Alarm, Array
 from .localisation import RANKINGS, rank_without_explaining, score_faithfulness, score_ranking
 from .monitor import Monitor, Watched
 from .scoring import Event, find_events
+from .series import Scale
 
 DEVELOPED: Final = (3, 6)  # steps after the first one at which an alarm is looked at once more
 _LISTED: Final = 5  # tags of each ranking that get a verdict
@@ -65,18 +67,45 @@ def choose_step(alarm: Alarm, watched: Watched) -> int:
     return best if unbroken and excess[best] > excess[alarm.first] else alarm.first
 
 
+def expect_each(at: int, watched: Watched, monitor: Monitor) -> Tensor:
+    """Return what was expected of each tag [n, window] up to step ``at``, had the tag behaved as expected until then.
+
+    e_i(t) = f_i(X(t) with e_i in the place of the tag's own readings of this window before t), within the range of
+    training. The forecast of the readings as they were would be wrong here: an alarm is mostly explained some steps
+    after it began, and by then a forecast has seen the first of the tag's unusual readings. Where no forecast is
+    possible, because steps are missing, the reading itself is expected.
+    """
+    scale, series = monitor.scale, watched.series
+    window, n = scale.plant.window, len(scale.plant)
+    first, each = at - window + 1, torch.arange(n)
+    readings = scale.scale(series.values[max(first - window + 1, 0) : at + 1])
+    readings = torch.cat([readings[:1].expand(2 * window - 1 - len(readings), n), readings]).T
+    top = _find_top(scale)
+    least = torch.zeros_like(top)
+    expected = readings[:, window - 1 :].clamp(least, top)
+    judged = np.isin(np.arange(first, at + 1), series.targets)
+    for slot in np.flatnonzero(judged).tolist():
+        copies = readings[:, slot : slot + window].repeat(n, 1, 1)
+        copies[each, each, window - 1 - slot : window - 1] = expected[:, :slot]
+        with torch.no_grad():
+            forecast = monitor.forecaster.forecast(copies)[each, each]
+        expected[:, slot] = forecast.clamp(least[:, 0], top[:, 0])
+    return expected.contiguous()
+
+
+def _find_top(scale: Scale) -> Tensor:
+    """Return the largest scaled reading [n, 1] of each tag in training: 1, or 0 if the tag was constant."""
+    return ((scale.high - scale.low) / scale.span).float().unsqueeze(-1)
+
+
 def ask(alarm: Alarm, at: int, watched: Watched, monitor: Monitor, what: What = "deviation") -> Question:
     """Return the question for the step ``at`` of an alarm.
 
     The forecast is explained in the place of the gap if the reading is out of its range, but not far from its forecast.
     """
     scale, tag = monitor.scale, alarm.accused
-    first = at - scale.plant.window + 1
-    x = scale.scale(watched.series.values[first : at + 1]).T
-    top = ((scale.high - scale.low) / scale.span).float().unsqueeze(-1)
-    expected = (x - torch.from_numpy(watched.errors[first : at + 1]).float().T).clamp(
-        min=torch.zeros_like(top), max=top
-    )
+    x = scale.scale(watched.series.values[at - scale.plant.window + 1 : at + 1]).T
+    expected, top = expect_each(at, watched, monitor), _find_top(scale)
     error = float(watched.errors[at, tag])
     if what == "deviation" and (alarm.reason == "forecast" or abs(watched.of_forecast[at, tag]) >= 1.0):
         return Question(x, expected, tag, 1.0 if error >= 0 else -1.0, abs(error))

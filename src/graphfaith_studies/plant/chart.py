@@ -28,6 +28,9 @@ def draw_chart(series: Series, forecast: Array, tag: int, first: int, last: int)
     readings, expected = series.values[low:high, tag], forecast[low:high, tag]
     both = np.concatenate([readings, expected[np.isfinite(expected)]])
     bottom, top = float(both.min()), float(both.max())
+    if plant.tags[tag].is_actuator:  # A forecast that is off by a thousandth of a state should look like that.
+        bottom, top = min(bottom, np.round(bottom)), max(top, np.round(top))
+        bottom, top = (bottom - 0.5, top + 0.5) if top - bottom < 0.5 else (bottom, top)
     if top - bottom < 1e-9:
         bottom, top = bottom - 0.5, top + 0.5
     # Steps that are missing in the series would otherwise be drawn as if no time had passed.
@@ -48,9 +51,13 @@ def draw_chart(series: Series, forecast: Array, tag: int, first: int, last: int)
         f"<path class='expected' d='{_line(x, height_of(expected), plant.tags[tag].is_actuator)}'/>",
         f"<path class='reading' d='{_line(x, height_of(readings), plant.tags[tag].is_actuator)}'/>",
     ]
-    for value, y in ((top, _TOP + 10), (bottom, _HEIGHT - _BOTTOM)):
+    marked = [(top, _TOP + 10.0), (bottom, float(_HEIGHT - _BOTTOM))]
+    if plant.tags[tag].is_actuator:
+        states = [float(state) for state in plant.tags[tag].kind.states if bottom <= state <= top]
+        marked = [(state, max(float(height_of(np.array(state))) + 4, _TOP + 10.0)) for state in states]
+    for value, y in marked:
         text = format_reading(plant, name, value)
-        parts.append(f"<text class='tick' text-anchor='end' x='{_LEFT - 6}' y='{y}'>{html.escape(text)}</text>")
+        parts.append(f"<text class='tick' text-anchor='end' x='{_LEFT - 6}' y='{y:.0f}'>{html.escape(text)}</text>")
     clock = "%d %b %H:%M" if plant.step * (BEFORE + AFTER) > 86_400 else "%H:%M:%S" if plant.step < 60 else "%H:%M"
     for share in _TICKS:
         row = min(int(share * (high - low - 1)), high - low - 1)

@@ -27,8 +27,8 @@ class Finding:
     """One alarm as the page tells it.
 
     ``suspects`` are the tags with the largest positive scores in the explanation, without the accused one. ``cause`` is
-    the first of them with which the model clears the alarm, the accused tag if its own part of the gap is larger, or
-    None. ``chain`` leads from the cause to the accused tag.
+    the first of them and the accused tag, by their scores, with which the model clears the alarm, or None. ``chain``
+    leads from the cause to the accused tag.
     """
 
     plant: Plant
@@ -70,12 +70,14 @@ class Finding:
     def tell(self) -> str:
         """Say what happened."""
         plant, name, tag = self.plant, self.accused, self.plant[self.accused]
-        reading, expected = format_pair(plant, name, self.verdict["reading"], self.verdict["expected"])
-        verb = "was" if tag.is_actuator else "read"
-        sentences = [f"At {say_time(self.moment)} {describe(plant, name)} {verb} {reading}; {_say_expected(expected)}."]
-        low, high = self.verdict["usual"]
-        if not tag.is_actuator:
-            sentences.append(f"Usually it reads {_say_range(plant, name, low, high)}.")
+        if tag.is_actuator:
+            sentences = [f"At {say_time(self.moment)} {self._tell_state(name, 'was')}."]
+        else:
+            reading, expected = format_pair(plant, name, self.verdict["reading"], self.verdict["expected"])
+            sentences = [
+                f"At {say_time(self.moment)} {describe(plant, name)} read {reading}; {expected} was expected.",
+                f"Usually it reads {_say_range(plant, name, *self.verdict['usual'])}.",
+            ]
         if tag.note:
             sentences.append(f"{name} {tag.note}.")
         if self.open_end:
@@ -100,19 +102,29 @@ class Finding:
             )
         if self.cause == self.accused:
             return (
-                f"No other tag accounts for it: the larger part of the gap is {self.accused}'s own. Either its reading "
-                "is wrong, or something acts on it that no tag shows."
+                f"{self.accused} itself stands out: no tag with a larger part in the gap clears the alarm. Either its "
+                "reading is wrong, or something acts on it that no tag shows."
             )
         return f"{self.tell_tag(self.cause)} With {self.cause} as expected this alarm would not be."
 
     def tell_tag(self, name: str) -> str:
         """Say what a tag reads, what was expected, and what is usual."""
         verdict = self.row["verdicts"][name]
-        reading, expected = format_pair(self.plant, name, verdict["reading"], verdict["expected"])
         if self.plant[name].is_actuator:
-            return f"{describe(self.plant, name)} is {reading}; {_say_expected(expected)}."
+            return f"{self._tell_state(name, 'is')}."
+        reading, expected = format_pair(self.plant, name, verdict["reading"], verdict["expected"])
         usual = _say_range(self.plant, name, *verdict["usual"])
         return f"{describe(self.plant, name)} reads {reading}, usually {usual}; {expected} was expected."
+
+    def _tell_state(self, name: str, verb: str) -> str:
+        """Say the state of an actuator; its forecast may be of the same state, but less sure of it than is usual."""
+        plant, verdict = self.plant, self.row["verdicts"][name]
+        state, forecast = (format_reading(plant, name, verdict[key]) for key in ("reading", "expected"))
+        if state != forecast:
+            return f"{describe(plant, name)} {verb} {state}; {_say_expected(forecast)}"
+        reading, expected = format_pair(plant, name, verdict["reading"], verdict["expected"])
+        close = "" if reading == expected else f", but not as closely as usual ({expected} for {reading})"
+        return f"{describe(plant, name)} {verb} {state} and was expected to be{close}"
 
     def suggest(self) -> str:
         """Say what to check first."""
@@ -153,22 +165,16 @@ def find_findings(plant: Plant, series: Series, rows: Sequence[dict[str, Any]]) 
 def find_cause(row: dict[str, Any]) -> tuple[tuple[str, ...], str | None]:
     """Return the suspects of an alarm, and its suggested cause.
 
-    The tags are gone through in the order of their scores. The accused tag is the cause if it comes first; another tag
-    is, if the model clears the alarm with it as expected.
+    The cause is the first tag, in the order of the scores, with which as expected the model clears the alarm: a suspect
+    or the accused tag itself. There is none if the model clears it with none of them.
     """
     accused = row["alarm"]["accused"]
     scores = row["causes"][0]["tags"]
     order = sorted(scores, key=lambda name: -scores[name])
     ranked = [name for name in order if scores[name] > 0.0]
     suspects = tuple(name for name in ranked if name != accused and name in row["verdicts"])[:_SUSPECTS]
-    for name in ranked:
-        if name == accused:
-            return suspects, accused
-        if name not in suspects:
-            break
-        if row["verdicts"][name]["model"]:
-            return suspects, name
-    return suspects, None
+    asked = (name for name in ranked if name == accused or name in suspects)
+    return suspects, next((name for name in asked if row["verdicts"][name]["model"]), None)
 
 
 def find_neighbours(plant: Plant, name: str) -> list[str]:
@@ -181,7 +187,7 @@ def find_neighbours(plant: Plant, name: str) -> list[str]:
 
 
 def _say_expected(expected: str) -> str:
-    """Say what was expected of an actuator or a sensor; a forecast between two states is only a number."""
+    """Say what was expected of an actuator; a forecast between two states is only a number."""
     return (
         f"that was not expected (forecast {expected})"
         if expected.replace(".", "").isdigit()

@@ -35,6 +35,7 @@ SUFFIXES: Final = (".csv", ".xlsx")
 _HEADER_WITHIN: Final = 10  # the header must be one of this many first rows
 _TOO_MANY: Final = 0.5  # share of unusable rows, or readings of a tag, with which a file is refused
 _LISTED: Final = 3  # gaps that a notice lists
+_MOST_SLOTS: Final = 2**31 - 1  # rows that a recording could have between its first and its last time
 
 
 def load(
@@ -77,7 +78,7 @@ def _xlsx_rows(path: Path) -> tuple[int | None, Rows]:
 def _csv_rows(plant: Plant, path: Path) -> tuple[int | None, Rows]:
     try:
         with path.open("rb") as file:
-            total = sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 20), b""))
+            total = sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 16), b""))
     except OSError as error:
         raise DataError(f"cannot load '{path}': {error.strerror or error}") from error
     return total, _read_csv(plant, path)
@@ -190,6 +191,13 @@ class _Table:
             raise DataError(f"cannot load '{self._path}': there is no row below the header")
         times, rows = self._read_times()
         plant = self._adapt(plant, times)
+        if (times[-1] - times[0]) // plant.period >= _MOST_SLOTS:
+            last = int(np.diff(times).argmax()) + 1
+            raise self._cell_error(
+                self._numbers[rows[last]],
+                plant.layout.time,
+                f"{_format_time(times[last])} is too far from {_format_time(times[last - 1])} in the row before",
+            )
         slots = ((times - times[0] + plant.period // 2) // plant.period).astype(np.int32)
         self._clock = Clock()  # Its stamps are not needed any more.
         grid = Grid.of(slots, max_gap // plant.period)

@@ -92,11 +92,16 @@ def _introduce(title: str, series: Series, found: Sequence[Finding], notices: Se
     itself = sum(finding.cause == finding.accused for finding in found)
     unknown = sum(finding.cause is None for finding in found)
     others = len(found) - itself - unknown
+    counts = [
+        f"in {itself} the tag itself stands out" if itself else "",
+        f"in {others} another tag is suggested as the cause" if others else "",
+        f"in {unknown} the cause is not known" if unknown else "",
+    ]
+    kinds = ", ".join(filter(None, counts))
     text = (
-        f"<header><h1>{html.escape(title)}</h1><p>{len(found)} alarms from {first} to {last}. For {others} of them "
-        f"another tag is suggested as the cause, in {itself} the tag itself stands out, and of {unknown} the cause is "
-        "not known. An alarm is raised when a tag reads far from what its neighbours and its own past let expect, or "
-        "far outside of what it read in normal operation.</p>"
+        f"<header><h1>{html.escape(title)}</h1><p>{len(found)} alarm{'' if len(found) == 1 else 's'} from {first} to "
+        f"{last}{': ' if kinds else ''}{kinds}. An alarm is raised when a tag reads far from what its neighbours and "
+        "its own past let expect, or far outside of what it read in normal operation.</p>"
     )
     if notices:
         items = "".join(f"<li>{html.escape(notice)}</li>" for notice in notices)
@@ -134,7 +139,8 @@ def _draw_line(series: Series, found: Sequence[Finding], files: dict[int, str]) 
         anchor = "start" if share == 0 else "end" if share == 1 else "middle"
         place = f"text-anchor='{anchor}' x='{share * _LINE_WIDTH:.0f}' y='{_LINE_HEIGHT - 6}'"
         parts.append(f"<text class='tick' {place}>{text}</text>")
-    return "".join(parts) + "</svg></div><p class='note'>Orange: cause not known.</p>"
+    key = any(finding.cause is None for finding in found)
+    return "".join(parts) + "</svg></div>" + ("<p class='note'>Orange: cause not known.</p>" if key else "")
 
 
 def _list_alarms(found: Sequence[Finding], files: dict[int, str]) -> str:
@@ -169,7 +175,9 @@ def _render_alarm(finding: Finding, series: Series, forecast: Array, plan: Plan,
     )
     unknown = " unknown" if finding.cause is None else ""
     chain = join_names(list(finding.chain)) if finding.chain else finding.accused
+    # A small screen shows one of the two drawings, and a large one the other.
     drawing = plan.draw(finding.accused, finding.chain, f"Plan of the plant: {chain}")
+    drawing += plan.draw(finding.accused, finding.chain, f"Part of the plan of the plant: {chain}", near=True)
     key = "Red: the tag that raised the alarm." + (
         " Blue: the suggested cause, and the way from it." if len(finding.chain) > 1 else ""
     )
@@ -207,14 +215,14 @@ def _render_verdicts(finding: Finding) -> str:
     for name in (finding.accused, *finding.suspects):
         verdict = finding.row["verdicts"][name]
         usual = " to ".join(dict.fromkeys(format_reading(plant, name, value) for value in verdict["usual"]))
-        answer = "–" if name == finding.accused else "would not be" if verdict["model"] else "would still be"
+        answer = "would not be" if verdict["model"] else "would still be"
         cells = (
             name,
             format_reading(plant, name, verdict["reading"]),
             format_reading(plant, name, verdict["expected"]),
         )
         rows.append([*cells, usual, answer])
-    return render_table(["tag", "reads", "expected", "usual", "with it as expected, the alarm"], rows)
+    return render_table(["tag", "reads", "expected", "usual", "with it as expected, the alarm"], rows, "tags")
 
 
 def _say_faithfulness(finding: Finding) -> str:

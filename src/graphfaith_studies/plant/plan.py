@@ -15,6 +15,8 @@ _LOW, _HIGH = 34.0, 58.0  # pixels of a unit of height
 _HEIGHT: Final = 400.0  # that a plan should not exceed, so that an alarm is on one screen
 _MARGIN: Final = 48.0
 _RADIUS: Final = 7.0
+_NARROW: Final = 380.0  # width of the part of the plan that a small screen shows, or more
+_AROUND: Final = 60.0  # of the plan beside the outermost tags of the chain
 PLAN: Final = "plan"  # the id of the drawing that all alarms use
 
 
@@ -54,10 +56,15 @@ class Plan:
         )
         return "".join(parts)
 
-    def draw(self, accused: str, chain: Sequence[str], words: str) -> str:
-        """Return the drawing for one alarm: the chain ends at the accused tag, and begins at the suggested cause."""
+    def draw(self, accused: str, chain: Sequence[str], words: str, near: bool = False) -> str:
+        """Return the drawing for one alarm: the chain ends at the accused tag, and begins at the suggested cause.
+
+        With ``near`` it is the part of the plan around them, for a small screen.
+        """
+        shown = list(dict.fromkeys([*chain, accused]))
+        left, width = self._find_part(shown) if near else (0.0, float(self.width))
         parts = [
-            f"<svg class='plan' viewBox='0 0 {self.width} {self.height}' role='img' "
+            f"<svg class='{'near' if near else 'plan'}' viewBox='{left:.0f} 0 {width:.0f} {self.height}' role='img' "
             f"aria-label='{html.escape(words, quote=True)}'><use href='#{PLAN}'/>"
         ]
         for first, second in itertools.pairwise(chain):
@@ -68,12 +75,22 @@ class Plan:
                 f"<path class='chain' marker-end='url(#tip)' "
                 f"d='M{x:.0f} {y:.0f}L{u - cut * (u - x):.0f} {v - cut * (v - y):.0f}'/>"
             )
-        for name in dict.fromkeys([*chain, accused]):
+        for name in shown:
             x, y = self._at[name]
             kind = "accused" if name == accused else "cause" if name == chain[0] else "between"
-            anchor = "start" if x < 60 else "end" if x > self.width - 60 else "middle"
+            anchor = "start" if x - left < 60 else "end" if x > left + width - 60 else "middle"
+            # The name is above the tag, unless it would hide the way to a tag right above.
+            above = any(abs(u - x) < 40 and 0 < y - v < 70 for u, v in (self._at[other] for other in shown))
             parts.append(
                 f"<circle class='{kind}' cx='{x:.0f}' cy='{y:.0f}' r='11'/>"
-                f"<text class='big' text-anchor='{anchor}' x='{x:.0f}' y='{y - 18:.0f}'>{html.escape(name)}</text>"
+                f"<text class='big' text-anchor='{anchor}' x='{x:.0f}' y='{y + (34 if above else -18):.0f}'>"
+                f"{html.escape(name)}</text>"
             )
         return "".join(parts) + "</svg>"
+
+    def _find_part(self, names: Sequence[str]) -> tuple[float, float]:
+        """Return the left border and the width of the part of the plan that shows these tags."""
+        across = [self._at[name][0] for name in names]
+        width = min(max(max(across) - min(across) + 2 * _AROUND, _NARROW), float(self.width))
+        middle = (max(across) + min(across)) / 2
+        return min(max(middle - width / 2, 0.0), self.width - width), width

@@ -92,7 +92,7 @@ def find_impossible(tag: Tag, readings: Readings) -> NDArray[np.bool_]:
     if tag.is_actuator:
         return np.isfinite(readings) & ~np.isin(readings, list(tag.kind.states))
     low, high = tag.kind.possible
-    impossible = (readings < low) | (readings > high)
+    impossible = np.isfinite(readings) & ((readings < low) | (readings > high))
     return impossible | np.isin(readings, SENTINELS) if np.isneginf(low) else impossible
 
 

@@ -25,7 +25,8 @@ from .findings import Finding, find_findings
 from .loader import SUFFIXES, load
 from .page import PAGE, write_pages
 from .plant import Plant
-from .study import Case, Examine, Size, run_study, split_recordings, train_monitor
+from .recording import Recording
+from .study import Case, Examine, Size, case_of, run_study, train_monitor
 from .summary import summarise
 from .tables import Table, format_tables, list_tables
 from .truth import read_truth
@@ -90,13 +91,17 @@ def load_case(
     """
     files, truth = find_files(folder), find_truth(folder)
     known = None if truth is None else read_truth(plant, truth)
-    normal, attacked = (load(plant, path, max_gap=max_gap) for path in files)
     notices: list[str] = []
-    for path, recording in zip(files, (normal, attacked), strict=True):
-        notices += [f"{path.name}: {notice}" for notice in recording.notices]
-    for notice in notices:
-        say(notice)
-    return replace(split_recordings(normal, attacked, known), notices=tuple(notices))
+
+    def read(path: Path) -> Recording:
+        recording = load(plant, path, max_gap=max_gap)
+        for notice in recording.notices:
+            notices.append(f"{path.name}: {notice}")
+            say(notices[-1])
+        return recording
+
+    case = case_of(map(read, files), known)
+    return replace(case, notices=tuple(notices))
 
 
 @contextmanager

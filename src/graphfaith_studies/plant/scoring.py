@@ -87,7 +87,7 @@ def score_detector(
     """
     plant = series.plant
     gap, recovery = plant.quiet // plant.step, plant.recovery // plant.step
-    alarms = find_alarms(excess, gap)
+    alarms, quiet_alarms = find_alarms(excess, gap), find_alarms(quiet_excess, gap)
     raised, size = mark_raised(alarms, len(series)), np.abs(excess).max(1)
     stretches = [(event.start, event.stop) for event in events]
     found = score_events(stretches, raised)
@@ -99,12 +99,13 @@ def score_detector(
     ]
     delays = [row.delay for row in found if row.delay is not None]
     days = len(quiet) * plant.step / DAY
-    normal_days = max(float((~series.labels).sum()) * plant.step / DAY, 1e-9)
+    elsewhere = sum(when == "elsewhere" for when, _ in near)
+    far_days = max(float((~_mark_near(events, len(series), recovery)).sum()) * plant.step / DAY, 1e-9)
     others = series.attack_id != long
     return {
         **score_points(series.labels, raised),
         "without_long": None if long is None else score_points(series.labels[others], raised[others]),
-        "f1_oracle": _find_best_f1(series, size),
+        "f1_oracle": _find_best_f1(series, size, gap),
         "etapr": score_etapr(stretches_of(series.labels), [(alarm.first, alarm.last + 1) for alarm in alarms]),
         "pa_k": curve_pa_k(stretches, series.labels, raised),
         "vus_pr": measure_vus_pr(series.labels, size, recovery),
@@ -115,7 +116,8 @@ def score_detector(
         "coverage": float(np.mean([row.coverage for row in found])) if found else None,
         "delay_seconds_median": float(np.median(delays) + 1) * plant.step if delays else None,
         "accused_attacked": float(np.mean(known)) if known else None,
-        "false_alarms_per_day": len(find_alarms(quiet_excess, gap)) / days,
+        "false_alarms_per_day": len(quiet_alarms) / days,
+        "quiet_in_alarm": float(mark_raised(quiet_alarms, len(quiet)).mean()),
         "parts": {
             name: score_competition(
                 [(event.start - low, event.stop - low) for event in events if low <= event.start < high],
@@ -127,8 +129,8 @@ def score_detector(
         "events_at_one": count_events_at(1.0, size, np.abs(quiet_excess).max(1, initial=0.0), series, quiet, events),
         "alarms_raised": len(alarms),
         "alarms_after": sum(when == "after" for when, _ in near),
-        "alarms_elsewhere": sum(when == "elsewhere" for when, _ in near),
-        "elsewhere_per_day": sum(when == "elsewhere" for when, _ in near) / normal_days,
+        "alarms_elsewhere": elsewhere,
+        "elsewhere_per_day": elsewhere / far_days,
     }
 
 
@@ -144,9 +146,7 @@ def count_events_at(
     """
     plant = series.plant
     gap, recovery = plant.quiet // plant.step, plant.recovery // plant.step
-    near = np.zeros(len(series), dtype=np.bool_)
-    for event in events:
-        near[event.start : event.stop + recovery] = True
+    near = _mark_near(events, len(series), recovery)
     days = (len(quiet) + int((~near).sum())) * plant.step / DAY
     far = np.where(near, 0.0, size)
     found = 0
@@ -157,15 +157,38 @@ def count_events_at(
     return found
 
 
+def _mark_near(events: Sequence[Event], steps: int, recovery: int) -> NDArray[np.bool_]:
+    """Return whether there is an attack at each step [T], or one has ended at most ``recovery`` steps before."""
+    near = np.zeros(steps, dtype=np.bool_)
+    for event in events:
+        near[event.start : event.stop + recovery + 1] = True
+    return near
+
+
+def hold(beyond: NDArray[np.bool_], gap: int) -> NDArray[np.bool_]:
+    """Return whether an alarm is up at each step [T], if pauses of at most ``gap`` steps do not end it.
+
+    >>> hold(np.array([True, False, True, False, False, True]), 2).tolist()
+    [True, True, True, False, False, True]
+    """
+    steps = np.flatnonzero(beyond)
+    edges = np.zeros(len(beyond) + 1, dtype=np.int64)
+    apart = np.diff(steps) > gap
+    if len(steps):
+        edges[steps[np.append(True, apart)]] += 1
+        edges[steps[np.append(apart, True)] + 1] -= 1
+    return np.asarray(edges.cumsum()[:-1] > 0)
+
+
 def _count_groups(beyond: NDArray[np.bool_], gap: int) -> int:
     steps = np.flatnonzero(beyond)
     return int((np.diff(steps) > gap).sum()) + 1 if len(steps) else 0
 
 
-def _find_best_f1(series: Series, size: Array) -> float:
-    """Return the highest F1 of points over all thresholds.
+def _find_best_f1(series: Series, size: Array, gap: int) -> float:
+    """Return the highest F1 of points over all factors of the thresholds, 1 among them, with alarms that stay up.
 
     Other studies report this number, but nobody can reach it in practice, because the labels determine the threshold.
     """
-    thresholds = np.unique(np.quantile(size, np.linspace(0.0, 1.0, _CANDIDATES)))
-    return max(score_points(series.labels, size > threshold)["f1"] for threshold in thresholds)
+    factors = np.unique(np.append(np.quantile(size, np.linspace(0.0, 1.0, _CANDIDATES)), 1.0))
+    return max(score_points(series.labels, hold(size > factor, gap))["f1"] for factor in factors)

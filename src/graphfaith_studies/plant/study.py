@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +25,7 @@ from graphfaith._base.threads import one_thread
 from ..showcase.training import seeded
 from .alarms import Replays, examine_alarm
 from .causes import METHODS, NEIGHBORHOODS, SHOWN, What
-from .detectors import OUTSIDE, RESOLUTION, Array, Range, Thresholds, differences_of, published_excess
+from .detectors import OUTSIDE, RESOLUTION, Array, Range, Thresholds, differences_of, join, published_excess
 from .deviation_network import DeviationNetwork
 from .forecaster import Forecaster, Nowcaster
 from .monitor import Monitor, Watched, judge
@@ -36,7 +36,7 @@ from .series import Scale, Series, series_of
 from .training import Plan, error_of, train
 from .truth import KnownAttack, add_truth
 
-_FORMAT: Final = 4
+_FORMAT: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Size:
     """The size of a study: epochs and numbers of samples."""
 
     epochs: int = 10
-    compared_epochs: int = 6  # epochs of each model that is only compared
+    compared_epochs: int = 10  # epochs of each model that is only compared
     samples: int = 200
     test_samples: int = 300
     thorough: int = 8  # explanations that are measured in all neighbourhoods; all others in that of figures
@@ -87,19 +87,28 @@ class Case:
         return self.normal.plant
 
 
-def split_recordings(normal: Recording, attacked: Recording, truth: Sequence[KnownAttack] | None = None) -> Case:
-    """Return the case for two recordings; normal operation is split into 70 % training, 15 % held out and 15 % test."""
-    if not attacked.labels.any():
+def case_of(recordings: Iterable[Recording], truth: Sequence[KnownAttack] | None = None) -> Case:
+    """Return the case for two recordings; normal operation is split into 70 % training, 15 % held out and 15 % test.
+
+    Of each recording only the medians are kept. So if they are read one after the other (an iterator), a long one
+    is not in memory while the next one is read.
+    """
+    series, labelled = [], []
+    for recording in recordings:
+        series.append(series_of(recording))
+        labelled.append(bool(recording.labels.any()))
+        del recording
+    (normal, attacked), (wrong, right) = series, labelled
+    if not right:
         raise InputError("no row of the second recording is labelled as an attack: are the two files swapped?")
-    if normal.labels.any():
+    if wrong:
         raise InputError("rows of the first recording are labelled as attacks; it must contain normal operation only")
     if normal.plant.period != attacked.plant.period:
         raise InputError(
             f"rows of the first recording are {normal.plant.period} s apart and those of the second "
             f"{attacked.plant.period} s; export both at the same interval"
         )
-    watched = series_of(attacked)
-    return split_series(series_of(normal), watched if truth is None else add_truth(watched, truth))
+    return split_series(normal, attacked if truth is None else add_truth(attacked, truth))
 
 
 def split_series(normal: Series, attacked: Series) -> Case:
@@ -252,7 +261,7 @@ def _score(case: Case, excess: Array, quiet_excess: Array) -> dict[str, Any]:
 
 
 def _judge_trivial_detectors(case: Case, scale: Scale) -> dict[str, Any]:
-    """Score detectors that know no model: always, the range in training, and the difference to the last reading."""
+    """Score detectors that know no model: always, the range in training, the change of a reading, and both."""
     both = case.attacked, case.quiet
     rows = {"always": _score(case, *(np.full(series.values.shape, 2.0) for series in both))}
     # It accuses nobody, and has no threshold that could be moved.
@@ -261,7 +270,12 @@ def _judge_trivial_detectors(case: Case, scale: Scale) -> dict[str, Any]:
         check = Range.of(scale, outside)
         rows[name] = _score(case, *(check.excess_of(series.values) for series in both))
     thresholds = Thresholds.of(differences_of(case.held_out, scale))
-    rows["difference"] = _score(case, *(thresholds.excess_of(differences_of(series, scale)) for series in both))
+    changes = [thresholds.excess_of(differences_of(series, scale)) for series in both]
+    rows["difference"] = _score(case, *changes)
+    # The monitor has the same range check beside its forecasts: what do those add to it?
+    wide = Range.of(scale)
+    joined = (join(change, wide.excess_of(series.values)) for change, series in zip(changes, both, strict=True))
+    rows["difference and range"] = _score(case, *joined)
     return rows
 
 

@@ -17,6 +17,7 @@ DETECTORS: Final = {
     "tuned network": "graph deviation network, tuned",
     "published network": "graph deviation network, as published",
     "difference": "difference to the last reading",
+    "difference and range": "difference to the last reading and wide range",
     "wide range": "range in training and a fifth more",
     "range": "range in training",
     "always": "always",
@@ -31,7 +32,8 @@ NUMBERS: Final[dict[str, tuple[str, ...]]] = {
         name: (name,)
         for name in ("events", "events_detected", "events_at_one", "accused_attacked", "delay_seconds_median")
     },
-    **{name: (name,) for name in ("false_alarms_per_day", "elsewhere_per_day", "alarms_raised", "alarms_after")},
+    **{name: (name,) for name in ("false_alarms_per_day", "quiet_in_alarm", "elsewhere_per_day")},
+    **{name: (name,) for name in ("alarms_raised", "alarms_after")},
     "attacked_share": ("attacked_share",),
 }
 DRAWN: Final = 100  # Attacks with a larger number are drawn anew for each seed.

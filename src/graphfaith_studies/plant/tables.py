@@ -48,6 +48,7 @@ def _format_remaining(gain: float | None, spread: float | None = None) -> str:
 _COLUMNS: Final = {
     "events_detected": ("attacks found", number_format(1)),
     "false_alarms_per_day": ("false alarms a quiet day", number_format(1)),
+    "quiet_in_alarm": ("quiet time in alarm", format_percent),
     "elsewhere_per_day": ("alarms far from attacks, a day", number_format(1)),
     "events_at_one": ("attacks found at one false alarm a day", number_format(1)),
     "delay_seconds_median": ("delay, s", number_format(0)),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 from .plant import Plant
+
+_DIGITS: Final = 6  # Readings are in single precision, which has no more.
 
 
 def describe(plant: Plant, name: str) -> str:
@@ -36,24 +39,30 @@ def format_reading(plant: Plant, name: str, value: float) -> str:
 def format_number(value: float) -> str:
     """Return a number with three or more figures and without an exponent.
 
-    >>> format_number(0.0123), format_number(8.414), format_number(1210.4), format_number(-25.0)
-    ('0.0123', '8.41', '1210', '-25.0')
+    >>> format_number(0.0123), format_number(8.414), format_number(1210.4), format_number(-25.0), format_number(1e-55)
+    ('0.0123', '8.41', '1210', '-25.0', '0.00')
     """
     size = abs(value)
+    if size < 5e-7:  # A simulated flow that dies away is never quite 0.
+        return "0.00"
     if size and size < 0.1:
         return f"{value:.3g}" if size >= 1e-4 else f"{value:.6f}"
     return f"{value:.{2 if size < 10 else 1 if size < 100 else 0}f}"
 
 
 def format_pair(plant: Plant, name: str, actual: float, expected: float) -> tuple[str, str]:
-    """Return a reading and its forecast as text; as numbers if they would be equal in words.
+    """Return a reading and its forecast as text; as numbers if they would be equal in words, with digits that differ.
 
     >>> swat = Plant.named("swat")
-    >>> format_pair(swat, "P102", 2.0, 1.02), format_pair(swat, "P401", 1.0, 1.08)
-    (('on', 'off'), ('1.00', '1.08'))
+    >>> format_pair(swat, "P102", 2.0, 1.02), format_pair(swat, "P401", 1.0, 1.08), format_pair(swat, "P401", 1, 1.003)
+    (('on', 'off'), ('1.00', '1.08'), ('1.000', '1.003'))
     """
     words = format_reading(plant, name, actual), format_reading(plant, name, expected)
-    return words if words[0] != words[1] else (f"{actual:.2f}", f"{expected:.2f}")
+    digits = 2
+    while words[0] == words[1] and digits <= _DIGITS:
+        words = f"{actual:.{digits}f}", f"{expected:.{digits}f}"
+        digits += 1
+    return words
 
 
 def describe_mismatch(plant: Plant, name: str, actual: float, expected: float) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 from graphfaith._base.errors import DataError
 from graphfaith_studies.batadal.attacks import ATTACKED, attacked_tags, compare_with_readings, count_broken
 from graphfaith_studies.batadal.network import Control, find_edges, format_plant, list_tags, read_network
-from graphfaith_studies.batadal.run import TEST, load_case
+from graphfaith_studies.batadal.run import TEST, load_case, run
 from graphfaith_studies.plant import Plant
 from graphfaith_studies.plant.measures import score_competition
 from graphfaith_studies.plant.series import Series
@@ -63,6 +65,23 @@ def test_the_case() -> None:
     rows = compare_with_readings(PLANT, case.attacked, case.normal, read_network(DATA / "ctown_map.inp").controls)
     assert rows[9]["outside"]["S_PU3"] == 30  # attack 10 starts a pump that never ran
     assert "PU10" in rows[0]["broken"]  # attack 1 keeps it from starting
+
+
+@needs_data
+def test_a_run_can_have_workers(tmp_path: Path, monkeypatch) -> None:
+    """Data and options are sent to worker processes, and can make the tables of the competition afterwards."""
+    sent = []
+
+    def note(_folder: Path, *what: Any, **_options: Any) -> tuple[dict[str, Any], list[Path]]:
+        sent.extend(pickle.loads(pickle.dumps(what)))
+        return {}, []
+
+    monkeypatch.setattr("graphfaith_studies.batadal.run.run_studies", note)
+    run(tmp_path, DATA, quick=True)
+    case, options = sent
+    (competition, _), (attacks, (_, rows)) = options.more(case, [])
+    assert (competition, attacks) == ("The competition's score", "The attacks, and what the readings show")
+    assert [row[0] for row in rows] == [str(number) for number in range(1, 15)]
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:

@@ -100,8 +100,16 @@ class TestWords:
     def test_the_accused_tag_itself(self, seen) -> None:
         (found,) = find_findings(PLANT, seen[0].series, [make_row(P602=0.9, DPIT301=0.1)])
         assert found.cause == "P602"
-        assert "No other tag accounts for it" in found.explain()
+        assert found.explain().startswith("P602 itself stands out: no tag with a larger part in the gap clears")
         assert found.suggest().startswith("Check whether P602 really is in this state")
+
+    def test_the_accused_tag_is_no_cause_either_if_the_alarm_would_still_be(self, seen) -> None:
+        row = make_row(P602=0.9, DPIT301=0.1)
+        row["verdicts"]["P602"]["model"] = False
+        assert find_cause(row) == (("DPIT301",), "DPIT301")
+        row["verdicts"]["DPIT301"]["model"] = False
+        (found,) = find_findings(PLANT, seen[0].series, [row])
+        assert (found.cause, found.chain, found.verdict_words) == (None, (), "cause not known")
 
     def test_the_order_of_scores_decides(self) -> None:
         row = make_row(clears=False, DPIT301=0.8, FIT601=0.5, MV301=0.4, P602=0.3)
@@ -124,6 +132,12 @@ class TestWords:
         (found,) = find_findings(PLANT, seen[0].series, [row])
         assert found.heading == "P602 not as expected"
         assert "was on; that was not expected (forecast 1.54)." in found.tell()
+
+    def test_a_forecast_of_the_same_state(self, seen) -> None:
+        row = make_row(P602=1.0)
+        row["verdicts"]["P602"]["expected"] = 2.0031
+        (found,) = find_findings(PLANT, seen[0].series, [row])
+        assert "was on and was expected to be, but not as closely as usual (2.003 for 2.000)." in found.tell()
 
     def test_alarms_are_in_the_order_of_time(self, seen) -> None:
         found = find_findings(PLANT, seen[0].series, [make_row(200), make_row(50), make_row(375)])
@@ -155,6 +169,16 @@ class TestChart:
         assert drawn.split("class='reading' d='")[1].split("'")[0].count("V") == 1
         assert (">on<" in drawn, ">off<" in drawn) == (True, True)
 
+    def test_a_small_error_of_a_state_looks_small(self, seen) -> None:
+        series = copy.deepcopy(seen[0].series)
+        tag = PLANT.column("P101")
+        series.values[:, tag] = 1.0
+        forecast = np.full(series.values.shape, 1.002)
+        drawn = draw_chart(series, forecast, tag, 100, 120)
+        heights = [drawn.split(f"class='{kind}' d='M")[1].split("H")[0].split()[1] for kind in ("reading", "expected")]
+        assert heights[0] == heights[1]
+        assert (drawn.count(">off<"), drawn.count(">on<")) == (1, 0)
+
 
 @pytest.fixture(scope="module")
 def folder(seen, tmp_path_factory) -> Path:
@@ -174,6 +198,11 @@ class TestPage:
         assert "attack" not in text.lower().replace("--", "")
         assert text.count("<section class='alarm'") == 3
         assert "Alarms of &lt;the plant&gt;" in text
+        assert "3 alarms from" in text
+        kinds = (
+            "in 1 the tag itself stands out, in 1 another tag is suggested as the cause, in 1 the cause is not known."
+        )
+        assert kinds in text
         assert "plant.csv: &lt;odd&gt;" in text
         assert "<script" not in text
 
@@ -195,7 +224,11 @@ class TestPage:
 
     def test_no_alarm_at_all(self, seen, tmp_path: Path) -> None:
         (path,) = write_pages(tmp_path, "Alarms", *seen, [])
-        assert "There was none." in path.read_text()
+        text = path.read_text()
+        assert "There was none." in text
+        assert (
+            "cause" not in text.split("<body")[1]
+        )  # Neither a count of causes, nor the key to a colour that is not there.
 
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     def test_in_a_browser(self, browser: Browser, folder: Path, scheme: str) -> None:
@@ -216,6 +249,13 @@ class TestPage:
             expect(section).to_contain_text("With DPIT301 as expected this alarm would not be.")
             assert section.bounding_box()["width"] <= 360
             # The drawing that all alarms use is seen: its tags have a size.
-            assert section.locator("svg.plan").bounding_box()["height"] > 100
+            assert section.locator("svg.near").bounding_box()["height"] > 100
+            assert not section.locator("svg.plan").is_visible()
+            # The part of the plan that fits has the cause and the accused tag, and the table its verdicts, on screen.
+            for seen in (*section.locator("svg.near .big").all(), section.locator(".tags td:last-child").first):
+                box = seen.bounding_box()
+                assert box["x"] >= 0
+                assert box["x"] + box["width"] <= 360
+            assert section.locator("svg.near .big").all_text_contents() == ["DPIT301", "P602"]
             assert visit.complaints == []
             assert [url for url in visit.requests if not url.startswith(("file:", "data:"))] == []

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphfaith.explanation.faithfulness import faithfulness_of
-from graphfaith_studies.plant.alarms import ask, ask_plant, choose_step, clear_in_model, examine_alarm
+from graphfaith_studies.plant.alarms import ask, ask_plant, choose_step, clear_in_model, examine_alarm, expect_each
 from graphfaith_studies.plant.causes import (
     METHODS,
     NEIGHBORHOODS,
@@ -318,6 +318,29 @@ class TestAlarms:
         cleared = clear_in_model(question, restored, 300, watched, monitor)
         assert cleared[alarm.accused]  # Nothing but its own reading is far from its forecast.
         assert cleared.sum() == 1
+
+    def test_what_is_expected_of_a_tag_does_not_follow_its_own_unusual_readings(self, watching) -> None:
+        """Six steps after the fault began, the monitor forecasts from the fault itself; it was not expected before."""
+        monitor, watched = watching
+        alarm = watched.alarms[0]
+        question = ask(alarm, 306, watched, monitor)
+        scaled = monitor.scale.scale(watched.series.values[283:307])
+        assert float(question.expected[alarm.accused, -1]) == pytest.approx(float(scaled[294 - 283, alarm.accused]))
+        # Of the tags that behaved, what is expected in the newer half is what was expected in the older one.
+        older, newer = question.expected[OTHER, : SWAT.window // 2], question.expected[OTHER, SWAT.window // 2 :]
+        assert torch.equal(older, newer)
+        restored = restore_each(monitor.forecaster, question)
+        cleared = clear_in_model(question, restored, 306, watched, monitor)
+        assert np.flatnonzero(cleared).tolist() == [alarm.accused]
+        assert restored.gaps[alarm.accused] == pytest.approx(0.0, abs=1e-6)
+
+    def test_where_nothing_is_forecast_the_reading_is_expected(self, watching) -> None:
+        monitor, watched = watching
+        first = SWAT.window - 1  # the first step that is judged
+        expected = expect_each(first, watched, monitor)
+        readings = monitor.scale.scale(watched.series.values[:first]).T
+        assert torch.equal(expected[:, :-1], readings)
+        assert torch.equal(expected[:, -1], expected[:, SWAT.window // 2 - 1])
 
     def test_a_range_alarm_that_the_plant_explains_is_about_the_forecast(self, watching) -> None:
         monitor, watched = watching

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import hypothesis
 import numpy as np
 import pytest
 import torch
+from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 
 from graphfaith._base.errors import DataError, InputError, ModelError
@@ -27,7 +29,7 @@ from graphfaith_studies.plant.detectors import (
 from graphfaith_studies.plant.deviation_network import DeviationNetwork
 from graphfaith_studies.plant.forecaster import Forecaster, Nowcaster, TagLinear
 from graphfaith_studies.plant.monitor import Monitor
-from graphfaith_studies.plant.scoring import Event, count_events_at, events_of, find_events, score_detector
+from graphfaith_studies.plant.scoring import Event, count_events_at, events_of, find_events, hold, score_detector
 from graphfaith_studies.plant.series import Scale, Series, series_of
 from graphfaith_studies.plant.training import Plan, error_of, forecast_all, train
 from graphfaith_studies.swat import Schedule, simulate
@@ -405,11 +407,28 @@ class TestScore:
         assert row["accused_attacked"] == 0.5
         assert (row["alarms_raised"], row["alarms_after"], row["alarms_elsewhere"]) == (4, 1, 1)
         assert row["false_alarms_per_day"] == 2.0
+        assert row["quiet_in_alarm"] == 2 / 8640
+        # Ten steps before the first attack, and those from ten minutes after the second up to the third.
+        assert row["elsewhere_per_day"] == pytest.approx(1 / ((10 + 200 - 131) * SWAT.step / 86_400))
         assert row["coverage"] == pytest.approx((3 / 10 + 5 / 20) / 3)
         assert (row["precision"], row["recall"]) == (8 / 10, 8 / 35)
         assert row["without_long"]["recall"] == 3 / 15
         assert row["f1_oracle"] >= row["f1"]
         assert row["attacked_share"] == pytest.approx(35 / 220)
+
+    @hypothesis.given(st.lists(st.booleans(), min_size=1, max_size=30), st.integers(1, 4))
+    def test_alarms_that_stay_up(self, beyond: list[bool], gap: int) -> None:
+        flags = np.array(beyond, dtype=bool)
+        alarms = find_alarms(2.0 * flags[:, None], gap)
+        assert np.array_equal(hold(flags, gap), mark_raised(alarms, len(flags)))
+
+    def test_the_best_threshold_has_alarms_that_stay_up(self) -> None:
+        """An alarm with pauses covers a whole attack; without staying up no threshold would."""
+        given, excess = self.case()
+        excess[:] = 0.0
+        excess[[50, 59, 69], 4] = 2.0
+        row = score_detector(excess, excess[:0], given, given[:1], events_of(given), None)
+        assert row["f1_oracle"] == row["f1"] == 2 * 20 / (20 + 35)
 
     def test_detectors_are_compared_at_one_false_alarm_a_day(self) -> None:
         given, excess = self.case()
