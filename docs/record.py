@@ -1,11 +1,11 @@
 """Keep what a command printed, and put it into a page of the docs: no number of a table is typed.
 
     python docs/record.py docs/tasks.md forecast "python examples/forecast.py"    # run it, keep it, fill the page
-    python docs/record.py docs/tasks.md                                           # fill the page again from what is kept
+    python docs/record.py docs/tasks.md                                           # fill the page from what is kept
 
-``docs/runs/forecast.json`` has the command, the versions that it ran with and the lines it printed. The page has a place
-for them, ``<!-- run: forecast -->`` to ``<!-- end -->``, or for one of the run's tables, ``<!-- run: forecast 2 -->``. The
-command stands beside it in words. A test compares both.
+``docs/runs/forecast.json`` has the command, the versions that it ran with and the lines it printed. The page has a
+place for them, ``<!-- run: forecast -->`` to ``<!-- end -->``, or for one of the run's tables,
+``<!-- run: forecast 2 -->``. The command stands beside it in words. A test compares both (tests/docs/test_runs.py).
 """
 
 from __future__ import annotations

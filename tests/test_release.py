@@ -153,7 +153,7 @@ def test_the_oldest_versions_stay_as_they_are(built, tmp_path):
     asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     oldest = dict(line.split("==") for line in (ROOT / "constraints-oldest.txt").read_text().split())
     for name, _, version in (line.partition(">=") for line in asked):
-        # What is tried with make test-oldest is what is asked for, but for torch, which has one version in all our tests.
+        # What make test-oldest tries is what is asked for, but for torch, which has one version in all our tests.
         tried = oldest[name.replace("_", "-")]
         assert name == "torch" or tried in (version, f"{version}.0"), name
         record = packages / f"{name}-{version}.dist-info"
