@@ -19,8 +19,14 @@ nodes = parse_nodes(sys.argv[1] if len(sys.argv) > 1 else "0:1000:5")
 NEAR = ("U(A,0.5)", "B(A,0.5)")
 
 
-def mean_delta(near: str, hard: bool, silent: str) -> str:
-    """Delta(p) of GNNExplainer over the nodes, with its error."""
+def in_words(deltas: list[float]) -> str:
+    """Their mean over the nodes, with its error."""
+    mean, error = pool([deltas])
+    return f"{mean:.3g} ± {error:.2g}"
+
+
+def measure(near: str, hard: bool, silent: str) -> list[gf.Unfaithfulness]:
+    """Delta(p) of GNNExplainer at each node."""
     explainer = Explainer(
         cora.model,
         algorithm=gf.GNNExplainer(hard=hard, silent=silent),
@@ -30,11 +36,16 @@ def mean_delta(near: str, hard: bool, silent: str) -> str:
         model_config={"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"},
     )
     found = (explainer(cora.data.x, cora.data.edge_index, index=node) for node in nodes)
-    mean, error = pool([[gf.general_unfaithfulness(explainer, explanation, near).value for explanation in found]])
-    return f"{mean:.3g} ± {error:.2g}"
+    return [gf.general_unfaithfulness(explainer, explanation, near) for explanation in found]
 
 
 print(f"| GNNExplainer | {' | '.join(NEAR)} |\n|---|---|---|")
 for kind, hard in (("hard", True), ("soft", False)):
     for silent in ("drop", "keep"):
-        print(f"| {kind}, {silent} | {' | '.join(mean_delta(near, hard, silent) for near in NEAR)} |", flush=True)
+        columns = [measure(near, hard, silent) for near in NEAR]
+        cells = [in_words([one.value for one in column]) for column in columns]
+        print(f"| {kind}, {silent} | {' | '.join(cells)} |", flush=True)
+# Delta(0) is of F alone: the same whatever was explained.
+print(
+    f'| p = 0, "nothing changes" | {" | ".join(in_words([one.delta_zero for one in column]) for column in columns)} |'
+)
