@@ -46,6 +46,5 @@ for kind, hard in (("hard", True), ("soft", False)):
         cells = [in_words([one.value for one in column]) for column in columns]
         print(f"| {kind}, {silent} | {' | '.join(cells)} |", flush=True)
 # Delta(0) is of F alone: the same whatever was explained.
-print(
-    f'| p = 0, "nothing changes" | {" | ".join(in_words([one.delta_zero for one in column]) for column in columns)} |'
-)
+cells = [in_words([one.delta_zero for one in column]) for column in columns]
+print(f'| p = 0, "nothing changes" | {" | ".join(cells)} |')
