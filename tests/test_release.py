@@ -214,6 +214,20 @@ def test_pip_installs_it_into_an_environment_and_leaves_numpy_and_torch_alone(bu
                                         "--measure", "delta", "--test-samples", "20")  # fmt: skip
 
 
+def test_no_file_names_where_packages_come_from():
+    """Which index pip asks is the business of whoever installs; a file that names one would overrule that."""
+    hosts = ["".join(parts) for parts in (("py", "pi.org"), ("python", "hosted.org"), ("ana", "conda.org"))]
+    hosts += ["".join(parts) for parts in (("--index", "-url"), ("--extra-index", "-url"), ("--find", "-links"))]
+    folders = ("src", "tests", "docs", "benchmarks", "examples", "stress", ".github")
+    files = [path for name in folders for path in (ROOT / name).rglob("*") if path.is_file()]
+    files += [path for path in ROOT.iterdir() if path.is_file()]
+    assert len(files) > 500
+    for path in files:
+        if "__pycache__" not in path.parts:
+            text = path.read_bytes().decode(errors="ignore")
+            assert not [host for host in hosts if host in text], path.relative_to(ROOT)
+
+
 def test_make_test_asks_before_it_installs_a_package_of_the_system(tmp_path):
     script = ROOT / "tests" / "install_browser.sh"
     tools = tmp_path / "bin"
