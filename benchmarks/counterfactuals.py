@@ -22,7 +22,8 @@ from torch import Tensor
 
 import graphfaith as gf
 from graphfaith.data.models import load_trained
-from graphfaith.explanation.counterfactual import _Goal, _Search, counterfactual
+from graphfaith.explanation.counterfactual import _Search, counterfactual
+from graphfaith.explanation.goal import Goal
 from graphfaith.explanation.masks import target_of
 from graphfaith.explanation.origin import explainer_of
 from graphfaith.explanation.removals import Removals, Units
@@ -52,7 +53,7 @@ class Subject:
         self.explanation = gf.explain(model, data, node, neighborhood=near)
         self.explainer = explainer_of(self.explanation, "the benchmark")
         self.target = target_of(self.explainer, self.explanation)
-        self.goal = _Goal(self.target, None)
+        self.goal = Goal(self.target, None)
         self.removals = Removals(self.explanation, self.target.computation_graph, "edges", by_degree=False)
 
     def margins(self, sets: Sequence[Units]) -> Tensor:

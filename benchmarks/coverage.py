@@ -4,7 +4,7 @@
 
 Cases that are hard for an error bar: infidelity of one explanation from few draws, Delta over 60 nodes of a graph with
 hubs, drawn from the 300 nodes whose mean is the true value, and lognormal numbers, of which few have most of a mean.
-"plain" is the standard error, "widened" what rows and figures of merit have (graphfaith.metric.measured.widening).
+"Standard error" is the plain one, "widened" what rows and figures of merit have (graphfaith.metric.measured.widening).
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ def cover(samples: list[np.ndarray], truth: float) -> str:
     found = [mean_and_error(one) for one in samples]
     widened = [abs(value - truth) <= 2 * error for value, error in found]
     effective = np.median([effective_count(one) for one in samples])
-    return f"plain {np.mean(plain):.2f}, widened {np.mean(widened):.2f}, effective count {effective:.0f}"
+    return f"{np.mean(plain):.2f} | {np.mean(widened):.2f} | {effective:.0f}"
 
 
 def main() -> None:
-    """Print the coverage of each case."""
+    """Print the coverage of each case, as a table in Markdown."""
     torch.set_num_threads(1)
+    print("| case | standard error | widened | effective count |\n|:--|--:|--:|--:|")
     model, data = make_graph()
     for near in ("U(A,0.2)", "U(A,0.5)", "B(A,0.5)"):
         target = gf.Target(model, data.x, data.edge_index, NODES - 1)
@@ -56,15 +57,15 @@ def main() -> None:
         population = torch.cat(errors).square().numpy()
         for count in (60, 400):
             draws = [np.random.default_rng(seed).choice(population, count) for seed in range(REPEATS)]
-            print(f"infidelity in {near} from {count} draws: {cover(draws, population.mean())}", flush=True)
+            print(f"| infidelity in {near} from {count} draws | {cover(draws, population.mean())} |", flush=True)
     for near in ("U(A,0.2)", "B(A,0.5)"):
         rows = gf.judge(model, data, ["saliency"], range(NODES), ["delta"], neighborhoods=near, test_samples=50)
         population = rows.row("saliency", "delta").table[0]
         draws = [np.random.default_rng(seed).choice(population, CHOSEN) for seed in range(REPEATS)]
-        print(f"Delta in {near} over {CHOSEN} of {NODES} nodes: {cover(draws, population.mean())}", flush=True)
+        print(f"| Delta in {near} over {CHOSEN} of {NODES} nodes | {cover(draws, population.mean())} |", flush=True)
     for sigma in (1.0, 1.5, 2.0):
         draws = list(np.random.default_rng(0).lognormal(0, sigma, (REPEATS, CHOSEN)))
-        print(f"{CHOSEN} lognormal numbers, sigma {sigma:g}: {cover(draws, math.exp(sigma**2 / 2))}")
+        print(f"| {CHOSEN} lognormal numbers, sigma {sigma:g} | {cover(draws, math.exp(sigma**2 / 2))} |")
 
 
 if __name__ == "__main__":

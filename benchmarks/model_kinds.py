@@ -230,6 +230,25 @@ def is_fault(row):
     return row["outcome"] not in ("right", "refused")
 
 
+def count_kinds(rows):
+    """What came out in a few lines: how many kinds, and cases, are right, refused, both, or something else."""
+    outcomes = {}
+    for row in rows:
+        outcomes.setdefault(row["kind"], []).append(row)
+    right = [own for own in outcomes.values() if all(row["outcome"] == "right" for row in own)]
+    refused = [own for own in outcomes.values() if all(row["outcome"] == "refused" for row in own)]
+    both = [own for own in outcomes.values() if {row["outcome"] for row in own} == {"right", "refused"}]
+    ways = {way: sum(any(row["route"] == way for row in own) for own in right) for way in ("weight", "removal")}
+    lines = [[f"right in every neighbourhood ({ways['weight']} by weight, {ways['removal']} by removal)", right]]
+    for own in both:
+        where = [" and ".join(row["near"] for row in own if row["outcome"] == one) for one in ("right", "refused")]
+        lines.append([f"{own[0]['kind']}: right in {where[0]}, refused in {where[1]}", [own]])
+    lines.append(["refused for the reason that the list names", refused])
+    known = [own for _, kinds in lines for own in kinds]
+    lines.append(["anything else", [own for own in outcomes.values() if own not in known]])
+    return [[what, str(len(kinds)), str(sum(map(len, kinds)))] for what, kinds in lines]
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kind", action="append", choices=[kind.name for kind in KINDS], metavar="NAME")
@@ -244,6 +263,7 @@ def main(arguments=None):
     rows = [try_kind(kind, near, args.samples) for kind, near in track(work, "trying models", "cases")]
     head = ["kind", "neighbourhood", "route", f"nodes of {NODES}", "batching", "deviation / change", "outcome"]
     print(table(head, [as_cells(row) for row in rows]))
+    print("\n" + table(["", "kinds", "cases"], count_kinds(rows)))
     faults = sum(map(is_fault, rows))
     right, refused = (sum(row["outcome"] == outcome for row in rows) for outcome in ("right", "refused"))
     print(f"\n{len(chosen)} kinds, {len(rows)} cases: {right} right, {refused} refused, {faults} faults")

@@ -57,11 +57,13 @@ def main():
     for name, method in METHODS.items():
         explainer = Explainer(model, method(), "model", CONFIG, "attributes", "object")
         masks, off, scores, seconds = [], [], [], 0.0
+        first = process.step(cases[0][1])
+        explainer(first.x, first.edge_index, index=cases[0][0])  # What is compiled is not counted.
         for node, step in cases:
             data, causes = process.step(step), process.causes(node)
-            started = time.perf_counter()
+            started = time.process_time()
             explanation = explainer(data.x, data.edge_index, index=node)
-            seconds += time.perf_counter() - started
+            seconds += time.process_time() - started
             masks.append(explanation.edge_mask[causes])
             off.append(float(explanation.edge_mask[~causes].abs().sum() / explanation.edge_mask.abs().sum()))
             scores.append(gf.general_unfaithfulness(explainer, explanation, NEAR, num_samples=500, seed=1))

@@ -57,14 +57,17 @@ def main():
     print(f"| method | AUC of the motif | relative Delta in {NEAR} | seconds a graph |\n|---|---|---|---|")
     for name, method in METHODS.items():
         explainer = Explainer(model, method(), "model", CONFIG, "attributes", "object")
-        started, auc, scores = time.perf_counter(), [], []
+        auc, scores = [], []
+        if name != "PGExplainer":  # What is compiled at the first graph is not counted.
+            list(gf.explain_nodes(explainer, batch.x, batch.edge_index, graphs[:1], batch=batch.batch))
+        started = time.process_time()
         if name == "PGExplainer":
             # PGExplainer has one network for all graphs. It is trained on graphs that are not explained here.
             others = [graph for graph in range(len(batch.y)) if graph not in graphs][:count]
             inputs = {"target": prediction, "batch": batch.batch}
             explainer.algorithm.train_on(model, batch.x, batch.edge_index, others, **inputs)
         explanations = list(gf.explain_nodes(explainer, batch.x, batch.edge_index, graphs, batch=batch.batch))
-        seconds = (time.perf_counter() - started) / len(graphs)
+        seconds = (time.process_time() - started) / len(graphs)
         for graph, explanation in zip(graphs, explanations, strict=True):
             in_graph = graph_of_edge == graph
             auc.append(roc_auc_score(batch.motif_edge[in_graph], explanation.edge_mask[in_graph].abs()))

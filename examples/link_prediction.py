@@ -61,9 +61,10 @@ def main():
             if name in explained and not name.startswith("KEC"):
                 continue  # Only KEC depends on the neighbourhood.
             explainer = Explainer(model, method(near), "model", CONFIG, "attributes", "object")
-            started = time.perf_counter()
+            list(gf.explain_nodes(explainer, test.x, test.edge_index, links[:1], **pairs))  # Compiling is not counted.
+            started = time.process_time()
             explained[name] = list(gf.explain_nodes(explainer, test.x, test.edge_index, links, **pairs))
-            seconds[name] = (time.perf_counter() - started) / count
+            seconds[name] = (time.process_time() - started) / count
         scores = []
         for link, *explanations in zip(links.tolist(), *explained.values(), strict=True):
             target = gf.Target(model, test.x, test.edge_index, link, mode=CONFIG["mode"], level="edge", **pairs)

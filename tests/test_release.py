@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
 from email.parser import Parser
@@ -145,8 +146,58 @@ def test_the_wheel_runs_where_the_repository_is_not(built, tmp_path):
     assert (tmp_path / "env" / "page.html").stat().st_size > 10_000  # The page's script and style came with the wheel.
 
 
+def test_the_oldest_versions_stay_as_they_are(built, tmp_path):
+    """Beside the oldest of everything pip installs graphfaith alone: no numpy and no torch is made newer by it."""
+    python, _ = environment(tmp_path / "env")
+    (packages,) = (tmp_path / "env").glob("lib/python*/site-packages")
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    oldest = dict(line.split("==") for line in (ROOT / "constraints-oldest.txt").read_text().split())
+    for name, _, version in (line.partition(">=") for line in asked):
+        # What make test-oldest tries is what is asked for, but for torch, which has one version in all our tests.
+        tried = oldest[name.replace("_", "-")]
+        assert name == "torch" or tried in (version, f"{version}.0"), name
+        record = packages / f"{name}-{version}.dist-info"
+        record.mkdir()
+        (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        (record / "INSTALLER").write_text("pip\n")
+        (record / "RECORD").write_text("")
+    report = tmp_path / "report.json"
+    command = [*PIP, "--python", python, "install", "--dry-run", "--no-index", "--report", report, one(built, "*.whl")]
+    subprocess.run(command, check=True, capture_output=True)
+    assert [item["metadata"]["name"] for item in json.loads(report.read_text())["install"]] == ["graphfaith"]
+
+
+def test_our_own_tests_pin_torch():
+    """Every environment that make sets up has the torch of constraints.txt; a newer one would bring gigabytes."""
+    (torch_line,) = re.findall(r"^torch==.*$", (ROOT / "constraints.txt").read_text(), flags=re.M)
+    assert torch_line in (ROOT / "constraints-oldest.txt").read_text().splitlines()
+    for target in ("demo", "docs", "check", "test-oldest", "test-newest"):
+        # In an empty folder for environments, so that make would set up each of them.
+        words = ["make", "-n", "-B", f"VENV={target}-env", target]
+        printed = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        installs = [line for line in printed.replace("\\\n", "").splitlines() if "pip install" in line]
+        assert installs
+        for line in installs:
+            assert torch_line in line or re.search(r"-c constraints(-oldest)?\.txt", line), line
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize("extra", ["", "[many]"])
+@pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
+def test_pip_installs_wheel_and_source_with_the_oldest_dependencies(built, tmp_path, kind):
+    python, run = environment(tmp_path / "env")
+    pip = [*PIP, "--python", python, "install", "-c", ROOT / "constraints-oldest.txt"]
+    subprocess.run([*pip, one(built, kind)], check=True)
+    oldest = dict(line.split("==") for line in (ROOT / "constraints-oldest.txt").read_text().split())
+    code = "from importlib.metadata import version; import sys; print(*map(version, sys.argv[1:]))"
+    names = [name for name in oldest if name != "captum"]  # of an extra
+    # The part after + says how a version was built, as in 2.13.0+cpu; pip takes it for the same version.
+    found = [version.partition("+")[0] for version in run("-c", code, *names).split()]
+    assert found == [oldest[name] for name in names]
+    assert "ba-shapes node 503" in run("-m", "graphfaith", "explain", "--node", "503", "--test-samples", "20")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("extra", ["", "[many]", "[studies]"])
 def test_pip_installs_it_into_an_environment_and_leaves_numpy_and_torch_alone(built, tmp_path, extra):
     """Everything real: pip chooses what is missing, without constraints, beside an older numpy and our torch."""
     python, run = environment(tmp_path / "env")
@@ -158,8 +209,25 @@ def test_pip_installs_it_into_an_environment_and_leaves_numpy_and_torch_alone(bu
     subprocess.run([*pip, f"{one(built, '*.whl')}{extra}"], check=True)
     assert run("-c", "import numpy, torch; print(numpy.__version__, torch.__version__)").split() == [older, torch_here]
     assert "ba-shapes node 503" in run("-m", "graphfaith", "explain", "--node", "503", "--test-samples", "20")
-    if extra:
+    if extra == "[many]":
         assert "700 rows" in run("-m", "graphfaith", "explain-many", "--out", "run", "--method", "saliency")
+    if extra == "[studies]":
+        assert "captum-saliency" in run("-m", "graphfaith", "judge", "--nodes", "503", "--method", "captum-saliency",
+                                        "--measure", "delta", "--test-samples", "20")  # fmt: skip
+
+
+def test_no_file_names_where_packages_come_from():
+    """Which index pip asks is the business of whoever installs; a file that names one would overrule that."""
+    hosts = ["".join(parts) for parts in (("py", "pi.org"), ("python", "hosted.org"), ("ana", "conda.org"))]
+    hosts += ["".join(parts) for parts in (("--index", "-url"), ("--extra-index", "-url"), ("--find", "-links"))]
+    folders = ("src", "tests", "docs", "benchmarks", "examples", "stress", ".github")
+    files = [path for name in folders for path in (ROOT / name).rglob("*") if path.is_file()]
+    files += [path for path in ROOT.iterdir() if path.is_file()]
+    assert len(files) > 500
+    for path in files:
+        if "__pycache__" not in path.parts:
+            text = path.read_bytes().decode(errors="ignore")
+            assert not [host for host in hosts if host in text], path.relative_to(ROOT)
 
 
 def test_make_test_asks_before_it_installs_a_package_of_the_system(tmp_path):
