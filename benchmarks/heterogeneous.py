@@ -94,7 +94,9 @@ def run_node(name, joint, subject, node, options):
                 marked = truth[graph.edge_id[plain]]
                 auc = roc_auc(scores.double().abs()[plain], marked).value if 0 < marked.sum() < len(marked) else None
             delta, zero = float(residual.square().mean()), float(change.square().mean())
-            rows.append({"near": text, "method": method, "delta": delta, "zero": zero, "auc": auc})
+            # Five digits are kept, in memory too, so that a table is the same from the file.
+            kept = {"delta": delta, "zero": zero, **({} if auc is None else {"auc": auc})}
+            rows.append({"near": text, "method": method, **{key: float(f"{value:.5g}") for key, value in kept.items()}})
     return rows
 
 
@@ -132,7 +134,7 @@ def cells(rows):
                     continue
                 tables = (pooled(chosen, lambda row: row["delta"]), pooled(chosen, lambda row: row["zero"]))
                 found[name, method, near] = pool_ratio(*tables)
-                aucs = pooled(chosen, lambda row: np.nan if row["auc"] is None else row["auc"])
+                aucs = pooled(chosen, lambda row: row.get("auc", np.nan))
                 if not np.isnan(aucs).all():
                     found[name, method, f"AUC, {near}"] = pool(aucs)
     return found
@@ -174,7 +176,7 @@ def main():
             warnings.simplefilter("ignore", ReachWarning)
             rows = run(options)
     if target is not None:
-        write_file(target, json.dumps(rows).encode())
+        write_file(target, json.dumps(rows, separators=(",", ":")).replace("},{", "},\n{").encode() + b"\n")
     print(markdown(rows))
 
 

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import graphfaith as gf
 import toy_device
+import typed_toys
 from graphfaith._base.memory import CHUNK_BYTES
 from graphfaith.cli.application import app as application
 from graphfaith.data import load_dataset
@@ -289,6 +290,87 @@ def test_features_of_another_form_there(device, data, categories):
     if not categories:
         explanation = gf.explain(there, elsewhere, 3, method="gnnexplainer", test_samples=20)
         assert explanation.node_mask.device == device
+
+
+@pytest.mark.parametrize("layers", ["sage", "weighted"])
+def test_graphs_of_several_types_there(device, layers):
+    here, (x, edges) = typed_toys.make(layers, torch.float64), typed_toys.graph(torch.float64)
+    there = copy.deepcopy(here).to(device)
+    away = [{name: value.to(device) for name, value in given.items()} for given in (x, edges)]
+    methods = METHODS[0], METHODS[2], METHODS[4], *METHODS[5:9], gf.PGExplainer(epochs=1)
+    for algorithm in methods if layers == "sage" else methods[:2]:
+        found = []
+        for model, given in ((here, (x, edges)), (there, away)):
+            nodes = None if isinstance(algorithm, gf.PGExplainer) else "attributes"
+            explainer = Explainer(model, algorithm, "model", NODE, nodes, "object")
+            explanation = explainer(*given, index=5)
+            moved = "U(X,0.2r)" if "X" in str(getattr(algorithm, "neighborhood", "")) else "U(A,0.5)"
+            number = gf.general_unfaithfulness(explainer, explanation, moved, num_samples=20, seed=1)
+            found.append((explanation, number))
+        (own, right), (explanation, number) = found
+        for kind in typed_toys.TYPES:
+            assert explanation[kind].edge_mask.device == device, algorithm
+            torch.testing.assert_close(
+                explanation[kind].edge_mask.cpu(), own[kind].edge_mask, rtol=1e-5, atol=1e-7, msg=str(algorithm)
+            )
+        assert number.relative == pytest.approx(right.relative, rel=1e-5, abs=1e-9), algorithm
+        assert "</html>" in gf.page([explanation])
+        if algorithm is METHODS[2]:
+            assert explanation.what_if([explanation.top_edges(1)[0][:3]], check=True).actual is not None
+    with pytest.raises(gf.InputError, match=r"the model is on cpu and x\['paper'\] on toy:0: move both to one device"):
+        gf.explain(here, typed_toys.as_data(*away), 5)
+    with pytest.raises(gf.InputError, match=r"toy:0 and edge_index\[\('paper', 'cites', 'paper'\)\] on cpu"):
+        Explainer(there, METHODS[0], "model", NODE, "attributes", "object")(away[0], edges, index=5)
+
+
+@pytest.mark.parametrize("conv", [pyg.RGCNConv, pyg.FastRGCNConv])
+def test_relations_in_one_graph_there(device, data, conv):
+    class Relational(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = conv(FEATURES, CLASSES, 2)
+
+        def forward(self, x, edge_index, edge_type):
+            return self.conv(x, edge_index, edge_type)
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        here = Relational().double().eval()
+    graph = data.clone()
+    graph.edge_type = torch.arange(data.num_edges) % 2
+    there, elsewhere = copy.deepcopy(here).to(device), graph.clone().to(device)
+    for near in ("U(A,0.5)", "B(A,0.5)"):
+        asked = {"method": "kec", "neighborhood": near, "samples": 20, "test_samples": 20}
+        own, found = gf.explain(here, graph, 3, **asked), gf.explain(there, elsewhere, 3, **asked)
+        assert found.edge_mask.device == device
+        torch.testing.assert_close(found.edge_mask.cpu(), own.edge_mask, rtol=1e-5, atol=1e-7)
+        assert found.unfaithfulness.relative == pytest.approx(own.unfaithfulness.relative, rel=1e-5, abs=1e-9)
+
+
+def test_edge_attributes_there(device, data):
+    class Bonds(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = pyg.GINEConv(torch.nn.Linear(FEATURES, 6), edge_dim=2)
+            self.out = torch.nn.Linear(6, CLASSES)
+
+        def forward(self, x, edge_index, edge_attr):
+            return self.out(self.conv(x, edge_index, edge_attr).tanh())
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        here = Bonds().double().eval()
+    graph = data.clone()
+    graph.edge_attr = torch.rand(data.num_edges, 2, generator=torch.Generator().manual_seed(3)).double()
+    there, elsewhere = copy.deepcopy(here).to(device), graph.clone().to(device)
+    for method in ("anchored-kec", "linear", "saliency", "ig-zero"):
+        asked = {"method": method, "neighborhood": "U(E,0.2r)xU(A,0.5)", "samples": 100, "test_samples": 20}
+        own, found = gf.explain(here, graph, 3, **asked), gf.explain(there, elsewhere, 3, **asked)
+        assert found.edge_attr_score.device == device
+        torch.testing.assert_close(found.edge_attr_score.cpu(), own.edge_attr_score, rtol=1e-5, atol=1e-7)
+        assert found.unfaithfulness.relative == pytest.approx(own.unfaithfulness.relative, rel=1e-5, abs=1e-9)
+        assert gf.top_attributes(found, 1)[0][:3] == gf.top_attributes(own, 1)[0][:3]
+        assert "</html>" in gf.page([found])
 
 
 def test_a_packed_graph_with_a_model_there(device, data, tmp_path):

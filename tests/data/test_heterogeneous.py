@@ -9,7 +9,7 @@ import torch
 
 from graphfaith.data import HETEROGENEOUS_DATASETS, hetero_ba_shapes, load_dataset
 from graphfaith.data.heterogeneous import training_data
-from graphfaith.data.models import accuracy_on_test, make_untrained, train
+from graphfaith.data.models import accuracy_on_test, make_untrained, schedule_for, train
 
 
 def test_shapes_are_the_same_again_and_differ_by_seed():
@@ -48,3 +48,24 @@ def test_cora_as_papers_and_words():
     assert torch.equal(data["word", "in", "paper"].edge_index.flip(0), data["paper", "contains", "word"].edge_index)
     assert data["paper", "cites", "paper"].edge_index.size(1) == 10556
     assert set(HETEROGENEOUS_DATASETS) == {"hetero-ba-shapes", "cora-bibliography"}
+
+
+@pytest.mark.skipif("GRAPHFAITH_DATA" not in os.environ, reason="Cora's files are not here")
+def test_vectors_of_words_are_singular_vectors_of_the_papers():
+    data = load_dataset("cora-bibliography")
+    paper, word = data["paper", "contains", "word"].edge_index
+    contains = torch.zeros(2708, 1433, dtype=torch.float64)
+    contains[paper, word] = 1.0
+    vectors = data["word"].x.double() / 1433**0.5
+    assert torch.allclose(vectors.T @ vectors, torch.eye(32, dtype=torch.float64), atol=1e-5)
+    values = (contains @ vectors).norm(dim=0)
+    assert torch.allclose(values, torch.linalg.svdvals(contains)[:32], rtol=1e-5)
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif("GRAPHFAITH_DATA" not in os.environ, reason="Cora's files are not here")
+def test_papers_are_learnt_from_their_words_and_citations():
+    data = load_dataset("cora-bibliography")
+    model, seen = make_untrained("cora-bibliography", data), training_data("cora-bibliography", data)
+    train(model, seen, **schedule_for("cora-bibliography")._asdict())
+    assert accuracy_on_test(model, seen) > 0.65  # the largest class is 32 % of the test papers

@@ -165,6 +165,10 @@ def schedule_for(name: str) -> Schedule:
     """Return the training schedule of the paper for a data set."""
     if name == "hetero-ba-shapes":
         return Schedule(300, 0.01, 0.0)
+    if name == "cora-bibliography":
+        # Chosen by accuracy on validation papers in a handful of single trainings, which differed in their number of
+        # epochs too: 5e-3, 1e-2 and 2e-2 were within 1.5 % of each other.
+        return Schedule(200, 0.01, 1e-2)
     return Schedule(1000, 0.01, 0.0) if name in MOTIF_DATASETS else Schedule(200, 0.01, 5e-4)
 
 

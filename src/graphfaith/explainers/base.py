@@ -31,7 +31,7 @@ from ..graph.kinds import EdgeType
 from ..graph.packed import Column
 from ..model.adapter import reason_to_adapt
 from ..model.call import Edges, check_edges
-from ..model.home import check_home
+from ..model.home import check_home, check_typed_home
 from ..model.layers import heterogeneous_part, unwrap
 from ..model.record import evaluating
 from ..model.target import Target
@@ -179,7 +179,7 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
             raise UnsupportedError(f"{type(self).__name__} {reason}")
         if isinstance(x, dict):
             kinds_of(x, edge_index)
-            check_home(model, {**x, **{"__".join(name): ends for name, ends in edge_index.items()}})
+            check_typed_home(model, x=x, edge_index=edge_index)
         elif not isinstance(x, Graph):  # which has been checked
             check_features(x)
             check_edge_index(edge_index)

@@ -148,7 +148,9 @@ def _move_network(algorithm: pyg.PGExplainer, target: Target) -> None:
     """Move PyG's network to where the model lives; its width is found on the processor, because it must be known."""
     if target.call.home != PROCESSOR:
         _adapt_to_target(algorithm, target)
-        width = algorithm._get_embeddings().size(1) * (3 if target.task.level == "node" else 2)
+        found = algorithm._get_embeddings()
+        rows = next(iter(found.values())) if isinstance(found, dict) else found  # all types have as many numbers
+        width = rows.size(1) * (3 if target.task.level == "node" else 2)
         algorithm.mlp(torch.zeros(1, width))
         algorithm.to(target.call.home)
 

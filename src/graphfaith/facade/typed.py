@@ -18,6 +18,7 @@ from ..explainers.methods import method_named
 from ..explanation.scores import num_classes_of
 from ..explanation.typed import TypedExplanation
 from ..metric.unfaithfulness import general_unfaithfulness
+from ..model.home import check_typed_home
 from ..model.inference import run_typed, task_of
 from ..model.joint import OfType, arguments_of
 from ..model.record import evaluating
@@ -54,6 +55,7 @@ class TypedSubject:
         if lacking or not self.edge_index:
             raise InputError(f"data needs x of every node type, and edges (there is no x of {', '.join(lacking)})")
         self.arguments = arguments_of(self.model, self._find)
+        check_typed_home(model, x=self.x, edge_index=self.edge_index, **self.arguments)
         out = run_typed(self.model, self.x, self.edge_index, self.arguments, Task(level=level))
         labels = next((data[name].get("y") for name, rows in self.x.items() if len(rows) == len(out)), None)
         self.task = task_of(out, labels if isinstance(labels, Tensor) else None, level, mode, return_type)

@@ -107,6 +107,19 @@ def check_home(model: torch.nn.Module, given: Mapping[str, Any]) -> None:
             )
 
 
+def check_typed_home(model: torch.nn.Module, **given: Any) -> None:
+    """Do the same for dictionaries of tensors by type, such as ``x`` and ``edge_index`` of a heterogeneous graph."""
+    check_home(
+        model,
+        {
+            f"{name}[{key!r}]": tensor
+            for name, tensors in given.items()
+            if isinstance(tensors, Mapping)
+            for key, tensor in tensors.items()
+        },
+    )
+
+
 def send(value: Any, home: torch.device) -> Any:
     """Return a tensor on a device, which autograd follows; anything else as it is."""
     return value.to(home) if isinstance(value, Tensor) and value.device != home else value
