@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -694,7 +695,7 @@ class RefusesByTheWrongError(Plain):
 
 
 class Typed(Plain):
-    """The plain algorithm, which also explains graphs of several types, by the gradient and for messages of weight 1."""
+    """The plain algorithm, which also explains graphs of several types, for messages of weight 1."""
 
     explains_types = True
 
@@ -751,7 +752,7 @@ class RemembersTypedGraphs(Typed):
     def __init_subclass__(cls):
         cls.met = set()
 
-    met: set[bytes] = set()
+    met: ClassVar[set[bytes]] = set()
 
     def finish_typed(self, explanation, x):
         key = b"".join(rows.detach().numpy().tobytes() for rows in x.values())

@@ -101,7 +101,8 @@ def word_vectors(contains: Tensor, width: int = WORD_FEATURES) -> Tensor:
     _, vectors = torch.linalg.eigh(counts.T @ counts)  # in the order of rising eigenvalues
     leading = vectors.flip(1)[:, :width]
     largest = leading.gather(0, leading.abs().argmax(dim=0, keepdim=True))
-    return (leading * largest.sign() * len(leading) ** 0.5).float()
+    scaled: Tensor = leading * largest.sign() * len(leading) ** 0.5
+    return scaled.float()
 
 
 HETEROGENEOUS_DATASETS: dict[str, Callable[[int], HeteroData]] = {
