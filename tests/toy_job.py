@@ -135,7 +135,7 @@ def parts_in(folder):
     return len(list(Path(folder).glob("explanations/part-*.parquet")))
 
 
-def wait_for(condition, seconds=180.0):
+def wait_for(condition, seconds=400.0):
     """Wait until something is true."""
     end = time.monotonic() + seconds
     while not condition():

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 
 from graphfaith.many.explain import explain_many
 from toy_job import ToyJob
+
+# A test run in the background of a shell ignores interrupts, and its children would, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No guard for __main__: workers must not import the script that has started them.
 settings = json.loads(sys.argv[3])

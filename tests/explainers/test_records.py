@@ -13,6 +13,7 @@ from graphfaith import InputError
 from graphfaith.explainers import many, sweep
 from graphfaith.explainers.columns import StrongestColumns
 from graphfaith.explainers.records import Records
+from graphfaith.explanation.faithfulness import faithfulness_of
 from graphfaith.graph.computation_graph import ComputationGraph
 from graphfaith.graph.graph import Graph
 from reference import make_case
@@ -357,3 +358,43 @@ def test_equal_columns_are_in_their_order_and_columns_of_zeros_are_left_out():
     assert order.index(3) == order.index(1) + 1
     np.testing.assert_allclose(found.score[0, :4], right[order], rtol=1e-12)
     assert (np.diff(np.abs(found.score[0, :4])) <= 0).all()
+
+
+@pytest.mark.parametrize("mask", ["attributes", "object", None])
+def test_a_record_becomes_the_explanation_of_its_node(mask):
+    explainer, x, edges, kwargs = asked(gf.KEC("U(A,0.5)", num_samples=60), nodes=mask)
+    records = gf.explain_all(explainer, x, edges, progress=False, **kwargs)
+    alone = explainer(x, edges, index=7, **kwargs)
+    found = records.explanation(7, x, edges)
+    assert found.validate()
+    assert (found.index, found.method) == (7, "KEC")
+    torch.testing.assert_close(found.edge_mask, alone.edge_mask, rtol=1e-8, atol=1e-12)
+    torch.testing.assert_close(found.self_loop_score, alone.self_loop_score, rtol=1e-8, atol=1e-12)
+    assert found.self_loop_score.any()
+    if mask is None:
+        assert found.get("node_mask") is None
+    else:
+        torch.testing.assert_close(found.node_scores(), alone.node_scores(), rtol=1e-8, atol=1e-12)
+    assert [e[:2] for e in found.top_edges(5)] == [e[:2] for e in alone.top_edges(5)]
+    assert faithfulness_of(found) is None
+
+
+def test_a_record_is_of_its_own_graph():
+    explainer, x, edges, kwargs = asked(gf.Saliency())
+    records = gf.explain_all(explainer, x, edges, [7, 5], progress=False, **kwargs)
+    with pytest.raises(InputError, match=r"4 was not explained: the 2 explained ones are in records\.index"):
+        records.explanation(4, x, edges)
+    for wrong in ((x[:3], edges), (x, edges[:, :2]), (x, edges.flip(0))):
+        with pytest.raises(InputError, match="the records are not of this graph"):
+            records.explanation(7, *wrong)
+
+
+@pytest.mark.parametrize("algorithm", [gf.KEC("U(A,0.5)", num_samples=60), gf.AnchoredKEC("U(X,0.2r)", num_samples=60)])
+def test_there_are_no_more_columns_than_those_of_x(monkeypatch, algorithm):
+    rooms = []
+    none = StrongestColumns.none
+    monkeypatch.setattr(StrongestColumns, "none", lambda size, most: rooms.append(most) or none(size, most))
+    explainer, x, edges, kwargs = asked(algorithm, nodes="common_attributes")
+    records = gf.explain_all(explainer, x, edges, progress=False, top_features=10**9, **kwargs)
+    assert set(rooms) == {5}
+    assert np.diff(records.feature_start).max() == 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -121,7 +122,9 @@ def explain_all(
         _check_recorded(explainer, check_count(top_features, "top_features", least=0))
     asked = _Asked.of(explainer, x, edge_index, nodes, target, kwargs)
     explainer.algorithm.check_call(explainer.model, x, edge_index)
-    found = RecordsBuilder()
+    # A table of 10^9 columns would be mostly air, and there are no more of them than this.
+    num_columns = x.num_features if isinstance(x, PackedGraph) else math.prod(x.shape[1:])
+    top_features, found = min(top_features, num_columns), RecordsBuilder()
     if asked.reason is None and len(asked.rows) >= AT_LEAST:
         pieces = _record_together(asked, found, top_features)
     else:

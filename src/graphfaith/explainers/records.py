@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save
+from torch import Tensor
 from torch_geometric.explain import Explanation
 
+from .._base.checks import check_count
 from .._base.errors import InputError
 from .._base.files import write_file
 from ..explanation.faithfulness import Faithfulness, faithfulness_of
+from ..explanation.signed import SignedExplanation
 from ..graph.computation_graph import ComputationGraph
 from ..graph.graph import Int64
 from ..model.target import Target
@@ -97,12 +101,52 @@ class Records:
         counts = np.diff(getattr(self, _STARTS[of]))
         return {"index": np.repeat(self.index, counts), **{name: getattr(self, name) for name in _COLUMNS[of]}}
 
+    def explanation(self, index: int, x: Tensor, edge_index: Tensor) -> SignedExplanation:
+        """Return the explanation of an explained node as PyG has it, with masks of the size of the whole graph.
+
+        ``x`` and ``edge_index`` are those that were explained. The node mask has one score for each node, if nodes were
+        recorded. A record has no p, so that this explanation can be drawn and cut but foretells nothing, and no number
+        stands beside it: those of its row are in :meth:`columns` of "explained".
+
+        >>> import torch, graphfaith as gf
+        >>> from torch_geometric.data import Data
+        >>> from torch_geometric.nn import GCN
+        >>> ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+        >>> explainer = gf.explainer_for(GCN(2, 4, num_layers=2, out_channels=3), ring, method="saliency")
+        >>> one = gf.explain_all(explainer, ring.x, ring.edge_index).explanation(2, ring.x, ring.edge_index)
+        >>> one.index, len(one.edge_mask), len(one.node_mask)
+        (2, 4, 4)
+        """
+        place = np.flatnonzero(self.index == check_count(index, "index", least=0))
+        if not len(place):
+            raise InputError(f"{index} was not explained: the {len(self)} explained ones are in records.index")
+        edges, nodes = (slice(*start[place[0] : place[0] + 2]) for start in (self.edge_start, self.node_start))
+        source, sink, ids, scores = (
+            torch.from_numpy(rows[edges]) for rows in (self.source, self.sink, self.edge_id, self.score)
+        )
+        seen = torch.from_numpy(self.node[nodes])
+        num_nodes, num_edges = int(x.size(0)), int(edge_index.size(1))
+        fits = all(bool((rows < num_nodes).all()) for rows in (source, sink, seen)) and bool((ids < num_edges).all())
+        given = ids >= 0
+        if not fits or not torch.equal(edge_index.cpu()[:, ids[given]], torch.stack((source, sink))[:, given]):
+            raise InputError(f"the records are not of this graph ({num_nodes} nodes, {num_edges} edges)")
+        found = SignedExplanation(x=x, edge_index=edge_index, edge_mask=scores.new_zeros(num_edges))
+        found.self_loop_score, loops = scores.new_zeros(num_nodes), source == sink
+        found.edge_mask[ids[given]] = scores[given]
+        found.self_loop_score[source[loops]] = scores[loops]
+        if len(seen):
+            found.node_mask, found.node_mask_type = scores.new_zeros(num_nodes, 1), "object"
+            found.node_mask[seen, 0] = torch.from_numpy(self.node_score[nodes])
+        found.index, found.method, found.settings = int(index), self.about.get("method"), self.about.get("settings")
+        moved: SignedExplanation = found.to(x.device)
+        return moved
+
     def to_pandas(self, of: Of = "edges") -> Any:
-        """Return the table of edges, nodes or features as a ``pandas.DataFrame``."""
+        """Return the table of edges, nodes, features or explained nodes as a ``pandas.DataFrame``."""
         return _package("pandas").DataFrame(self.columns(of))
 
     def to_arrow(self, of: Of = "edges") -> Any:
-        """Return the table of edges, nodes or features as a ``pyarrow.Table``, which can be written as Parquet."""
+        """Return the table of edges, nodes, features or explained nodes as a ``pyarrow.Table``, for Parquet, say."""
         return _package("pyarrow").table(self.columns(of))
 
     def save(self, path: str | Path) -> None:
