@@ -111,3 +111,14 @@ def test_the_tables_of_anchored_kec_are_those_of_the_run(monkeypatch, capsys):
     assert len(rows) >= 58
     for row in rows:
         assert row in page, row
+
+
+def test_the_tables_of_readings_are_those_of_the_runs_that_are_kept(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    kept = [word for path in sorted((ROOT / "docs" / "readings").glob("*.json")) for word in ("--from", str(path))]
+    importlib.import_module("readings").main(kept)
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("| ", "- "))]
+    assert len(rows) >= 50
+    page = (ROOT / "docs" / "readings.md").read_text().splitlines()
+    for row in rows:
+        assert row in page, row
