@@ -77,7 +77,7 @@ class Subject:
         rows = self.target.call(part.x, weight)[self.target.call.rows]
         margin = self.goal.margins(self.goal.read(rows.unsqueeze(0))).amin()
         slope = torch.autograd.grad(margin, weight)[0].double() * part.weight
-        unit = self.removals._unit_of_entry
+        unit = self.removals.moves.edge_unit
         total = torch.zeros(len(self.removals), dtype=torch.float64)
         return total.index_add_(0, unit[unit >= 0], slope[unit >= 0])
 

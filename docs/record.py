@@ -57,7 +57,9 @@ def fill(page: str) -> str:
         kept = json.loads((RUNS / f"{place['name']}.json").read_text(encoding="utf-8"))["printed"]
         lines = tables(kept)[int(place["table"]) - 1] if place["table"] else kept
         head = place.group().partition("\n")[0]
-        return "\n".join([head, "", *lines, "", ""])
+        # A place inside of an item of a list is indented, and so is what fills it.
+        margin = re.match(" *", page[page.rfind("\n", 0, place.start()) + 1 :])[0]
+        return "\n".join([head, "", *(margin + line for line in lines), "", margin])
 
     return PLACE.sub(filled, page)
 

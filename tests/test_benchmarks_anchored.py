@@ -221,9 +221,10 @@ def test_scores_of_what_is_still(script, capsys, tmp_path):
     found = json.loads(path.read_text())
     shares = {
         name: [one["relative"] for one in found if (one["method"], one["neighborhood"]) == (name, "U(X,0.002r)")]
-        for name in ("AnchoredKEC", "the gradient of F")
+        for name in (module.FIT_ALONE, "AnchoredKEC", "the gradient of F")
     }
     assert shares["AnchoredKEC"] == pytest.approx(2 * shares["the gradient of F"], rel=1e-2, abs=1e-4)
+    assert shares[module.FIT_ALONE] != pytest.approx(shares["AnchoredKEC"], rel=0.1)
 
 
 def test_a_column_without_a_method_has_a_dash(monkeypatch, capsys, tmp_path):
