@@ -1,10 +1,11 @@
 """Every method on the two heterogeneous data sets: what it leaves unexplained, and whether it finds the motif.
 
-python benchmarks/heterogeneous.py [--nodes 8] [--trainings 3] [--samples 300] [--json FILE] [--markdown]
+python benchmarks/heterogeneous.py [--nodes 8] [--trainings 3] [--samples 300] [--json FILE] [--from FILE]
 
 Relative Delta(p) is measured on samples of another seed than those of the fit, and pooled over nodes and trainings.
 The error bar accounts for both. ROC-AUC is that of |score| of the edges in the computation graph against the edges of
 the planted houses. "random" has scores as large as the gradient's, in random order of random sign; "zero" has none.
+Rows that --json has stored are shown by --from.
 """
 
 import argparse

@@ -410,6 +410,11 @@ def test_data_sets_commands_and_the_live_view_take_a_device(device, tmp_path, mo
     subject = Subject(fit.model.to("cpu"), fit.data.to("cpu")).to(device)
     desk = Desk(subject, "ba-shapes", samples=20, test_samples=20)
     assert b'"index":400' in desk.page(desk.ask(400, ["kec"], "U(A,0.5)"))
+
+
+def test_batch_runs_take_a_device(device):
+    # The oldest versions that are tested have an older numpy than pyarrow wants.
+    pytest.importorskip("pyarrow", exc_type=ImportError)
     job = gf.ManyJob("ba-shapes", method="kec", samples=20, device="toy:0")
     assert home_of(job.open().explainer.model) == device
     assert "device" not in job.settings()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,29 @@ def test_a_command_that_was_recorded_can_be_run_again(name):
     first, second, *_ = RUNS[name]["command"].split()
     assert first == "graphfaith" or (DOCS.parent / second).is_file()
     assert set(RUNS[name]["versions"]) == {"python", *RECORD.PACKAGES}
+
+
+def show(name, monkeypatch, capsys):
+    """What the command of a run prints that shows stored rows."""
+    script, *words = RUNS[name]["command"].split()[1:]
+    spec = importlib.util.spec_from_file_location(f"shown_{name}", DOCS.parent / script)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    monkeypatch.chdir(DOCS.parent)
+    monkeypatch.setattr(sys, "argv", [script, *words])
+    module.main()
+    return [line.rstrip() for line in capsys.readouterr().out.strip().splitlines()]
+
+
+@pytest.mark.parametrize("name", [name for name, run in RUNS.items() if " --from " in run["command"]])
+def test_a_table_of_stored_rows_is_that_of_the_rows(name, monkeypatch, capsys):
+    assert show(name, monkeypatch, capsys) == RUNS[name]["printed"]
+
+
+def test_stored_rows_are_those_of_runs():
+    used = {run["command"].split(" --from ")[1] for run in RUNS.values() if " --from " in run["command"]}
+    assert used == {str(path.relative_to(DOCS.parent)) for path in (DOCS / "runs" / "rows").iterdir()}
 
 
 def test_a_changed_digit_is_seen():

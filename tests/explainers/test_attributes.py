@@ -17,6 +17,7 @@ import graphfaith as gf
 from graphfaith.explanation.faithfulness import measured_unfaithfulness
 from graphfaith.graph.computation_graph import ComputationGraph
 from graphfaith.graph.graph import Graph
+from graphfaith.view.content import page_data
 from graphfaith.view.report import print_explanation
 
 NODES, COLUMNS = 12, 3
@@ -215,7 +216,9 @@ def test_scores_in_files_in_print_and_after_an_edit(data, tmp_path, capsys):
     assert "strongest edge attributes" in capsys.readouterr().out
     best = gf.top_attributes(explanation, 1)[0]
     assert abs(best.score) == pytest.approx(float(explanation.edge_attr_score.abs().max()))
-    assert "</html>" in gf.page([explanation])
+    strongest = gf.top_attributes(explanation, 1)[0]
+    said = f"{strongest.source}→{strongest.sink} column {strongest.column} {strongest.score:+.3g}"
+    assert f"Strongest scores of edge attributes: {said}" in page_data([explanation])["panels"][0]["scale"]
     loaded.edge_attr_score = 2 * loaded.edge_attr_score
     assert measured_unfaithfulness(explanation) is not None
     assert measured_unfaithfulness(loaded) is None

@@ -39,7 +39,7 @@ class JointGraph(Graph):
         self._device = next(iter(x.values())).device
         joint_x = torch.zeros(kinds.node_start[-1], kinds.column_start[-1], dtype=next(iter(x.values())).dtype)
         for place, name in enumerate(kinds.node_types):
-            joint_x[kinds.nodes(place), kinds.columns(place)] = x[name].detach().cpu()
+            joint_x[kinds.nodes(place), kinds.columns(place)] = x[name].detach()  # which copies from any device
         parts, weights = [], []
         for place, kind in enumerate(kinds.edge_types):
             starts = torch.tensor([kinds.node_start[end] for end in kinds.ends(place)])

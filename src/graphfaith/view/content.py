@@ -181,7 +181,9 @@ def _panel(panel: Panel, edges: Any, layout: Layout) -> dict[str, Any]:
     scale = [f"{kind} ±{size:.3g}{f' ({note})' if note else ''}" for kind, size, note in shown if size]
     return {
         "title": shorten(panel.title, LONGEST_NAME) or "Explanation",
-        "scale": (f"Largest scores: {', '.join(scale)}." if scale else "All scores are zero.") + _sentence(panel.route),
+        "scale": (f"Largest scores: {', '.join(scale)}." if scale else "All scores are zero.")
+        + _sentence(panel.route)
+        + _sentence(panel.attributes),
         "explained": list(panel.explained),
         "nodes": _list(panel.nodes),
         "node_scale": panel.node_scale,

@@ -10,13 +10,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..explanation.answer import cut_name
 from ..explanation.faithfulness import NOT_MEASURED, Faithfulness, known_faithfulness
-from ..explanation.scores import Scores
+from ..explanation.scores import Scores, node_names_of
+from ..explanation.signed import top_attributes
 from ..explanation.trust import Trust, make_trust
 from ..explanation.words import Headline, headline_of
 from ..surrogate.estimate import Kind
 from .labels import describe_route
 from .positions import Array
+
+_MOST_ATTRIBUTES = 3
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Panel:
     trust: Trust | None  # None if nothing was measured
     carried: float | None  # the share of the scores' weight that the edges drawn at first sight have
     route: str = ""  # what A is, in words; "" if it is not known
+    attributes: str = ""  # the strongest scores of edge attributes in words; "" if there are none
 
     @property
     def share(self) -> str:
@@ -113,7 +118,20 @@ def make_panel(
         faithfulness=faithfulness,
         by_kind=by_kind,
         route=describe_route(scores.route),
+        attributes=_say_attributes(explanation),
     )
+
+
+def _say_attributes(explanation: Any) -> str:
+    """Return the strongest scores of edge attributes in words, which no line of the picture can show."""
+    if explanation.get("edge_attr_score") is None:
+        return ""
+    names = node_names_of(explanation)
+    said = []
+    for one in top_attributes(explanation, _MOST_ATTRIBUTES):
+        ends = (str(node if names is None else cut_name(str(names[node]))) for node in (one.source, one.sink))
+        said.append(f"{'→'.join(ends)} column {one.column} {one.score:+.3g}")
+    return f"strongest scores of edge attributes: {', '.join(said)}" if said else ""
 
 
 def _at(values: Tensor | None, nodes: Tensor) -> Tensor:
