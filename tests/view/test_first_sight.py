@@ -333,6 +333,30 @@ def test_what_the_page_adds_up_is_what_the_api_foretells(near: str, method: str)
     assert table["base"] == pytest.approx(float(explanation.prediction[0].max()), rel=1e-5)
 
 
+@pytest.mark.parametrize("near", ["B(A,0.5)", "R(A,5)", "B(X,0.5)xB(A,0.5)"])
+def test_the_page_has_what_p_foretells_for_each_thing_alone(near: str) -> None:
+    explanation = toy(near)
+    data = page_data(explanation)
+    table, ids = data["panels"][0]["what_if"]["p"], data["ids"]
+    pairs = [tuple(ids[end] for end in ends) for ends in data["edges"]]
+    asked = [(said, [pair], {}) for pair, said in zip(pairs, table["edges"], strict=True)]
+    asked += [(said, [(v, v)], {}) for v, said in zip(ids, table["loops"], strict=True)]
+    asked += [(said, [e for e in pairs if v in e], {}) for v, said in zip(ids, table["nodes"], strict=True)]
+    asked += [([change, error], [], {(0, column): 0.0}) for column, change, error in table["features"]]
+    assert len(table["features"]) > 0
+    for said, remove, values in asked:
+        answer = explanation.what_if(remove, values)
+        change, error = said or [0, 0]
+        assert change == pytest.approx(answer.change, rel=1e-5, abs=1e-7)
+        assert (error is None) == (answer.stderr is None)
+        assert error is None or error == pytest.approx(answer.stderr, rel=0.05)
+    assert any(said and abs(said[0]) > 1e-3 for said, _, _ in asked)
+
+
+def test_where_p_is_the_scores_the_page_has_no_second_number() -> None:
+    assert page_data(toy("B(A,0.5)", method="saliency"))["panels"][0]["what_if"]["p"] is None
+
+
 def test_every_panel_of_a_link_foretells_the_same_features_at_the_same_ends() -> None:
     torch.manual_seed(4)
     data = Data(x=(torch.rand(12, 130) < 0.6).float(), edge_index=both_ways([(i, (i + 1) % 12) for i in range(12)]))

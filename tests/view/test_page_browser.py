@@ -18,6 +18,7 @@ from torch_geometric.nn import GCN
 import graphfaith as gf
 from browsing import Watched, serious, watched
 from graphfaith.explanation.faithfulness import record_unfaithfulness
+from graphfaith.explanation.trust import trust_of
 from graphfaith.surrogate.estimate import format_share, format_share_alone
 from graphfaith.view.content import page_data
 from graphfaith.view.page import render_page
@@ -694,11 +695,43 @@ class TestWhatIf:
             words = [f"e{a}-{b}" for a, b in gone] + [f"l{v}" for v in loops] + [f"f{c}" for c in features]
             page.evaluate(f"location.hash = '#gone={'.'.join(words)}'")
             expect(page.locator("#gone li")).to_have_count(len(words))
-            by = "pairs" if "pairs" in page.locator("#foretold dt").inner_text() else "scores"
+            last = page.locator("#foretold dt").last.inner_text()
+            by = "pairs" if "pairs" in last else "scores"
             values = {(0, column): 0.0 for column in features}
             asked = explanation.what_if([*gone, *((v, v) for v in loops)], values, by=by)
             shown = page.locator("#foretold [data-row=scores]").inner_text()
             assert shown == as_shown(asked.change)
+            # How far that may be believed stands beside it, as measured.
+            rows = {row.key: row.text for row in trust_of(explanation).rows}
+            miss = (
+                "(not measured)"
+                if features and "X" not in near
+                else f"(misses {rows[by]} of the model\u2019s reaction)"
+            )
+            assert miss in page.locator("#foretold .number").last.inner_text()
+
+    def test_of_one_thing_p_speaks_first(self, quiet: Watched, tmp_path: Path) -> None:
+        subject = hub_subject()
+        explanation = subject.explain(0, "anchored-kec", "B(A,0.5)", samples=100, test_samples=50)
+        gf.page(explanation, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        column = next(c for c in range(3) if subject.data.x[0, c])
+        for word, remove, values in (
+            ("e0-5", [(0, 5)], {}), ("l0", [(0, 0)], {}), ("n2", [(0, 2), (2, 3)], {}),
+            (f"f{column}", [], {(0, column): 0.0}),
+        ):  # fmt: skip
+            page.evaluate(f"location.hash = '#gone={word}'")
+            expect(page.locator("#gone li")).to_have_count(1)
+            asked = explanation.what_if(remove, values)
+            error = "" if not asked.stderr else f" \u00b1 {asked.stderr:.2g}"
+            first = page.locator("#foretold dt").first
+            assert first.inner_text() == "p, the model of the explanation"
+            assert page.locator("#foretold [data-row]").first.inner_text() == as_shown(asked.change) + error
+            assert f"to change by {as_shown(asked.change)}" in page.locator("#answer").inner_text()
+        page.evaluate("location.hash = '#gone=e0-5.e0-2'")
+        expect(page.locator("#gone li")).to_have_count(2)
+        expect(page.locator("#foretold [data-row=p]")).to_have_count(0)
+        assert "which misses" in page.locator("#answer").inner_text()
 
 
 class TestFrame:

@@ -94,25 +94,40 @@ def what_if(
         foretold = foretold_of(explanation, by)
         graph = foretold.graph
     perturbation = perturb(explanation, graph, list(remove), dict(set or {}), directed)
-    change = -float(p.change(perturbation)[0]) if by == "p" else foretold.change(perturbation)
+    if by == "p":
+        changes, errors = foretell_each(p, near, perturbation)
+        change, error = changes[0], errors[0]
+    else:
+        change, error = foretold.change(perturbation), None
     actual = None
     if check:
         target = target_of(explainer or explainer_of(explanation, "check=True"), explanation)
         actual = -float(target.changes(perturbation)[0])
-    evidence, error = getattr(p, "evidence", None) if by == "p" else None, None
-    if isinstance(evidence, Evidence) and len(evidence.change):
-        moved = any(part is not None and bool(part.any()) for part in (perturbation.edges, perturbation.features))
-        if not moved:
-            error = 0.0  # What is out of reach does not change F.
-        elif _was_sampled(evidence, near, perturbation):
-            error = _error(evidence, abs(change))
     edges = perturbation.edges
     silenced = explanation.get("edge_route") == "mask" and edges is not None and bool(edges.any())
     return WhatIf(change, error, actual, silenced)
 
 
-def _was_sampled(evidence: Evidence, near: Neighborhood, asked: Perturbations) -> bool:
-    """Return whether the samples of a fit go where a perturbation goes.
+def foretell_each(p: Any, near: Neighborhood, asked: Perturbations) -> tuple[list[float], list[float | None]]:
+    """Return by how much F changes by p at each sample, -p.change, and the error of that as in :class:`WhatIf`."""
+    changes: list[float] = (-p.change(asked).double()).tolist()
+    evidence = getattr(p, "evidence", None)
+    if not isinstance(evidence, Evidence) or not len(evidence.change):
+        return changes, [None] * len(changes)
+    moved = torch.zeros(len(changes), dtype=torch.bool)
+    for part in (asked.edges, asked.features):
+        if part is not None:
+            moved |= part.flatten(1).any(dim=1)
+    seen = _were_sampled(evidence, near, asked) if bool(moved.any()) else moved
+    errors: list[float | None] = []
+    for change, moves, known in zip(changes, moved.tolist(), seen.tolist(), strict=True):
+        # What is out of reach does not change F.
+        errors.append(0.0 if not moves else _error(evidence, abs(change)) if known else None)
+    return changes, errors
+
+
+def _were_sampled(evidence: Evidence, near: Neighborhood, asked: Perturbations) -> Tensor:
+    """Return for each perturbation, [S], whether the samples of a fit go where it goes.
 
     Each unit that is moved has to be one that the neighbourhood moves, whole if it has two entries, no further and with
     the same sign, and no more units at once than in some sample.
@@ -122,36 +137,40 @@ def _was_sampled(evidence: Evidence, near: Neighborhood, asked: Perturbations) -
     held = graph.num_edges + (graph.x.numel() if near.perturbs_features else 0)
     pilot = evidence.first(min(_PILOT, max(4, _HELD // held))).perturbations(graph, near)
     entries = moves.edge_unit
+    parts = [part for part in (asked.edges, asked.features) if part is not None]
+    seen = torch.ones(len(parts[0]), dtype=torch.bool)
     if asked.edges is not None and bool(asked.edges.any()):
-        if entries is None or pilot.edges is None or bool(asked.edges[0, entries < 0].any()):
-            return False
-        weight = torch.where(graph.weight != 0, graph.weight, 1.0).double()
-        ratio, seen = asked.edges[0] / weight, pilot.edges / weight
-        if not _is_within(ratio, float(seen.min()), float(seen.max())):
-            return False
-        kept = entries >= 0
-        first = torch.zeros(moves.num_edge_units, dtype=torch.float64).scatter_(0, entries[kept], ratio[kept])
-        if not torch.allclose(first[entries[kept]], ratio[kept]):  # Half of a pair was moved.
-            return False
-        most = int((moves.of(pilot)[:, : moves.num_edge_units] != 0).sum(dim=1).max())
-        if int((first != 0).sum()) > most:
-            return False
+        if entries is None or pilot.edges is None:
+            seen &= ~asked.edges.any(dim=1)
+        else:
+            kept = entries >= 0
+            weight = torch.where(graph.weight != 0, graph.weight, 1.0).double()
+            ratio, known = asked.edges / weight, pilot.edges / weight
+            seen &= ~asked.edges[:, ~kept].any(dim=1)
+            seen &= _are_within(ratio, float(known.min()), float(known.max()))
+            # Where half of a pair was moved, its unit has one ratio and the entry another.
+            units = entries[kept].expand(len(ratio), -1)
+            first = torch.zeros(len(ratio), moves.num_edge_units, dtype=torch.float64).scatter_(
+                1, units, ratio[:, kept]
+            )
+            seen &= torch.isclose(first.gather(1, units), ratio[:, kept]).all(dim=1)
+            most = int((moves.of(pilot)[:, : moves.num_edge_units] != 0).sum(dim=1).max())
+            seen &= (first != 0).sum(dim=1) <= most
     if asked.features is not None and bool(asked.features.any()):
         if moves.feature_place is None or pilot.features is None:
-            return False
+            return seen & ~asked.features.flatten(1).any(dim=1)
         still = torch.ones(graph.x.numel(), dtype=torch.bool)
         still[moves.feature_place] = False
-        if bool(asked.features.flatten()[still].any()):
-            return False
+        seen &= ~asked.features.flatten(1)[:, still].any(dim=1)
         low, high = pilot.features.amin(dim=(0, 1)), pilot.features.amax(dim=(0, 1))  # of each column
-        return _is_within(asked.features[0], low, high)
-    return True
+        seen &= _are_within(asked.features, low, high)
+    return seen
 
 
-def _is_within(values: Tensor, low: Tensor | float, high: Tensor | float) -> bool:
-    """Return whether all values that are not 0 are between two bounds, but for rounding."""
+def _are_within(values: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
+    """Return for each sample, [S], whether all its values that are not 0 are between two bounds, but for rounding."""
     slack = 1e-6 * values.abs()
-    return bool(((values == 0) | ((values >= low - slack) & (values <= high + slack))).all())
+    return ((values == 0) | ((values >= low - slack) & (values <= high + slack))).flatten(1).all(dim=1)
 
 
 def _error(evidence: Evidence, size: float) -> float:

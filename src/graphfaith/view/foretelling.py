@@ -2,6 +2,9 @@
 
 A page adds up numbers: those of what is taken away and, for each pair of which both are taken away, one more. The sum
 is what ``explanation.what_if(..., by="pairs")`` returns, or ``by="scores"`` if there are no pairs.
+
+Sums of scores are made for a whole neighbourhood, and may say the wrong direction of one link by itself. So the page
+also has p's own answer, ``explanation.what_if(...)``, for each single thing that can be taken away there.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 from torch_geometric.explain import Explanation
 
 from .._base.errors import GraphfaithError
@@ -18,12 +23,16 @@ from ..explanation.answer import answer_of
 from ..explanation.faithfulness import Faithfulness
 from ..explanation.foretold import Foretold, foretold_of
 from ..explanation.masks import of_mask
-from ..explanation.reading import interactions_of_units, node_kind_of
+from ..explanation.reading import fitted_of, interactions_of_units, node_kind_of
 from ..explanation.removals import Labels
 from ..explanation.scores import node_mask_of
+from ..explanation.what_if import foretell_each
+from ..sampling.perturbations import Perturbations
+from ..surrogate.difference import LinearModel
 from .layout import Layout
 
 _DIGITS = 6
+_HELD = 2**22  # the most numbers in the perturbations that p is asked about at once
 Thing = tuple[Any, ...]  # ("edge", number), ("loop", place), ("feature", place, column), ("node", place), ("column", c)
 
 
@@ -129,14 +138,16 @@ def _make_what_if(
     answer = answer_of(explanation)
     count = len(things.number)
     nodes = range(len(layout.nodes))
+    features = _list_features(foretold, things, columns) if scored else []
     return {
         "pairs": foretold.paired is not None,
         "unit": "output" if answer is None else answer.unit,
         "base": None if answer is None or answer.value is None else _short(answer.value),
         "edges": [_short(alone.get(("edge", i), 0.0)) for i in range(count)],
         "loops": [_short(alone.get(("loop", i), 0.0)) for i in nodes],
-        "features": _list_features(foretold, things, layout, columns) if scored else [],
+        "features": features,
         "together": [[_describe(first), _describe(second), _short(more)] for (first, second), more in together.items()],
+        "p": _ask_p(explanation, things, list(dict.fromkeys(column for _, column, _ in features))),
     }
 
 
@@ -157,22 +168,90 @@ def _add_pair(
     together[min(first, second), max(first, second)] += more
 
 
-def _list_features(
-    foretold: Foretold, things: _Things, layout: Layout, columns: Sequence[int]
-) -> list[tuple[int, int, float]]:
+def _list_features(foretold: Foretold, things: _Things, columns: Sequence[int]) -> list[tuple[int, int, float]]:
     """Return place, column and -x times score of each listed feature that an explained node has.
 
     They are the same in every panel, whatever its scores, so that all foretell the same thing.
     """
     x, phi = foretold.graph.x.double(), foretold.phi_x
-    explained = {place for panel in layout.panels for place in panel.explained}
-    rows = [(row, place) for row, place in enumerate(things.at) if place in explained]
+    rows = _explained_rows(things)
     return [
         (place, column, _short(-float(x[row, column] * phi[row, column])))
         for column in columns
         for row, place in rows
         if x[row, column] != 0
     ]
+
+
+def _ask_p(explanation: Explanation, things: _Things, columns: Sequence[int]) -> dict[str, Any] | None:
+    """Return what p foretells for each thing by itself, [change, error], as ``explanation.what_if`` does.
+
+    Edges and self-loops are in the order of the page, a node goes with all its edges on the page, and a column of the
+    features at every explained node. A thing without any entry that F reads has null, as has an error that is not
+    known. It is None where p is the sum of the scores itself, or is fitted in no neighbourhood.
+    """
+    try:
+        p, near = fitted_of(explanation, "what_if")
+    except GraphfaithError:
+        return None
+    if isinstance(p, LinearModel):
+        return None
+    entries: dict[Thing, list[int]] = defaultdict(list)
+    pairs = {number: ends for ends, number in things.number.items()}
+    felt = p.graph.felt.tolist()
+    for entry, thing in enumerate(things.of_entry):
+        if thing is None or not felt[entry]:
+            continue
+        entries[thing].append(entry)
+        if thing[0] == "edge":
+            for end in pairs[thing[1]]:
+                entries["node", end].append(entry)
+    rows = _ask_about_entries(p, near, list(entries.values()))
+    said = dict(zip(entries, rows, strict=True))
+    places = range(len(things.layout.nodes))
+    return {
+        "edges": [said.get(("edge", i)) for i in range(len(things.number))],
+        "loops": [said.get(("loop", i)) for i in places],
+        "nodes": [said.get(("node", i)) for i in places],
+        "features": [[column, *_ask_about_column(p, near, things, column)] for column in columns],
+    }
+
+
+def _ask_about_entries(p: Any, near: Any, sets: Sequence[Sequence[int]]) -> list[list[float | None]]:
+    """Return what p foretells if each set of entries of A is gone, some sets at a time."""
+    graph, found = p.graph, list[list[float | None]]()
+    size = max(1, _HELD // max(1, graph.num_edges))
+    for start in range(0, len(sets), size):
+        part = sets[start : start + size]
+        edges = torch.zeros(len(part), graph.num_edges, dtype=torch.float64)
+        for row, entries in enumerate(part):
+            edges[row, entries] = graph.weight[entries].double()
+        found += _round_rows(*foretell_each(p, near, Perturbations(graph, None, edges)))
+    return found
+
+
+def _ask_about_column(p: Any, near: Any, things: _Things, column: int) -> list[float | None]:
+    """Return what p foretells if a feature of the explained nodes is 0."""
+    graph = p.graph
+    features: Tensor = torch.zeros(1, *graph.x.shape, dtype=graph.x.dtype)
+    rows = [row for row, _ in _explained_rows(things)]
+    features[0, rows, column] = graph.x[rows, column]
+    edges = torch.zeros(1, graph.num_edges, dtype=torch.float64)
+    return _round_rows(*foretell_each(p, near, Perturbations(graph, features, edges)))[0]
+
+
+def _round_rows(changes: Sequence[float], errors: Sequence[float | None]) -> list[list[float | None]]:
+    """Return changes and errors to the digits that a page needs; it shows two of an error."""
+    return [
+        [_short(change), None if error is None else float(f"{error:.2g}")]
+        for change, error in zip(changes, errors, strict=True)
+    ]
+
+
+def _explained_rows(things: _Things) -> list[tuple[int, int]]:
+    """Return the rows of the computation graph that are explained in some panel, each with its place on the page."""
+    explained = {place for panel in things.layout.panels for place in panel.explained}
+    return [(row, place) for row, place in enumerate(things.at) if place in explained]
 
 
 def _short(value: float) -> float:

@@ -1,5 +1,6 @@
-// What if: the reader takes edges, nodes and features away and puts them back, and sees what is foretold. The scores
-// foretell the sum of what each alone does; pairs add what two do only together.
+// What if: the reader takes edges, nodes and features away and puts them back, and sees what is foretold. Of one thing by
+// itself the page has the answer of p, the function that was fitted. Of several, the scores foretell the sum of what each
+// alone does, and pairs add what two do only together; beside them stands how much they miss.
 const gone = new Map(); // what is taken away, by its key, in the order in which it went
 const past = []; // earlier contents of `gone`, for undo
 let taking = false; // whether a click takes away instead of choosing
@@ -69,16 +70,44 @@ function foretell(panel, units) {
 // Live, the model loses all links of a node, and the scores know only those that the page has.
 const isPartial = (units) => Boolean(onGone) && units.nodes.size > 0 && isCut();
 
+function askP(panel, i, units) {
+  // Return what p foretells: live what the server says, else what the page has of one single thing. It is what
+  // explanation.what_if(...) returns. Something that F does not read changes nothing.
+  if (truth) return truth.panels[i].change === null ? null : truth.panels[i];
+  const table = panel.what_if?.p;
+  if (!table || gone.size !== 1 || isPartial(units)) return null;
+  const [what] = gone.values();
+  const kind = kindOf(what);
+  if (kind !== "feature") {
+    const [change, stderr] = table[`${kind}s`][what[kind]] ?? [0, 0];
+    return { change, stderr };
+  }
+  const found = table.features.find(([column]) => column === data.features[what.feature].column);
+  return found ? { change: found[1], stderr: found[2] } : null;
+}
+
+function missOf(panel, key, units) {
+  // Return how much of the model's reaction a way to foretell leaves unexplained, as the bar of trust has it.
+  const kinds = [...(units.edges.size + units.loops.size ? ["edges"] : []), ...(units.columns.size ? ["features"] : [])];
+  const notes = [...new Set(kinds.map((kind) => panel.notes[kind]).filter(Boolean))];
+  if (notes.length || !panel.trust) return notes.join("; ") || "not measured";
+  // Where there is no number of the whole, the scores are the whole.
+  const row = panel.trust.rows.find((one) => one.key === key) ?? panel.trust.rows[0];
+  return row?.relative == null ? "not measured" : `misses ${row.text} of the model\u2019s reaction`;
+}
+
 function foretold() {
-  // Return a row for each way to foretell: the scores of every panel, with pairs where there are some, and, live, its p.
+  // Return a row for each way to foretell: the p of every panel where it is known, and its scores, with pairs where there
+  // are some.
   const units = goneUnits();
   return data.panels.flatMap((panel, i) => {
     const name = (way) => (data.panels.length > 1 ? `${panel.title}, ${way}` : way);
-    const p = truth?.panels[i];
-    const way = `${panel.what_if?.pairs ? "scores and pairs" : "scores"}${isPartial(units) ? " of the links shown" : ""}`;
+    const p = askP(panel, i, units);
+    const pairs = Boolean(panel.what_if?.pairs);
+    const way = `${pairs ? "scores and pairs" : "scores"}${isPartial(units) ? " of the links shown" : ""}`;
     return [
-      { name: name(way), key: "scores", change: foretell(panel, units) },
-      { name: name("its function p"), key: "p", change: p?.change ?? null, stderr: p?.stderr },
+      { name: name("p, the model of the explanation"), key: "p", change: p?.change ?? null, stderr: p?.stderr, miss: missOf(panel, "whole", units) },
+      { name: name(way), key: "scores", change: foretell(panel, units), miss: missOf(panel, pairs ? "pairs" : "scores", units) },
     ].filter((row) => row.change !== null);
   });
 }
@@ -112,10 +141,10 @@ function drawForetold() {
     const bar = make("dd", { class: "holds" });
     bar.append(drawChange(row, low, high));
     const error = row.stderr ? ` \u00b1 ${row.stderr.toPrecision(2)}` : "";
-    return [
-      make("dt", row.key === "model" ? { class: "model" } : {}, row.name), bar,
-      make("dd", { class: "number", "data-row": row.key }, `${short(row.change)}${error}`),
-    ];
+    const number = make("dd", { class: "number" });
+    number.append(make("span", { "data-row": row.key }, `${short(row.change)}${error}`));
+    if (row.miss) number.append(make("span", { class: "faint" }, ` (${row.miss})`));
+    return [make("dt", row.key === "model" ? { class: "model" } : {}, row.name), bar, number];
   }));
   by("foretold").toggleAttribute("hidden", rows.length === 0);
   return rows;
@@ -125,12 +154,15 @@ function answerWords(rows) {
   if (!gone.size) return "";
   const table = data.panels.find((panel) => panel.what_if)?.what_if;
   const unit = UNITS[table?.unit] ?? "output";
-  const names = [...gone.values()].map((what) => `${nounOf(what)} ${nameOf(what)}`);
+  // A feature without a name is called "feature 5" already.
+  const noun = (what) => (/^feature \d+$/.test(data.features[what.feature]?.name ?? "") ? "" : `${nounOf(what)} `);
+  const names = [...gone.values()].map((what) => `${noun(what)}${nameOf(what)}`);
   const without = `Without ${names.join(", ")}`;
-  const [first] = rows;
+  const first = rows.find((row) => row.key === "p") ?? rows[0]; // What foretells best speaks.
   if (!first) return `${without}: these methods have no number for that.`;
   const from = table?.base == null ? "" : ` from ${short(table.base).replace(/^\+/, "")} to ${short(table.base + first.change).replace(/^\+/, "")}`;
-  const said = first.key === "model" ? "" : `the ${unit} is foretold${isPartial(goneUnits()) ? " by the links shown here" : ""} to change by ${short(first.change)}${from}`;
+  const who = first.key === "p" ? "" : ` by ${first.name}, ${first.miss.startsWith("misses") ? "which " : ""}${first.miss},`;
+  const said = first.key === "model" ? "" : `the ${unit} is foretold${who} to change by ${short(first.change)}${from}`;
   if (truth?.actual == null) return `${without}, ${said}.`;
   const answer = truth.flips ? `, and its answer turns from ${isolate(truth.before)} to ${isolate(truth.after)}` : "";
   const silent = truth.silenced ? " (a link that is gone is silent here, but still counted)" : "";
