@@ -107,6 +107,12 @@ def test_what_a_page_names_is_there(page):
             there = there.with_suffix(".ipynb")
         if path not in ("changelog.md", "contributing.md", "security.md"):  # They are in the root.
             assert there.stat().st_size > 100, path
+    # The site checks the places within pages that its own pages name; these are read where there is no site.
+    for path, place in (
+        re.findall(r"\]\((?!http)([^)#]+\.md)#([^)]+)\)", page.read_text()) if page.parent == ROOT else ()
+    ):
+        heads = re.findall(r"^#+ (.*)$", (page.parent / path).read_text(), flags=re.M)
+        assert place in [re.sub(r"[^\w -]", "", head).strip().lower().replace(" ", "-") for head in heads], place
     for name in re.findall(r"\bgf\.(\w+)", page.read_text()):
         assert hasattr(gf, name), name
 

@@ -82,6 +82,11 @@ def test_the_version_stands_in_one_place(built):
     assert one(built, "*.tar.gz").name == f"graphfaith-{written}.tar.gz"
 
 
+def test_the_changelog_begins_with_this_version_and_its_date():
+    (first, *_) = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
+    assert re.fullmatch(rf"{re.escape(graphfaith.__version__)} \(\d+ \w+ \d{{4}}\)", first), first
+
+
 def test_the_source_archive_builds_and_is_small(built):
     with tarfile.open(one(built, "*.tar.gz")) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}

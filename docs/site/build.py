@@ -1,4 +1,4 @@
-"""What the site has beside the pages in docs: files of the repository's root, and notebooks as pages."""
+"""What the site has beside the pages in docs: files of the repository's root, notebooks as pages, and folds."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ ROOT = Path(__file__).parents[2]
 # Pages that are files of the root, where people and hosts look for them.
 FROM_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md"}
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./(?:[^)]+)\)")
+_CODE_OR_FOLD = re.compile(r"^(?P<fence>```+).*?^(?P=fence)$|^<details.*?^</details>$", flags=re.M | re.S)
+_TABLE = re.compile(r"^\|.*\n\|[-:| ]+\|\n(?P<rows>(?:\|.*(?:\n|\Z))+)", flags=re.M)
+_NUMBER = re.compile(r"[*≤≥<>=~ −-]*\d|–$")
+LONG = 7  # rows; a longer table of numbers is behind a fold
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -32,8 +36,42 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Name files of the repository that are not on the site, in place of linking them."""
-    return _OUTSIDE.sub(r"`\1`", markdown)
+    """Name files of the repository that are not on the site, in place of linking them, and fold long tables."""
+    return fold(_OUTSIDE.sub(r"`\1`", markdown))
+
+
+def fold(markdown: str) -> str:
+    """Put every table of numbers with more than LONG rows behind a fold; what is code or folded already stays.
+
+    >>> print(fold("## Speed\\n\\n| a | b |\\n|---|---|\\n" + 8 * "| x | 1 |\\n").split("|")[0].strip())
+    ## Speed
+    <BLANKLINE>
+    <details markdown>
+    <summary>Table: Speed (8 rows)</summary>
+    """
+    kept = [found.span() for found in _CODE_OR_FOLD.finditer(markdown)]
+
+    def folded(table: re.Match[str]) -> str:
+        rows = table["rows"].splitlines()
+        cells = [cell.strip() for row in rows for cell in row.strip("|").split("|")[1:]]
+        numbers = sum(_NUMBER.match(cell) is not None for cell in cells)
+        if len(rows) <= LONG or 2 * numbers < len(cells) or any(a <= table.start() < b for a, b in kept):
+            return table.group()
+        first = table.group().split("|")[1].strip()
+        summary = f"<summary>Table: {_name(markdown[: table.start()], first)} ({len(rows)} rows)</summary>"
+        return f"<details markdown>\n{summary}\n\n{table.group()}\n</details>\n"
+
+    return _TABLE.sub(folded, markdown)
+
+
+def _name(above: str, first: str) -> str:
+    """What a table is called: the short line above it, or else its heading, and what its first column is about."""
+    *_, before, last = ["", *re.sub(r"<!--.*?-->", "", above, flags=re.S).strip().split("\n\n")]
+    # A line between two tables may belong to the upper one.
+    if len(last) > 90 or last.startswith(("#", "`", "-", "|", "<", "!", "    ")) or before.startswith("|"):
+        *_, last = re.findall(r"^#+ (.*)$", above, flags=re.M)
+        last += f", {first}" if "(" in first else ""
+    return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", last).translate(str.maketrans("", "", "*`")).rstrip(":.").strip()
 
 
 def on_post_page(output: str, **_: Any) -> str:
@@ -53,9 +91,15 @@ def page_of(notebook: Path) -> tuple[str, dict[str, bytes]]:
         parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
         for output in cell.get("outputs", []):
             if output["output_type"] == "stream":
-                parts.append(f"```text\n{''.join(output['text']).rstrip()}\n```")
+                parts.append(_printed("".join(output["text"]).rstrip()))
             elif "image/png" in output.get("data", {}):
                 name = f"{notebook.stem}-{len(pictures)}.png"
                 pictures[name] = base64.b64decode("".join(output["data"]["image/png"]))
                 parts.append(f"![What the cell above draws]({name})")
     return "\n\n".join(parts) + "\n", pictures
+
+
+def _printed(text: str) -> str:
+    """What a cell printed; sentences are broken where the page ends, and the columns of a table are not."""
+    table = re.search(r"^\s*[|┏┡├+]|\S {3,}\S", text, flags=re.M)
+    return f"``` {{ .text {'' if table else '.sentences '}}}\n{text}\n```"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import griffe
@@ -56,3 +58,31 @@ class Markdown(griffe.Extension):
         """Translate the docstring of an object."""
         if obj.docstring is not None:
             obj.docstring.value = to_markdown(obj.docstring.value)
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Let public names mean the functions that they mean in Python, and show what defaults are, not their names."""
+        for name in ("figure", "page") if "public" in pkg.members else ():
+            # `from .view import figure` is the function, although a module of that name is there as well.
+            pkg["public"].members[name].target = pkg["view"][name][name]
+        for member in _members(pkg):
+            if member.is_function:
+                for parameter in member.parameters:
+                    parameter.default = _value(parameter.default, pkg)
+            elif member.is_attribute:  # A field of a dataclass is a parameter as well.
+                member.value = _value(member.value, pkg)
+
+
+def _members(owner: griffe.Object) -> Iterator[griffe.Object]:
+    for member in owner.members.values():
+        if not member.is_alias:
+            yield member
+            yield from _members(member)
+
+
+def _value(default: Any, pkg: griffe.Module) -> Any:
+    """Return the value of a constant of the package, `"anchored-kec"` for `METHOD`, and everything else as it is."""
+    if isinstance(default, griffe.ExprName) and default.name.isupper():
+        path = default.canonical_path.removeprefix(f"{pkg.path}.")
+        with suppress(KeyError):
+            return pkg[path].value
+    return default

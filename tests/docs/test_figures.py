@@ -72,6 +72,29 @@ def test_counts_in_readme_are_those_of_the_code():
     assert f"and {len(CHECKS) - 1} other things" in " ".join(README.split())
 
 
+def test_what_readme_says_of_the_arena_is_what_its_page_says():
+    arena = (ROOT / "docs" / "arena.md").read_text()
+    edges = re.search(r"Where only edges move, it wins (\d+ of \d+)", arena).group(1)
+    features = re.search(r"Where features move, it wins (\d+ of \d+)", arena).group(1)
+    words = " ".join(README.split())
+    assert f"lowest mean in {edges} columns where only edges move, and in {features} where features do" in words
+
+
+def test_the_peers_that_can_be_installed_are_as_the_page_says():
+    page = " ".join((ROOT / "docs" / "peers.md").read_text().split())
+    pinned = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), flags=re.M))
+    assert f"torch_geometric {pinned['torch-geometric']} as installed" in page
+    assert f"captum {pinned['captum']} as installed" in page
+    names = re.search(r"`explain/algorithm` \((.*?), and CaptumExplainer", page).group(1).split(", ")
+    assert f"| {len(names)}, and Captum's |" in README
+    for name in names:
+        assert hasattr(importlib.import_module("torch_geometric.explain.algorithm"), name)
+    metrics = importlib.import_module("torch_geometric.explain.metric")
+    for name in ("fidelity", "characterization_score", "fidelity_curve_auc", "unfaithfulness", "groundtruth_metrics"):
+        assert f"`{name}`" in page
+        assert hasattr(metrics, name)
+
+
 @needs_data
 def test_the_output_in_readme_is_what_the_three_lines_print():
     cora = load_trained("cora")

@@ -81,6 +81,19 @@ def test_every_method_is_in_both_tables():
         assert f"`{name}`" in first, name
 
 
+def test_costs_are_those_that_were_measured():
+    """The ratios of the first table are those of Cora in speed.md, of the median times, within two fifths."""
+    speed = (Path(__file__).parents[2] / "docs" / "speed.md").read_text()
+    cora = re.search(r"<!-- bench: cora -->.*?<!-- ", speed, flags=re.S).group()
+    rows = re.findall(r"^\| ([\w-]+) \| \d+ \| ([\d.,]+) \|", cora, flags=re.M)
+    median = {name: float(ms.replace(",", "")) for name, ms in rows}
+    said = re.findall(r"^\| `([\w-]+)`.*\| about (\d+) times (KEC|Saliency)'s \|", PAGE, flags=re.M)
+    assert len(said) == 3
+    for name, times, other in said:
+        measured = median[name] / median[other.lower()]
+        assert 0.6 * measured < float(times) < 1.4 * measured, f"{name}: {measured:.1f} times {other}'s"
+
+
 @pytest.mark.parametrize("method", method_names())
 def test_a_method_explains_what_the_matrix_says(method):
     says = CLAIMS[method]

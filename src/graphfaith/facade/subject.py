@@ -37,7 +37,8 @@ from ..sampling.edges import RemovedEdges
 from ..sampling.neighborhood import Neighborhood, Product, parse_neighborhood
 from ..surrogate.difference import DifferenceModel, SubgraphModel
 
-METHOD, NEIGHBORHOOD = "anchored-kec", "U(A,0.5)"
+METHOD = "anchored-kec"
+NEIGHBORHOOD = "U(A,0.5)"
 
 # The neighbourhoods of the paper.
 EDGE_NEIGHBORHOODS = ("U(A,0.2)", "U(A,0.5)", "B(A,0.2)", "B(A,0.5)")

@@ -24,6 +24,9 @@ SYNTHETIC: tuple[Column, ...] = (("ba-shapes", "U(A,0.5)"), ("ba-shapes", "B(A,0
 TOGETHER: tuple[Column, ...] = tuple((dataset, near) for dataset in ("cora", "citeseer") for near in MIXED)
 BASELINES = ("gnnexplainer", "gnnexplainer-soft", "pgexplainer", "saliency", "ig-zero", "ig-random", "linear")
 
+WORDS = ("Holds", "Holds in part", "Does not hold")
+OURS = "Not the paper's"
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -123,14 +126,30 @@ def format_conclusions(rows: Sequence[Row]) -> str:
     return "\n\n".join([*parts, _format_orders(rows)])
 
 
+def count_conclusions(rows: Sequence[Row]) -> str:
+    """Return one sentence about all claims of the paper: how many hold, hold in part, and do not, held-out."""
+    words = []
+    for claim in CLAIMS:
+        verdicts = [judge(claim, column, rows, "held-out") for column in claim.columns]
+        if not claim.text.startswith(OURS) and any(verdict.total for verdict in verdicts):
+            words.append(_word(verdicts))
+    counts = ", ".join(f'"{word.lower()}" for {words.count(word)}' for word in WORDS)
+    return f"Of {len(words)} conclusions of the paper about which method is better, the verdict is {counts}."
+
+
+def _word(verdicts: Sequence[Verdict]) -> str:
+    right = sum(len(verdict.right) for verdict in verdicts)
+    whole, partly, never = WORDS
+    return whole if right == sum(verdict.total for verdict in verdicts) else partly if right else never
+
+
 def _summarise(verdicts: Sequence[Verdict]) -> str:
     """Return one sentence about all columns of a claim in the held-out protocol."""
     total, right = sum(verdict.total for verdict in verdicts), sum(len(verdict.right) for verdict in verdicts)
     wrong = sum(len(verdict.wrong) for verdict in verdicts)
-    word = "Holds" if right == total else "Does not hold" if not right else "Holds in part"
     return (
-        f"**{word}**: held-out, {right} of {total} comparisons are decided as claimed, {wrong} the other way, "
-        f"{total - right - wrong} undecided."
+        f"**{_word(verdicts)}**: held-out, {right} of {total} comparisons are decided as claimed, "
+        f"{wrong} the other way, {total - right - wrong} undecided."
     )
 
 
@@ -242,7 +261,7 @@ CLAIMS = (
         "p = 0.",
     ),
     Claim(
-        "Not the paper's: AnchoredKEC is below every method of the paper, in every column",
+        f"{OURS}: AnchoredKEC is below every method of the paper, in every column",
         ("anchored-kec",),
         (*BASELINES, "ig-full", "kec"),
         (*SYNTHETIC, *REAL, *TOGETHER),

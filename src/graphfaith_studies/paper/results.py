@@ -14,7 +14,7 @@ from graphfaith._base.errors import DataError, describe_error
 from graphfaith._base.expansion import JSON_GROWTH
 from graphfaith._base.files import check_output, read_file, write_file
 
-from .conclusions import format_conclusions
+from .conclusions import count_conclusions, format_conclusions
 from .experiment import Experiment, Row
 from .experiments import EXPERIMENTS
 from .markdown import format_table
@@ -22,8 +22,8 @@ from .markdown import format_table
 INTRODUCTION = """\
 # The paper, reproduced
 
-Every table and figure of "Faithful Explanations for Deep Graph Models" (arXiv 2205.11850), measured with this library,
-with the paper's value beside ours. This page was made by
+{message}Every table and figure of "Faithful Explanations for Deep Graph Models" (arXiv 2205.11850), measured with this
+library, with the paper's value beside ours. This page was made by
 
     {command}
 
@@ -77,8 +77,9 @@ def page_text(folder: Path, path: Path, rows: dict[str, list[Row]]) -> str:
     made = f"graphfaith reproduce --all{quick} --out {where}"
     if len(sizes) > 1:
         made += "    # and another of a different size, see below"
-    parts = [INTRODUCTION.format(command=command, made=made).rstrip(), _describe_runs(runs)]
     of_tables = [row for name in ("table1", "table2", "table3") for row in rows.get(name, ())]
+    message = f"**{count_conclusions(of_tables)}**\n\n" if of_tables else ""
+    parts = [INTRODUCTION.format(message=message, command=command, made=made).rstrip(), _describe_runs(runs)]
     if of_tables:
         parts += ["## Which conclusions survive", format_conclusions(of_tables)]
     for name in rows:
