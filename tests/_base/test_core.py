@@ -1,6 +1,7 @@
-"""The compiled core: every function against a plain one of numpy. Walks and propagation have tests of their own.
+"""The compiled core: every function against a plain one of numpy.
 
-What is AnchoredKEC's is in test_core_anchored.py.
+Draws, tables and walks are in test_core_walks.py, and what is AnchoredKEC's in test_core_anchored.py. Searches of the
+graph, propagation and whole fits have their tests where they are used.
 """
 
 from __future__ import annotations

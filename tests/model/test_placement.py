@@ -89,8 +89,42 @@ def test_a_look_at_the_whole_graph_is_found_at_whichever_node_it_is():
     assert_equal(explain(other, x, edges, ODD), right)
 
 
+def test_anchored_kec_too_finds_a_look_at_the_whole_graph():
+    def algorithm():
+        return gf.AnchoredKEC("U(A,0.5)", num_samples=60, reading="slope")
+
+    (x, edges), model = ring(), seeded(LooksAtAllOnce)
+    right = explain(model, x, edges, ODD, algorithm())
+    x, other = x.clone(), seeded(LooksAtAllOnce)
+    assert explain(other, x, edges, 3, algorithm()).difference_model.graph.num_nodes < NODES
+    assert_equal(explain(other, x, edges, ODD, algorithm()), right)
+
+
 @pytest.mark.parametrize(
-    "algorithm", [gf.KEC("U(A,0.5)", num_samples=30), gf.Linear("B(A,0.5)", num_samples=30), gf.Saliency()]
+    ("algorithm", "count"),
+    [(gf.KEC("U(A,0.5)", num_samples=30), 1), (gf.AnchoredKEC("U(A,0.5)", num_samples=60, reading="slope"), 2)],
+    ids=["KEC", "AnchoredKEC"],
+)
+def test_the_part_is_compared_where_f_is_evaluated(algorithm, count):
+    (x, edges), model = ring(flagged=False), seeded(lambda: TwoLayerGCN(FEATURES))
+    explain(model, x, edges, 3, algorithm)
+    called, forward = [], TwoLayerGCN.forward
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TwoLayerGCN, "forward", lambda *given, **named: called.append(1) or forward(*given, **named))
+        explain(model, x, edges, 3, algorithm)  # The class has changed, and with it the model.
+        called.clear()
+        explain(model, x, edges, 9, algorithm)
+    assert len(called) == count
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        gf.KEC("U(A,0.5)", num_samples=30),
+        gf.AnchoredKEC("U(A,0.5)", num_samples=60, reading="slope"),
+        gf.Linear("B(A,0.5)", num_samples=30),
+        gf.Saliency(),
+    ],
 )
 def test_a_reach_that_is_too_short_is_found_at_whichever_node_it_is(algorithm):
     said = []

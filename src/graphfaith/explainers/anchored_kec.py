@@ -105,6 +105,7 @@ class AnchoredKEC(FittedExplainer):
     """
 
     method = "AnchoredKEC"
+    fits_soon = True
     chooses_samples = True
 
     def __init__(

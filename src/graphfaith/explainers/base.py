@@ -34,7 +34,7 @@ from ..model.call import Edges, check_edges
 from ..model.home import check_home, check_typed_home
 from ..model.layers import heterogeneous_part, unwrap
 from ..model.record import evaluating
-from ..model.target import Target
+from ..model.target import PlacedAnewError, Target
 from ..sampling.neighborhood import Neighborhood, as_neighborhood
 from ..sampling.perturbations import Perturbations
 from ..surrogate.difference import DifferenceModel
@@ -75,6 +75,7 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
     method: ClassVar[str]
     explains_types: ClassVar[bool] = True  # whether graphs of several types of nodes and edges can be explained
     learns_mask: ClassVar[bool] = False  # whether scores are masks on the graph rather than derivatives of p
+    fits_soon: ClassVar[bool] = False  # whether ``fit`` evaluates F on samples before it does anything that takes long
     follows_slopes: ClassVar[bool] = False  # whether scores of features come from F's derivatives, and from no samples
 
     def __init__(
@@ -104,6 +105,11 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
     def moves_features(self) -> bool:
         """Whether p was fitted to samples in which features move."""
         return False
+
+    @property
+    def _may_prove_later(self) -> bool:
+        """Whether the part may be proven by the first evaluation of F, because that is soon."""
+        return self.fits_soon and type(self).target is FaithfulExplainer.target
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -139,11 +145,11 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
             joint = joint_for(self, model, x, edge_index, kwargs, level, self.edges)  # type: ignore[arg-type]
             given = joint.graph, None, joint.index(index), joint.rows(target), joint.arguments
             with self._fitting(joint.model, *given) as explained:
-                typed = by_type(self.explanation(explained, self.fit(explained)), joint.kinds)
+                typed = by_type(self.explanation(explained, self._fit_proven(explained)), joint.kinds)
             typed.node_type = joint.model.node_type
             return typed
         with self._fitting(model, x, edge_index, index, target, kwargs) as explained:
-            return self.explanation(explained, self.fit(explained))
+            return self.explanation(explained, self._fit_proven(explained))
 
     def fit_row(
         self,
@@ -156,7 +162,16 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
     ) -> tuple[Target, DifferenceModel]:
         """Return the F of one row of the model's output and its p, without masks of the size of the graph."""
         with self._fitting(model, x, edge_index, index, labels, kwargs) as explained:
-            return explained, self.fit(explained)
+            return explained, self._fit_proven(explained)
+
+    def _fit_proven(self, explained: Target) -> DifferenceModel:
+        """Return the p of this method on a part that the model gives the same on as on the whole graph."""
+        try:
+            p = self.fit(explained)
+            explained.prove()
+        except PlacedAnewError:
+            p = self.fit(explained)
+        return p
 
     @contextmanager
     def _fitting(self, model: torch.nn.Module, *what: Any) -> Iterator[Target]:
@@ -165,7 +180,8 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         with torch.inference_mode(False), evaluating(model):
             self.check_call(model, *what[:2])
             with stage("subgraph"):
-                explained = self.target(model, *what)
+                options: dict[str, Any] = {"later": True} if self._may_prove_later else {}
+                explained = self.target(model, *what, **options)
             with one_thread(explained.call.is_small):
                 yield explained
 
@@ -220,9 +236,14 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         index: int | Tensor | None,
         labels: Tensor | Column | None,
         kwargs: dict[str, Any],
+        *,
+        later: bool = False,
     ) -> Target:
-        """Return the F(X, A) that this method would explain; ``labels`` is PyG's target, the class of every row."""
-        options = {"num_hops": self.num_hops, "edges": self.edges, "max_memory": self.max_memory}
+        """Return the F(X, A) that this method would explain; ``labels`` is PyG's target, the class of every row.
+
+        ``later`` is for a caller that proves F later; see :meth:`Target.prove`.
+        """
+        options = {"num_hops": self.num_hops, "edges": self.edges, "max_memory": self.max_memory, "_later": later}
         return make_target(model, x, edge_index, index, labels, self.model_config, kwargs, **options)
 
     def unsupported(self, model: torch.nn.Module | None = None, x: Any = None, edge_index: Any = None) -> str | None:

@@ -61,6 +61,7 @@ class KEC(FittedExplainer):
     """
 
     method = "KEC"
+    fits_soon = True
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
+from types import CodeType, FunctionType, MethodType
 from typing import Any, Literal, get_args
 
 import torch
@@ -159,6 +160,9 @@ def reason_to_adapt(model: torch.nn.Module, edge_index: Any = None) -> str | Non
         return _CONVERT.format(kind=type(edge_index).__name__)
     if isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
         return _CONVERT.format(kind=str(edge_index.layout).removeprefix("torch."))
+    code = _plain_code(model.forward)
+    if code is not None and code.co_argcount > 2:  # nearly always, and a signature takes far longer
+        return None
     parameters = list(inspect.signature(model.forward).parameters.values())
     several = [one for one in parameters if one.kind != one.KEYWORD_ONLY]
     if len(several) == 1 and several[0].kind not in (several[0].VAR_POSITIONAL, several[0].VAR_KEYWORD):
@@ -168,6 +172,12 @@ def reason_to_adapt(model: torch.nn.Module, edge_index: Any = None) -> str | Non
             'graphfaith.adapt(model, takes="data") instead'
         )
     return None
+
+
+def _plain_code(forward: Any) -> CodeType | None:
+    """Return the code of a method that says itself what it takes; None of one that wraps another, for example."""
+    function = forward.__func__ if type(forward) is MethodType else None
+    return function.__code__ if type(function) is FunctionType and not vars(function) else None
 
 
 _CONVERT = (

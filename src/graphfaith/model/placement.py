@@ -37,6 +37,9 @@ class Placement:
     On that part the model has to give what it gives on the whole graph: with the features and weights of the graph and,
     once for each model, with others (:class:`~graphfaith.model.probe.Probe`).
 
+    Once parts of a kind have held for a model, the comparison at another node may be left to whoever runs the model on
+    the part anyhow: then the model is not run there only to be compared (``is_proven`` is False).
+
     On a ``large`` graph, where running the model would take more memory than an explanation, a part two hops wider
     stands for the whole graph, and one proof serves all nodes. Two hops more may be most of a graph that has hubs. If
     they have more than 2^15 nodes and edges, the proof is made at another node; and if they have more there too, on a
@@ -66,13 +69,19 @@ class Placement:
         self._wholes: dict[tuple[Edges, float | None], Call | None] = {}
         self._failure: Exception | None = None
         self._is_undecided = False  # whether no proof could be made on a part of a large graph
+        self._later = False
+        self.is_proven = True  # whether the output on the part that was found is known to be that on the whole graph
 
     def scale(self, call: Call) -> float:
         """Return the largest magnitude of the output on the whole graph, or on the part if the graph is large."""
         return largest(call.output) if self.large else self.whole.scale()
 
-    def find(self) -> Call:
-        """Return the model's call on the computation graph, or on the whole graph if it looks at all of it."""
+    def find(self, *, later: bool = False) -> Call:
+        """Return the model's call on the computation graph, or on the whole graph if it looks at all of it.
+
+        ``later`` allows to leave the comparison at this node to the caller, if it is all that is left to be proven.
+        """
+        self._later = later
         try:
             return self._find()
         finally:
@@ -156,6 +165,9 @@ class Placement:
     def _try(self, num_hops: int) -> Call | None:
         for call in self._calls(num_hops):
             how = (self._key, num_hops, self.edges, call.degrees, call.loop_weight)
+            if self._may_wait(call.part, call.loop_weight, call.degrees):
+                self.is_proven = False
+                return call
             if self.large:
                 if self.whole.facts.proved == how or self._prove(call, how):
                     return call
@@ -299,6 +311,26 @@ class Placement:
         # A model whose layers disagree about self-loops is explained without implied ones.
         return (2.0 if improved else 1.0, None) if added and all(added) else (None,)
 
+    def _may_wait(self, part: ComputationGraph, loop_weight: float | None, degrees: Degrees | None) -> bool:
+        """Return whether the comparison of a part may wait: parts of its kind have held in every other way."""
+        if not self._later or self.large or loop_weight is None or degrees is None:
+            return False
+        return (
+            self._key in self.record.steady
+            and (self._key, part.num_hops, self.edges, degrees, loop_weight) in self.record.probed
+            and self.record.own_loops.get((self._key, loop_weight), False)
+        )
+
+    def holds(self, call: Call) -> bool:
+        """Make the comparison that was left for later; from now on, none is."""
+        self._later, self.is_proven = False, True
+        try:
+            return self._fits(call)
+        except GraphfaithError:
+            raise
+        except Exception:  # the user's own forward may raise anything; the search says what
+            return False
+
     def _call(self, part: ComputationGraph, loop_weight: float | None, degrees: Degrees | None = None) -> Call | None:
         """Return the model's call on ``part``, or None if it fails there because it has a parameter for every node."""
         self._check_size(part.num_nodes, part.num_plain)  # a loop for each node is counted there
@@ -308,6 +340,8 @@ class Placement:
         try:
             call = Call(self.model, self.record, self.whole.task, self.readout, part, loop_weight, self.edges)
             call.degrees = degrees
+            if self._may_wait(part, loop_weight, degrees):
+                return call
             _ = call.output  # runs the model, which may fail
             if not is_known:
                 check_steady(call)

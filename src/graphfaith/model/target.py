@@ -36,6 +36,13 @@ _LOG = logging.getLogger(__name__)
 LARGE = 256 * 2**20  # bytes; if running the model on the whole graph takes more, parts of the graph are compared
 
 
+class PlacedAnewError(Exception):
+    """The model gives something else on the part of the graph than on the whole, so that F is on another part now.
+
+    What was found on the part before is of no use.
+    """
+
+
 def _graph_of(
     model: torch.nn.Module, x: Tensor | Graph, edge_index: Tensor | None, weight: Tensor | None, flow: str
 ) -> Graph:
@@ -106,6 +113,7 @@ class Target:
         edges: Edges = "auto",
         max_memory: int | str | None = None,
         inputs: Mapping[str, Any] | None = None,
+        _later: bool = False,  # whether F may be compared with the whole graph when it is evaluated; see prove()
         **kwargs: Any,
     ) -> None:
         self.model, self.task = model, Task(mode, return_type, level)
@@ -124,13 +132,13 @@ class Target:
         self._given, self._arguments, self._edges = arguments, fetch_all(arguments), edges
         self._index = fetch(index)
         with evaluating(model) as record:
-            self._place(record)
+            self._place(record, later=_later)
             self.labels = self._labels_of(self._own_rows, label)
             self._placement.check_reach(self.call)
             if not math.isfinite(self.value):
                 raise ModelError(f"the model's output at {self.name} is {self.value}: it must be finite")
 
-    def _place(self, record: Record) -> None:
+    def _place(self, record: Record, *, later: bool = False) -> None:
         """Find the part of the graph that F is computed on, for the model in its present state."""
         graph = self.graph
         whole = Whole(self.model, record, graph, self._arguments, self.task, self._given)
@@ -147,17 +155,34 @@ class Target:
             placement = Placement(
                 *where, large=large, most=self.most_entries, limit=self.max_memory, check_size=self._check_size
             )
-            call = placement.find()
+            call = placement.find(later=later)
             scale = placement.scale(call)
+            expected = None if placement.is_proven else whole.output()[readout.rows]
         # All is taken over at once: a model that cannot be placed must not leave parts of two states.
         self.whole, self.readout, self._placement, self.call, self.scale = whole, readout, placement, call, scale
-        self._num_rows, self._record = count, record
-        self.take_own_rows()
+        self._num_rows, self._record, self._is_proven = count, record, placement.is_proven
+        self.take_own_rows(expected)
 
     def take_own_rows(self, rows: Tensor | None = None) -> None:
         """Keep the explained rows of the model's output on the unperturbed graph; ``rows`` are they, if known."""
         self._own_rows = self.call.output[self.call.rows] if rows is None else rows
         self._own_as_sample: dict[tuple[bool, bool], Tensor] = {}
+
+    def prove(self) -> None:
+        """Compare the output on the part with that on the whole graph, if that was left for later.
+
+        The first evaluation of F does so too, with the graph as it is among its samples. If they differ, F is looked
+        for anew, and a :class:`PlacedAnewError` is raised.
+        """
+        if self._is_proven:
+            return
+        with torch.no_grad(), evaluating(self.model) as record:
+            self._is_proven = record is self._record and self._placement.holds(self.call)
+            if self._is_proven:
+                self.take_own_rows()
+                return
+            self._place(record)
+        raise PlacedAnewError
 
     @property
     def is_large(self) -> bool:
@@ -449,6 +474,7 @@ class Target:
         was compared before.
         """
         if lacks_edges(self.call, weight):
+            self.prove()
             if weight.dim() == 1:
                 weight = weight.expand(len(x) if x.dim() == 3 or attributes is None else len(attributes), -1)
             return run_without_edges(self.call, self._record, x, weight, self.scale, attributes)
@@ -464,8 +490,11 @@ class Target:
                 if first is None:
                     first = self._rows_alone(x, weight)
                 if is_close(rows[0].detach(), first, self.scale):
+                    self._is_proven |= first is self._own_rows
                     return rows
+            self.prove()  # It may be the part that is wrong, and not the batch.
             distrust(self.call, self._record)
+        self.prove()
         dims = tuple(0 if _is_many(one, own) else None for one, own in ((x, 2), (weight, 1), (attributes, 2)))
         key = key_of(self._arguments)
         if key not in self._record.one_by_one:
