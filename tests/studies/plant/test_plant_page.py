@@ -272,6 +272,18 @@ class TestPage:
             assert visit.page.url.endswith("#alarm-2")
             assert visit.complaints == []
 
+    def test_on_paper(self, browser: Browser, folder: Path) -> None:
+        with watched_page(browser) as visit:
+            visit.page.set_viewport_size({"width": 718, "height": 1046})  # A4 without its margins
+            visit.page.emulate_media(media="print")
+            visit.page.goto((folder / "report.html").as_uri())
+            assert visit.page.locator("#alarm-1 .tags th").nth(3).is_visible()  # the usual readings
+            assert visit.page.locator(".list th").nth(2).is_visible()
+            assert not visit.page.locator("#alarm-1 .way").is_visible()
+            size = "tick => getComputedStyle(tick).fontSize"
+            assert visit.page.locator("#alarm-1 .chart .tick").first.evaluate(size) == "12px"
+            assert max(box.bounding_box()["height"] for box in visit.page.locator(".alarm").all()) < 1046
+
     def test_without_script_and_on_a_small_screen(self, browser: Browser, folder: Path) -> None:
         with watched_page(browser, offline=True, java_script_enabled=False) as visit:
             visit.page.set_viewport_size({"width": 360, "height": 700})
