@@ -93,6 +93,8 @@ def test_the_walk_through_the_plant_runs(capsys):
 def test_the_numbers_of_the_case_study_are_those_of_its_run():
     results = json.loads((ROOT / "docs" / "swat" / "results.json").read_text())
     assert markdown(results) in (ROOT / "docs" / "swat.md").read_text()
+    results = json.loads((ROOT / "docs" / "batadal" / "results.json").read_text())
+    assert markdown(results) in (ROOT / "docs" / "batadal.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,22 @@ The run is the one that the page names. What is between the two marks of the pag
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parent.parent / "batadal.md"
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "batadal.md"
 BEGIN, END = "<!-- tables -->\n", "<!-- end of tables -->\n"
 
 
 def update(folder: Path) -> None:
-    """Write the tables of results.md into the page."""
+    """Write the tables of results.md into the page, and keep the numbers that they are made of."""
+    results = json.loads((folder / "results.json").read_text())
+    for row in results.pop("seeds"):  # Their means are in `detectors`; the false alarms of each are named in the page.
+        rates = {name: scores["false_alarms_per_day"] for name, scores in row["detectors"].items()}
+        results.setdefault("false_alarms_per_day", {})[row["seed"]] = rates
+    (HERE / "results.json").write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
     text = PAGE.read_text()
     before, after = text.split(BEGIN)[0], text.split(END)[1]
     PAGE.write_text(before + BEGIN + "\n" + (folder / "results.md").read_text() + "\n" + END + after)

@@ -18,15 +18,18 @@ Array = NDArray[np.float64]
 _TICKS: Final = (0.0, 0.5, 1.0)
 
 
-def draw_chart(series: Series, forecast: Array, tag: int, first: int, last: int) -> str:
+def draw_chart(
+    series: Series, forecast: Array, tag: int, first: int, last: int, told: tuple[int, float] | None = None
+) -> str:
     """Return the chart of a tag: readings, forecasts (dashed), and the time in which the alarm is up (shaded).
 
-    ``forecast`` [T, n] is in the units of the tags, NaN where there is none.
+    ``forecast`` [T, n] is in the units of the tags, NaN where there is none. ``told`` is the step that the words are
+    about, and what they say was expected there (a dot). It is not the forecast: that has seen the tag's own readings.
     """
     plant = series.plant
     low, high = max(first - BEFORE, 0), min(first + AFTER, len(series))
     readings, expected = series.values[low:high, tag], forecast[low:high, tag]
-    both = np.concatenate([readings, expected[np.isfinite(expected)]])
+    both = np.concatenate([readings, expected[np.isfinite(expected)], [] if told is None else [told[1]]])
     bottom, top = float(both.min()), float(both.max())
     if plant.tags[tag].is_actuator:  # A forecast that is off by a thousandth of a state should look like that.
         bottom, top = min(bottom, np.round(bottom)), max(top, np.round(top))
@@ -51,12 +54,17 @@ def draw_chart(series: Series, forecast: Array, tag: int, first: int, last: int)
         f"<path class='expected' d='{_line(x, height_of(expected), plant.tags[tag].is_actuator)}'/>",
         f"<path class='reading' d='{_line(x, height_of(readings), plant.tags[tag].is_actuator)}'/>",
     ]
+    if told is not None and told[0] < high:
+        parts.append(
+            f"<circle class='told' cx='{x[told[0] - low]:.0f}' cy='{height_of(np.array(told[1])):.0f}' r='5'/>"
+        )
     marked = [(top, _TOP + 10.0), (bottom, float(_HEIGHT - _BOTTOM))]
     if plant.tags[tag].is_actuator:
         states = [float(state) for state in plant.tags[tag].kind.states if bottom <= state <= top]
         marked = [(state, max(float(height_of(np.array(state))) + 4, _TOP + 10.0)) for state in states]
     for value, y in marked:
-        text = format_reading(plant, name, value)
+        # The unit is in the heading; a small screen has no room for it here.
+        text = format_reading(plant, name, value).removesuffix(plant.tags[tag].kind.unit).strip()
         parts.append(f"<text class='tick' text-anchor='end' x='{_LEFT - 6}' y='{y:.0f}'>{html.escape(text)}</text>")
     clock = "%d %b %H:%M" if plant.step * (BEFORE + AFTER) > 86_400 else "%H:%M:%S" if plant.step < 60 else "%H:%M"
     for share in _TICKS:

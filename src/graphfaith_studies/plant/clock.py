@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 _STAMP: Final = re.compile(
-    r"\s*(?:(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d\d)|(\d{4})[-/.](\d{1,2})[-/.](\d{1,2}))"
+    r"\s*(?:(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d\d)|(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})"
+    r"|(\d{1,2})[ /.-]([A-Za-z]{3,9})[ /.-](\d{4}|\d\d))"
     r"(?:[ T]+(\d{1,2})(?::(\d\d)(?::(\d\d)(\.\d+)?)?)?\s*([AaPp][Mm])?)?\s*(?:Z|[+-]\d\d:?\d\d)?\s*$",
     re.ASCII,
 )
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _EPOCH: Final = datetime.date(1970, 1, 1)
 DAY: Final = 86_400
 Key = tuple[bool, int, int, int]  # whether day and month may be swapped; then day, month and year
@@ -62,8 +64,12 @@ class Clock:
     def _key_of(self, date: tuple[str | None, ...]) -> Key:
         key = self._parsed.get(date)
         if key is None:
-            first, _, second, year, iso_year, iso_month, iso_day = date
-            if iso_year is not None:
+            first, _, second, year, iso_year, iso_month, iso_day, day, month, its_year = date
+            if month is not None:
+                # 28-Dec-15; of a word that is no month there is no such day.
+                number = _MONTHS.index(month[:3].lower()) + 1 if month[:3].lower() in _MONTHS else 0
+                key = False, int(day or 0), number, int(its_year or 0) + (2000 if len(its_year or "") == 2 else 0)
+            elif iso_year is not None:
                 key = False, int(iso_day or 0), int(iso_month or 0), int(iso_year)
             else:
                 century = 2000 if len(year or "") == 2 else 0
@@ -123,3 +129,23 @@ def _breaks(days: list[int | None]) -> int:
 def _spell(key: Key, day_first: bool) -> str:
     day, month = (key[1], key[2]) if day_first else (key[2], key[1])
     return f"{day} {datetime.date(2000, month, 1):%B}" if 1 <= month <= 12 else "no date"
+
+
+def find_strays(times: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rows [k] whose times do not fit, while those right before and after them do.
+
+    Where time goes back, the row before that is a stray if time does not go back without it, else the row after it.
+    If neither is so, a whole stretch is out of order, and no single row is to blame.
+
+    >>> find_strays(np.array([0, 1, 99, 3, 4, 2, 6, 8, 7, 9])).tolist()
+    [2, 5, 7]
+    >>> find_strays(np.array([0, 1, 2, 3, 1, 2, 3, 4])).tolist()
+    []
+    """
+    strays = []
+    for row in np.flatnonzero(np.diff(times) < 0).tolist():
+        if row == 0 or times[row - 1] <= times[row + 1]:
+            strays.append(row)
+        elif row + 2 == len(times) or times[row] <= times[row + 2]:
+            strays.append(row + 1)
+    return np.array(strays, dtype=np.int64)

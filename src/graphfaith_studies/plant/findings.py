@@ -15,8 +15,17 @@ import numpy as np
 
 from .causes import METHODS
 from .plant import Plant
-from .series import Series
-from .words import describe, describe_mismatch, format_pair, format_reading, join_names, say_duration, say_time
+from .series import Scale, Series
+from .words import (
+    describe,
+    describe_mismatch,
+    format_pair,
+    format_reading,
+    join_names,
+    say_duration,
+    say_range,
+    say_time,
+)
 
 _SUSPECTS: Final = 3  # tags of the explanation that may be the cause
 _NEIGHBOURS: Final = 3  # neighbours that a check names
@@ -28,7 +37,8 @@ class Finding:
 
     ``suspects`` are the tags with the largest positive scores in the explanation, without the accused one. ``cause`` is
     the first of them and the accused tag, by their scores, with which the model clears the alarm, or None. ``chain``
-    leads from the cause to the accused tag.
+    leads from the cause to the accused tag. ``limits`` are the least and the largest reading that the accused tag had
+    in normal operation.
     """
 
     plant: Plant
@@ -40,6 +50,7 @@ class Finding:
     suspects: tuple[str, ...]
     cause: str | None
     chain: tuple[str, ...]
+    limits: tuple[float, float]
 
     @property
     def accused(self) -> str:
@@ -55,10 +66,15 @@ class Finding:
     @property
     def heading(self) -> str:
         """What is wrong, in a few words."""
-        if self.row["alarm"]["reason"] == "range" and not self.plant[self.accused].is_actuator:
+        if self.is_out_of_range:
             side = "above" if self.row["alarm"]["deviation"] > 0 else "below"
-            return f"{self.accused} {side} all that it read in normal operation"
+            return f"{self.accused} {side} its normal range"
         return describe_mismatch(self.plant, self.accused, self.verdict["reading"], self.verdict["expected"])
+
+    @property
+    def is_out_of_range(self) -> bool:
+        """Whether the alarm says of a sensor that it left the range of normal operation."""
+        return self.row["alarm"]["reason"] == "range" and not self.plant[self.accused].is_actuator
 
     @property
     def verdict_words(self) -> str:
@@ -72,11 +88,18 @@ class Finding:
         plant, name, tag = self.plant, self.accused, self.plant[self.accused]
         if tag.is_actuator:
             sentences = [f"At {say_time(self.moment)} {self._tell_state(name, 'was')}."]
+        elif self.is_out_of_range:
+            # What was expected is within this range, also where the forecast is not; so it would mislead here.
+            reading, normal = format_reading(plant, name, self.verdict["reading"]), say_range(plant, name, *self.limits)
+            sentences = [
+                f"At {say_time(self.moment)} {describe(plant, name)} read {reading}.",
+                f"In normal operation it read {normal}.",
+            ]
         else:
             reading, expected = format_pair(plant, name, self.verdict["reading"], self.verdict["expected"])
             sentences = [
                 f"At {say_time(self.moment)} {describe(plant, name)} read {reading}; {expected} was expected.",
-                f"Usually it reads {_say_range(plant, name, *self.verdict['usual'])}.",
+                f"Usually it reads {say_range(plant, name, *self.verdict['usual'])}.",
             ]
         if tag.note:
             sentences.append(f"{name} {tag.note}.")
@@ -101,9 +124,18 @@ class Finding:
                 f"{'it' if len(self.suspects) == 1 else 'any one of them'} as expected this alarm would still be."
             )
         if self.cause == self.accused:
+            scores = self.row["causes"][0]["tags"]
+            larger = [name for name in self.suspects if scores[name] > scores[self.accused]]
+            why = "it has the largest part in this alarm, and with it as expected the alarm would not be"
+            if larger:
+                have, do = ("has", "it does") if len(larger) == 1 else ("have", "they do")
+                why = (
+                    f"{join_names(larger)} {have} a larger part in this alarm, but {do} not clear it; with "
+                    f"{self.accused} as expected it would not be"
+                )
             return (
-                f"{self.accused} itself stands out: no tag with a larger part in the gap clears the alarm. Either its "
-                "reading is wrong, or something acts on it that no tag shows."
+                f"{self.accused} itself stands out: {why}. Either its reading is wrong, or something acts on it that "
+                "no tag shows."
             )
         return f"{self.tell_tag(self.cause)} With {self.cause} as expected this alarm would not be."
 
@@ -113,7 +145,7 @@ class Finding:
         if self.plant[name].is_actuator:
             return f"{self._tell_state(name, 'is')}."
         reading, expected = format_pair(self.plant, name, verdict["reading"], verdict["expected"])
-        usual = _say_range(self.plant, name, *verdict["usual"])
+        usual = say_range(self.plant, name, *verdict["usual"])
         return f"{describe(self.plant, name)} reads {reading}, usually {usual}; {expected} was expected."
 
     def _tell_state(self, name: str, verb: str) -> str:
@@ -138,11 +170,13 @@ class Finding:
         return f"Check {name} at the instrument: does it read what is there? Compare {others}, its neighbours."
 
 
-def find_findings(plant: Plant, series: Series, rows: Sequence[dict[str, Any]]) -> list[Finding]:
-    """Return what the page says of each alarm, in the order of time."""
+def find_findings(series: Series, scale: Scale, rows: Sequence[dict[str, Any]]) -> list[Finding]:
+    """Return what the page says of each alarm, in the order of time; ``scale`` knows the range of normal operation."""
+    plant = series.plant
     found = []
     for number, row in enumerate(sorted(rows, key=lambda row: row["alarm"]["first"]), 1):
         alarm = row["alarm"]
+        column = plant.column(alarm["accused"])
         suspects, cause = find_cause(row)
         paths = row["paths"].get(METHODS[0], {})
         chain = paths[cause]["tags"] if cause in paths else [] if cause is None else [cause, alarm["accused"]]
@@ -157,6 +191,7 @@ def find_findings(plant: Plant, series: Series, rows: Sequence[dict[str, Any]]) 
                 suspects,
                 cause,
                 tuple(dict.fromkeys(chain)),
+                (float(scale.low[column]), float(scale.high[column])),
             )
         )
     return found
@@ -187,17 +222,6 @@ def find_neighbours(plant: Plant, name: str) -> list[str]:
 
 
 def _say_expected(expected: str) -> str:
-    """Say what was expected of an actuator; a forecast between two states is only a number."""
-    return (
-        f"that was not expected (forecast {expected})"
-        if expected.replace(".", "").isdigit()
-        else f"{expected} was expected"
-    )
-
-
-def _say_range(plant: Plant, name: str, low: float, high: float) -> str:
-    first, second = (format_reading(plant, name, value) for value in (low, high))
-    if first == second:
-        return first
-    unit = plant[name].kind.unit
-    return f"{first.removesuffix(unit).strip()} to {second}"
+    """Say what was expected of an actuator; a forecast may be no state."""
+    known = expected.isalpha()
+    return f"{expected} was expected" if known else f"that was not expected (forecast: {expected})"

@@ -1,14 +1,13 @@
 """The loader of recordings of a plant, as xlsx or as CSV, as historians and spreadsheets write them.
 
 Files may have a banner row before the header, stray spaces in names and labels, semicolons between cells (and then
-perhaps decimal commas), texts and -999 instead of readings, missing rows, and dates with the month first. What can be
-mended is mended, and `Recording.notices` says what it was. A file is refused if more than half of its rows, or of the
-readings of a tag, are unusable; the error message names the file, a row and a column.
+perhaps decimal commas), texts and -999 instead of readings, states in words, missing rows, and dates with the month
+first. What can be mended is mended, and `Recording.notices` says what it was. A file is refused if more than half of
+its rows, or of the readings of a tag, are unusable; the error message names the file, a row and a column.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 from array import array
@@ -22,18 +21,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphfaith._base.checks import is_whole
-from graphfaith._base.errors import DataError, InputError, describe_error
+from graphfaith._base.errors import DataError, InputError
 from graphfaith._base.progress import track
 
-from .clock import Clock
+from .clock import Clock, find_strays
 from .plant import Plant, Tag
 from .recording import Gap, Recording
 from .repair import Grid, find_impossible, keep_rows, repair, spread_rows
+from .textfile import Rows, read_textfile
 from .workbook import read_workbook
 
 SUFFIXES: Final = (".csv", ".xlsx")
-_HEADER_WITHIN: Final = 10  # the header must be one of this many first rows
+HEADER_WITHIN: Final = 10  # the header must be one of this many first rows
 _TOO_MANY: Final = 0.5  # share of unusable rows, or readings of a tag, with which a file is refused
+_MOST_STRAYS: Final = 0.01  # share of rows whose times may be out of order; a file with more is not sorted
 _LISTED: Final = 3  # gaps that a notice lists
 _MOST_SLOTS: Final = 2**31 - 1  # rows that a recording could have between its first and its last time
 
@@ -58,50 +59,16 @@ def load(
         raise DataError(f"cannot load '{path}': {reason}")
     if not source.stat().st_size:
         raise DataError(f"cannot load '{path}': the file is empty")
-    total, rows = _csv_rows(plant, source) if suffix == ".csv" else _xlsx_rows(source)
+    total, rows = read_textfile(plant, source, HEADER_WITHIN) if suffix == ".csv" else _xlsx_rows(source)
     table = _Table(plant, source)
     for number, cells in track(rows, "Reading", "rows", show=show, total=total):
         table.add(number, cells)
     return table.to_recording(plant.longest_gap if max_gap is None else int(max_gap))
 
 
-# Readers yield the rows of a file: their number, counted from 1 as in a spreadsheet, and their cells ---------------
-
-Rows = Iterator[tuple[int, Sequence[Any]]]
-
-
 def _xlsx_rows(path: Path) -> tuple[int | None, Rows]:
     total, rows = read_workbook(path)
     return total, enumerate(rows, start=1)
-
-
-def _csv_rows(plant: Plant, path: Path) -> tuple[int | None, Rows]:
-    try:
-        with path.open("rb") as file:
-            total = sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 16), b""))
-    except OSError as error:
-        raise DataError(f"cannot load '{path}': {error.strerror or error}") from error
-    return total, _read_csv(plant, path)
-
-
-def _read_csv(plant: Plant, path: Path) -> Rows:
-    reader = None
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            head = [file.readline(1 << 16) for _ in range(_HEADER_WITHIN)]
-            names = next((line for line in head if plant.names[0].upper() in line.upper()), ",")
-            delimiter = max(",;\t", key=names.count)
-            file.seek(0)
-            reader = csv.reader(file, delimiter=delimiter, strict=True)
-            for cells in reader:
-                # In a file with semicolons between the cells a comma is a decimal comma; no text has a comma.
-                yield reader.line_num, [cell.replace(",", ".") for cell in cells] if delimiter == ";" else cells
-    except (UnicodeDecodeError, csv.Error) as error:
-        after = f" after row {reader.line_num}" if reader is not None else ""
-        raise DataError(
-            f"cannot load '{path}': it is not a CSV file in UTF-8, or it is damaged{after} "
-            f"({describe_error(error)[:160]})"
-        ) from error
 
 
 # The table of all rows --------------------------------------------------------------------------------------------
@@ -126,6 +93,10 @@ class _Table:
         self._columns = (*plant.names, layout.time, layout.label)
         self._words = dict.fromkeys(map(_normalise, layout.normal), False)
         self._words |= dict.fromkeys(map(_normalise, layout.attack), True)
+        # Some historians write a state as a word.
+        self._states = {
+            tag.name: {_normalise(word): float(state) for state, word in tag.kind.states.items()} for tag in plant.tags
+        }
         self._names: list[str] = []
         self._places: dict[str, int] = {}
         self._last_cell = 0
@@ -174,9 +145,10 @@ class _Table:
             try:
                 reading = float(value)
             except (TypeError, ValueError):
-                fault = self._not_numbers.setdefault(tag, _Fault(f"{_show(value)} in row {number}"))
-                fault.count += 1
-                reading = math.nan
+                reading = self._states[tag].get(_normalise(value), math.nan)
+                if math.isnan(reading):
+                    fault = self._not_numbers.setdefault(tag, _Fault(f"{_show(value)} in row {number}"))
+                    fault.count += 1
             yield reading
 
     def to_recording(self, max_gap: int) -> Recording:
@@ -184,7 +156,7 @@ class _Table:
         plant = self._plant
         if not self._places:
             raise DataError(
-                f"cannot load '{self._path}': none of its first {_HEADER_WITHIN} rows is a header with the columns "
+                f"cannot load '{self._path}': none of its first {HEADER_WITHIN} rows is a header with the columns "
                 f"{plant.layout.time}, {plant.names[0]} to {plant.names[-1]} and {plant.layout.label}"
             )
         if not self._numbers and self._left_out is None:
@@ -200,6 +172,16 @@ class _Table:
             )
         slots = ((times - times[0] + plant.period // 2) // plant.period).astype(np.int32)
         self._clock = Clock()  # Its stamps are not needed any more.
+        if (np.diff(slots) == 0).any():
+            # Of rows that share a place in time, the one that is nearest to it counts.
+            order = np.lexsort((np.abs(times - times[0] - slots * np.int64(plant.period)), slots))
+            kept = order[np.append(True, np.diff(slots[order]) > 0)]
+            close = np.delete(np.arange(len(slots)), kept)
+            self._notices.append(
+                f"{len(close)} rows are less than {plant.period} s from another, the first is row "
+                f"{self._numbers[rows[close[0]]]}; they are left out"
+            )
+            times, rows, slots = times[kept], rows[kept], slots[kept]
         grid = Grid.of(slots, max_gap // plant.period)
         labels = np.frombuffer(self._labels, dtype=np.int8)[rows].astype(np.bool_)
         for _ in range(len(rows), len(grid.slots)):  # Room for the missing rows, before anything looks into the array.
@@ -247,6 +229,15 @@ class _Table:
             noun = "row is" if self._left_out.count == 1 else "rows are"
             self._notices.append(f"{self._left_out.count} {noun} left out ({self._left_out.first})")
         times = times[rows]
+        strays = find_strays(times)
+        if len(strays) and len(strays) <= _MOST_STRAYS * len(times):
+            first = int(strays[0])
+            noun = "row is" if len(strays) == 1 else "rows are"
+            self._notices.append(
+                f"{len(strays)} {noun} left out, because the time is out of order "
+                f"({_format_time(times[first])} in row {self._numbers[rows[first]]})"
+            )
+            times, rows = np.delete(times, strays), np.delete(rows, strays)
         apart = np.diff(times)
         if (apart < 0).any():
             back = int(np.flatnonzero(apart < 0)[0])
@@ -340,7 +331,7 @@ class _Table:
         )
 
     def _find_header(self, number: int, cells: Sequence[Any]) -> None:
-        if number > _HEADER_WITHIN:
+        if number > HEADER_WITHIN:
             self.to_recording(0)  # This raises the error that there is no header.
         names = {_normalise(name): name for name in self._columns}
         places = [names.get(_normalise(cell)) for cell in cells]

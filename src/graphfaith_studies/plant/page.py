@@ -21,14 +21,14 @@ import numpy as np
 
 from graphfaith._base.files import write_file
 
-from .causes import METHODS, NAMES, SHOWN
+from .causes import METHODS, NAMES
 from .chart import Array, draw_chart
 from .findings import Finding
 from .monitor import Monitor, Watched
 from .plan import Plan
 from .series import Series
 from .tables import format_percent
-from .words import format_reading, join_names, say_duration, say_time
+from .words import format_reading, join_names, say_duration, say_range, say_time
 
 PAGE: Final = "report.html"
 _ON_A_PAGE: Final = 100  # alarms; a page of so many has less than a megabyte
@@ -88,7 +88,8 @@ def render_table(heads: Sequence[str], rows: Sequence[Sequence[str]], kind: str 
 
 
 def _introduce(title: str, series: Series, found: Sequence[Finding], notices: Sequence[str]) -> str:
-    first, last = (say_time(series.times[row].astype("datetime64[s]").item()) for row in (0, -1))
+    moments = [series.times[row].astype("datetime64[s]").item() for row in (0, -1)]
+    first, last = (f"{moment.day} {moment:%B %Y %H:%M}" for moment in moments)
     itself = sum(finding.cause == finding.accused for finding in found)
     unknown = sum(finding.cause is None for finding in found)
     others = len(found) - itself - unknown
@@ -154,7 +155,7 @@ def _list_alarms(found: Sequence[Finding], files: dict[int, str]) -> str:
         ]
         for finding in found
     ]
-    table = render_table(["alarm", "begins", "lasts", "what", "cause"], rows, escaped=True)
+    table = render_table(["alarm", "begins", "lasts", "what", "cause"], rows, "list", escaped=True)
     return f"<nav id='alarms' aria-label='Alarms'><h2>Alarms</h2>{table if rows else '<p>There was none.</p>'}</nav>"
 
 
@@ -169,10 +170,12 @@ def _link(finding: Finding, files: dict[int, str]) -> str:
 def _render_alarm(finding: Finding, series: Series, forecast: Array, plan: Plan, files: dict[int, str]) -> str:
     plant, alarm = finding.plant, finding.row["alarm"]
     shown = list(dict.fromkeys([finding.accused, *([finding.cause] if finding.cause else []), *finding.suspects]))[:2]
-    charts = "".join(
-        f"<h3>{html.escape(name)}</h3>{draw_chart(series, forecast, plant.column(name), alarm['first'], alarm['last'])}"
-        for name in shown
-    )
+    charts = []
+    for name in shown:
+        unit = plant[name].kind.unit
+        told = finding.row["at"], finding.row["verdicts"][name]["expected"]
+        drawn = draw_chart(series, forecast, plant.column(name), alarm["first"], alarm["last"], told)
+        charts.append(f"<h3>{html.escape(f'{name}, {unit}' if unit else name)}</h3>{drawn}")
     unknown = " unknown" if finding.cause is None else ""
     chain = join_names(list(finding.chain)) if finding.chain else finding.accused
     # A small screen shows one of the two drawings, and a large one the other.
@@ -190,7 +193,8 @@ def _render_alarm(finding: Finding, series: Series, forecast: Array, plan: Plan,
             f"<div class='box{unknown}'><p>{html.escape(finding.explain())}</p></div>",
             f"<p><strong>What to do.</strong> {html.escape(finding.suggest())}</p>",
             _render_verdicts(finding),
-            f"</div><div>{charts}<p class='note'>Line: reading. Dashed: forecast. Shaded: the alarm is up.</p></div>",
+            f"</div><div>{''.join(charts)}<p class='note'>Line: reading. Dashed: forecast. Shaded: the alarm is up. "
+            "Dot: what was expected of the tag, had it behaved until then.</p></div>",
             "</div>",
             f"<div class='scroll' tabindex='0' role='group' aria-label='plan'>{drawing}</div><p class='note'>{key} "
             f"Circles are sensors, squares are actuators. {_say_faithfulness(finding)}</p></section>",
@@ -214,7 +218,7 @@ def _render_verdicts(finding: Finding) -> str:
     plant, rows = finding.plant, []
     for name in (finding.accused, *finding.suspects):
         verdict = finding.row["verdicts"][name]
-        usual = " to ".join(dict.fromkeys(format_reading(plant, name, value) for value in verdict["usual"]))
+        usual = say_range(plant, name, *verdict["usual"])
         answer = "would not be" if verdict["model"] else "would still be"
         cells = (
             name,
@@ -226,13 +230,14 @@ def _render_verdicts(finding: Finding) -> str:
 
 
 def _say_faithfulness(finding: Finding) -> str:
-    cause = finding.row["causes"][0]
-    share = cause["relative"].get(SHOWN)
+    # The share of p itself, `relative`, is another number: these scores are slopes, and p has more than them.
+    share, error = finding.row["causes"][0]["shown"] or (None, None)
     if share is None:
         return ""
     return (
-        f"The scores behind this are {NAMES[METHODS[0]]}'s. Near these readings they miss {format_percent(share)} of "
-        "what the model does; how far the model is right about the plant is another matter."
+        f"The scores behind this are {NAMES[METHODS[0]]}'s. Near these readings they miss "
+        f"{format_percent(share, error)} of what the model does; how far the model is right about the plant is another "
+        "matter."
     )
 
 

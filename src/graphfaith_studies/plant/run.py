@@ -141,7 +141,7 @@ def _finish(
     say("writing the pages")
     monitor, _ = train_monitor(first, chosen[0], options.size, folder / f"seed-{chosen[0]}", lambda _: None)
     watched = monitor.watch(first.attacked)
-    found = find_findings(first.plant, first.attacked, studies[0]["alarms"])
+    found = find_findings(first.attacked, monitor.scale, studies[0]["alarms"])
     pages = write_pages(folder, f"Alarms of {title}", watched, monitor, found, first.notices)
     pages.append(write_answers(folder, f"Alarms of {title}", found, studies[0], tables))
     pages += _draw_attacks(folder, first.plant, found, options.shown)

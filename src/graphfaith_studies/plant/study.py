@@ -51,7 +51,7 @@ class Size:
 
 
 FULL: Final = Size()
-QUICK: Final = Size(epochs=5, compared_epochs=2, samples=60, test_samples=100, thorough=2)
+QUICK: Final = Size(epochs=5, compared_epochs=2, samples=100, test_samples=100, thorough=2)
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ def summarise(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
     clusters = [_cluster_of(seed, alarm) for seed, alarm in alarms]
     results["faithfulness"] = {
         method: pool_faithfulness([alarm["faithfulness"][method] for _, alarm in alarms], clusters)
+        | {"scores": mean_of([_share_of_scores(alarm, method) for _, alarm in alarms], clusters)}
         for method in METHODS
     }
     examined = [{"seed": study["marks"]["seed"], **study["examined"]} for study in studies if "examined" in study]
@@ -71,6 +72,12 @@ def summarise(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for study in studies
     ]
     return results
+
+
+def _share_of_scores(alarm: dict[str, Any], method: str) -> float | None:
+    """Return what the scores of a method miss of the model's reaction, which are all that pictures and pages show."""
+    shown = next(cause["shown"] for cause in alarm["causes"] if cause["method"] == method)
+    return None if shown is None else shown[0]
 
 
 def _cluster_of(seed: int, alarm: dict[str, Any]) -> Cluster:

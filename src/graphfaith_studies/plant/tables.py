@@ -110,11 +110,15 @@ def curve_table(results: dict[str, Any]) -> Table:
 
 def causes_table(results: dict[str, Any]) -> Table:
     """Return the table of unexplained shares and of negative scores; ± is the standard error over seeds and attacks."""
-    heads = ["method", *(f"unexplained: {name}" for name in NEIGHBORHOODS), "negative: tags", "negative: edges"]
+    heads = ["method", *(f"unexplained: {name}" for name in NEIGHBORHOODS)]
+    # Results that were stored before the scores were measured by themselves do not have this column.
+    alone = all("scores" in results["faithfulness"][method] for method in METHODS)
+    heads += [*(["both, by the scores alone"] if alone else []), "negative: tags", "negative: edges"]
     rows = []
     for method in METHODS:
         scores = results["faithfulness"][method]
         shares = [_format_cell(scores["relative"][name], format_percent) for name in NEIGHBORHOODS]
+        shares += [_format_cell(scores["scores"], format_percent)] if alone else []
         negative = [format_percent(scores[f"negative_{kind}"]["mean"]) for kind in ("tags", "edges")]
         rows.append([NAMES[method], *shares, *negative])
     return heads, rows

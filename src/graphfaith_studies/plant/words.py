@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import Final
 
@@ -27,13 +28,31 @@ def format_reading(plant: Plant, name: str, value: float) -> str:
     >>> format_reading(swat, "FIT401", 1.7134), format_reading(swat, "LIT301", 1210.4)
     ('1.71 m³/h', '1210 mm')
     >>> format_reading(swat, "P102", 2.0), format_reading(swat, "P101", 1.4)
-    ('on', '1.40')
+    ('on', 'between off and on')
     """
     kind = plant[name].kind
     if kind.states:
         state = round(value)
-        return kind.states[state] if abs(value - state) < 0.15 and state in kind.states else f"{value:.2f}"
+        if abs(value - state) < 0.15 and state in kind.states:
+            return kind.states[state]
+        below, above = math.floor(value), math.ceil(value)
+        if below in kind.states and above in kind.states:
+            return f"between {kind.states[below]} and {kind.states[above]}"
+        return f"{value:.2f}"
     return format_number(value) + (f" {kind.unit}" if kind.unit else "")
+
+
+def say_range(plant: Plant, name: str, low: float, high: float) -> str:
+    """Return two readings, with their unit once.
+
+    >>> swat = Plant.named("swat")
+    >>> say_range(swat, "LIT301", 796.1, 1002.6), say_range(swat, "P101", 1.0, 2.0), say_range(swat, "P202", 1.0, 1.0)
+    ('796 to 1003 mm', 'off to on', 'off')
+    """
+    first, second = (format_reading(plant, name, value) for value in (low, high))
+    if first == second:
+        return first
+    return f"{first.removesuffix(plant[name].kind.unit).strip()} to {second}"
 
 
 def format_number(value: float) -> str:

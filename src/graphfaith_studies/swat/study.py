@@ -47,7 +47,7 @@ QUICK: Final = Size(
     drawn=3,
     epochs=8,
     compared_epochs=2,
-    samples=60,
+    samples=100,
     test_samples=100,
     thorough=2,
 )

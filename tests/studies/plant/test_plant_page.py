@@ -22,7 +22,9 @@ from graphfaith_studies.plant.findings import find_cause, find_findings, find_ne
 from graphfaith_studies.plant.forecaster import Nowcaster
 from graphfaith_studies.plant.monitor import Monitor, Watched
 from graphfaith_studies.plant.page import _ON_A_PAGE, write_pages
+from graphfaith_studies.plant.plan import Plan
 from graphfaith_studies.plant.series import Scale, Series
+from graphfaith_studies.plant.words import format_number
 
 PLANT = Plant.named("swat")
 LENGTH = 400
@@ -67,7 +69,7 @@ def make_row(first: int = 100, cause: str = "DPIT301", clears: bool = True, **sc
         "at": first + 3,
         "what": "deviation",
         "gap": 1.0,
-        "causes": [{"method": METHODS[0], "tags": tags, "relative": {"both": 0.012}}],
+        "causes": [{"method": METHODS[0], "tags": tags, "relative": {"both": 0.012}, "shown": [0.05, 0.011]}],
         "paths": {METHODS[0]: {cause: {"tags": [cause, "P602"], "score": 1.0}}},
         "verdicts": verdicts,
         "event": {"when": "during", "attacks": [8], "attacked": ["DPIT301"], "caused": True},
@@ -76,7 +78,7 @@ def make_row(first: int = 100, cause: str = "DPIT301", clears: bool = True, **sc
 
 class TestWords:
     def test_a_cause_that_clears_the_alarm(self, seen) -> None:
-        (found,) = find_findings(PLANT, seen[0].series, [make_row()])
+        (found,) = find_findings(seen[0].series, seen[1].scale, [make_row()])
         assert found.heading == "P602 on, off expected"
         assert found.tell().startswith(
             "At 28 December 10:17:10 P602 (pump, permeate and backwash) was on; off was expected. P602 washes"
@@ -92,15 +94,17 @@ class TestWords:
 
     def test_a_cause_that_does_not(self, seen) -> None:
         row = make_row(clears=False, DPIT301=0.8, MV301=0.1)
-        (found,) = find_findings(PLANT, seen[0].series, [row])
+        (found,) = find_findings(seen[0].series, seen[1].scale, [row])
         assert found.cause is None
         assert found.explain().startswith("Cause not known. The explanation points to DPIT301 and MV301, but with any")
         assert found.chain == ()
 
     def test_the_accused_tag_itself(self, seen) -> None:
-        (found,) = find_findings(PLANT, seen[0].series, [make_row(P602=0.9, DPIT301=0.1)])
+        (found,) = find_findings(seen[0].series, seen[1].scale, [make_row(P602=0.9, DPIT301=0.1)])
         assert found.cause == "P602"
-        assert found.explain().startswith("P602 itself stands out: no tag with a larger part in the gap clears")
+        assert found.explain().startswith(
+            "P602 itself stands out: it has the largest part in this alarm, and with it as expected the alarm would not"
+        )
         assert found.suggest().startswith("Check whether P602 really is in this state")
 
     def test_the_accused_tag_is_no_cause_either_if_the_alarm_would_still_be(self, seen) -> None:
@@ -108,39 +112,45 @@ class TestWords:
         row["verdicts"]["P602"]["model"] = False
         assert find_cause(row) == (("DPIT301",), "DPIT301")
         row["verdicts"]["DPIT301"]["model"] = False
-        (found,) = find_findings(PLANT, seen[0].series, [row])
+        (found,) = find_findings(seen[0].series, seen[1].scale, [row])
         assert (found.cause, found.chain, found.verdict_words) == (None, (), "cause not known")
 
-    def test_the_order_of_scores_decides(self) -> None:
+    def test_the_order_of_scores_decides(self, seen) -> None:
         row = make_row(clears=False, DPIT301=0.8, FIT601=0.5, MV301=0.4, P602=0.3)
         row["verdicts"]["FIT601"]["model"] = True
         assert find_cause(row) == (("DPIT301", "FIT601", "MV301"), "FIT601")
         row["verdicts"]["FIT601"]["model"] = False
         assert find_cause(row)[1] == "P602"
+        (found,) = find_findings(seen[0].series, seen[1].scale, [row])
+        assert "DPIT301, FIT601 and MV301 have a larger part in this alarm, but they do not clear it" in found.explain()
         # A tag that narrowed the gap is no suspect, however large its score.
         assert find_cause(make_row(DPIT301=-0.9, P602=0.1)) == ((), "P602")
 
     def test_out_of_range(self, seen) -> None:
         row = make_row()
         row["alarm"] |= {"accused": "DPIT301", "reason": "range", "deviation": -2.0}
-        (found,) = find_findings(PLANT, seen[0].series, [row])
-        assert found.heading == "DPIT301 below all that it read in normal operation"
+        (found,) = find_findings(seen[0].series, seen[1].scale, [row])
+        assert found.heading == "DPIT301 below its normal range"
+        # What was expected is only the border of the range where the forecast is beyond it, so it is not said here.
+        readings = seen[0].series.values[:, PLANT.column("DPIT301")]
+        low, high = format_number(readings.min()), format_number(readings.max())
+        assert f"read 45.0 kPa. In normal operation it read {low} to {high} kPa. The alarm" in found.tell()
 
     def test_a_forecast_between_two_states(self, seen) -> None:
         row = make_row()
         row["verdicts"]["P602"]["expected"] = 1.54
-        (found,) = find_findings(PLANT, seen[0].series, [row])
+        (found,) = find_findings(seen[0].series, seen[1].scale, [row])
         assert found.heading == "P602 not as expected"
-        assert "was on; that was not expected (forecast 1.54)." in found.tell()
+        assert "was on; that was not expected (forecast: between off and on)." in found.tell()
 
     def test_a_forecast_of_the_same_state(self, seen) -> None:
         row = make_row(P602=1.0)
         row["verdicts"]["P602"]["expected"] = 2.0031
-        (found,) = find_findings(PLANT, seen[0].series, [row])
+        (found,) = find_findings(seen[0].series, seen[1].scale, [row])
         assert "was on and was expected to be, but not as closely as usual (2.003 for 2.000)." in found.tell()
 
     def test_alarms_are_in_the_order_of_time(self, seen) -> None:
-        found = find_findings(PLANT, seen[0].series, [make_row(200), make_row(50), make_row(375)])
+        found = find_findings(seen[0].series, seen[1].scale, [make_row(200), make_row(50), make_row(375)])
         assert [finding.row["alarm"]["first"] for finding in found] == [50, 200, 375]
         assert [finding.open_end for finding in found] == [False, False, True]
         assert "still up at the end" in found[2].tell()
@@ -158,6 +168,16 @@ class TestChart:
         reading, expected = (drawn.split(f"class='{kind}' d='")[1].split("'")[0] for kind in ("reading", "expected"))
         assert reading.count("L") == 119  # 50 steps before the alarm and 70 after
         assert (expected.count("M"), expected.count("L")) == (1, 9)
+
+    def test_the_words_and_the_dot_say_the_same(self, seen) -> None:
+        series = seen[0].series
+        forecast = np.full(series.values.shape, np.nan)
+        drawn = draw_chart(series, forecast, PLANT.column("FIT401"), 100, 120, told=(103, 30.0))
+        # It is above all readings, which are below 1: at the top, which is marked with its value.
+        assert "class='told' cx='" in drawn
+        assert drawn.split("class='told'")[1].split("cy='")[1].split("'")[0] == "8"
+        assert ">30.0<" in drawn
+        assert "m³/h" not in drawn  # The unit is in the heading, because a small screen would cut it off.
 
     def test_a_state_is_drawn_as_steps(self, seen) -> None:
         series = copy.deepcopy(seen[0].series)
@@ -180,12 +200,21 @@ class TestChart:
         assert (drawn.count(">off<"), drawn.count(">on<")) == (1, 0)
 
 
+class TestPlan:
+    @pytest.mark.parametrize(("name", "below"), [("S_PU7", True), ("S_PU6", False), ("L_T1", False)])
+    def test_a_name_does_not_hide_a_tag(self, name: str, below: bool) -> None:
+        """Right above S_PU7 there is S_PU6, and nothing below it."""
+        drawn = Plan(Plant.named("batadal")).draw(name, [], "")
+        at, label = (float(drawn.split(mark)[1].split("y='")[1].split("'")[0]) for mark in ("'accused'", "'big'"))
+        assert (label > at) == below
+
+
 @pytest.fixture(scope="module")
 def folder(seen, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("page")
     watched, monitor = seen
     rows = [make_row(60), make_row(160, clears=False, DPIT301=0.8), make_row(260, P602=1.0)]
-    found = find_findings(PLANT, watched.series, rows)
+    found = find_findings(watched.series, monitor.scale, rows)
     write_pages(path, "Alarms of <the plant>", watched, monitor, found, ["plant.csv: <odd>"])
     study = {"marks": {"truth": True}, "attacks": [{"attack": 8, "attacked": []}, {"attack": 9, "attacked": ["P101"]}]}
     write_answers(path, "Alarms", found, study, [("Numbers", (["a"], [["1"]]))])
@@ -205,6 +234,8 @@ class TestPage:
         assert kinds in text
         assert "plant.csv: &lt;odd&gt;" in text
         assert "<script" not in text
+        # The share of the scores that the page uses, and not that of the function that they were read from.
+        assert "they miss 5 % ± 1 % of what the model does" in text
 
     def test_the_answers_are_on_a_page_of_their_own(self, folder: Path) -> None:
         text = (folder / "answers.html").read_text()
@@ -216,7 +247,7 @@ class TestPage:
     def test_many_alarms_are_on_several_pages(self, seen, tmp_path: Path) -> None:
         watched, monitor = seen
         count = _ON_A_PAGE + 1
-        found = find_findings(PLANT, watched.series, [make_row(20 + place % 300) for place in range(count)])
+        found = find_findings(watched.series, monitor.scale, [make_row(20 + place % 300) for place in range(count)])
         first, second = write_pages(tmp_path, "Alarms", watched, monitor, found)
         assert f"report-2.html#alarm-{count}" in first.read_text()
         assert second.read_text().count("<section") == 1
@@ -241,6 +272,18 @@ class TestPage:
             assert visit.page.url.endswith("#alarm-2")
             assert visit.complaints == []
 
+    def test_on_paper(self, browser: Browser, folder: Path) -> None:
+        with watched_page(browser) as visit:
+            visit.page.set_viewport_size({"width": 718, "height": 1046})  # A4 without its margins
+            visit.page.emulate_media(media="print")
+            visit.page.goto((folder / "report.html").as_uri())
+            assert visit.page.locator("#alarm-1 .tags th").nth(3).is_visible()  # the usual readings
+            assert visit.page.locator(".list th").nth(2).is_visible()
+            assert not visit.page.locator("#alarm-1 .way").is_visible()
+            size = "tick => getComputedStyle(tick).fontSize"
+            assert visit.page.locator("#alarm-1 .chart .tick").first.evaluate(size) == "12px"
+            assert max(box.bounding_box()["height"] for box in visit.page.locator(".alarm").all()) < 1046
+
     def test_without_script_and_on_a_small_screen(self, browser: Browser, folder: Path) -> None:
         with watched_page(browser, offline=True, java_script_enabled=False) as visit:
             visit.page.set_viewport_size({"width": 360, "height": 700})
@@ -254,6 +297,11 @@ class TestPage:
             # The part of the plan that fits has the cause and the accused tag, and the table its verdicts, on screen.
             for seen in (*section.locator("svg.near .big").all(), section.locator(".tags td:last-child").first):
                 box = seen.bounding_box()
+                assert box["x"] >= 0
+                assert box["x"] + box["width"] <= 360
+            # The numbers beside a chart are not cut off, and the list has room for the cause.
+            for label in (*section.locator("svg.chart .tick").all(), visit.page.locator(".list td:last-child").first):
+                box = label.bounding_box()
                 assert box["x"] >= 0
                 assert box["x"] + box["width"] <= 360
             assert section.locator("svg.near .big").all_text_contents() == ["DPIT301", "P602"]

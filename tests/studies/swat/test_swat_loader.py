@@ -224,13 +224,25 @@ def test_a_wrong_cell_is_mended_and_named(run, file, tag, text, what):
     assert np.allclose(recording.readings[7], run.readings[[6, 8]].mean(0), rtol=0.2, atol=1.0)
 
 
-@pytest.mark.parametrize("stamp", [" 28/02/2024 11:58:21 PM", " 29/02/2024 11:58:21 PM"])
-def test_a_time_that_goes_back_is_refused(file, stamp):
-    edit(file, 10, "Timestamp", stamp)
+@pytest.mark.parametrize(
+    ("row", "stamp"), [(10, " 28/02/2024 11:58:21 PM"), (10, " 28/02/2051 11:58:21 PM"), (3, " 01/03/2024 11:58:21 PM")]
+)
+def test_one_time_out_of_order_is_left_out(run, file, row, stamp):
+    edit(file, row, "Timestamp", stamp)
+    recording = load(SWAT, file)
+    assert recording.notices[0].startswith("1 row is left out, because the time is out of order (20")
+    assert f"in row {row})" in recording.notices[0]
+    # Between two rows it is bridged; before the first one there is nothing to bridge from.
+    assert np.array_equal(recording.times, run.times[1:] if row == 3 else run.times)
+
+
+def test_an_hour_that_comes_twice_is_refused(file):
+    lines = lines_of(file)
+    lines[100:100] = lines[50:80]
     with pytest.raises(
-        DataError, match=r"plant.csv': row 1\d, column Timestamp: the time goes back to .* sort the rows"
+        DataError, match=r"plant.csv': row 101, column Timestamp: the time goes back to .* sort the rows"
     ):
-        load(SWAT, file)
+        load(SWAT, rewrite(file, lines))
 
 
 def test_a_time_in_another_age_is_refused(file):
@@ -243,9 +255,52 @@ def test_a_time_in_another_age_is_refused(file):
 
 def test_shuffled_rows_are_refused(file):
     lines = lines_of(file)
-    lines[20], lines[21] = lines[21], lines[20]
+    for row in range(20, 20 + STEPS // 10, 2):
+        lines[row], lines[row + 1] = lines[row + 1], lines[row]
     with pytest.raises(DataError, match="row 22, column Timestamp: the time goes back"):
         load(SWAT, rewrite(file, lines))
+
+
+def test_rows_at_uneven_times(run, file):
+    """A row every two seconds, and some between them: these have no place of their own."""
+    lines = lines_of(file)
+    kept = [line for number, line in enumerate(lines[2:]) if number % 2 == 0 or number in (41, 81)]
+    recording = load(SWAT, rewrite(file, [*lines[:2], *kept]))
+    assert "2 rows are less than 2 s from another, the first is row 24; they are left out" in recording.notices
+    assert np.array_equal(recording.times, run.times[::2])
+
+
+@pytest.mark.parametrize("text", ['"2.5', '"2"5', "2.5 m\xb3/h", "x" * 200_000])
+def test_one_odd_cell_does_not_refuse_a_file(run, file, text):
+    edit(file, 10, "FIT101", text)
+    file.write_bytes(file.read_text(encoding="utf-8").encode("latin-1"))
+    named, bridged = load(SWAT, file).notices
+    assert named.startswith("1 readings of FIT101 are not numbers (the first is ")
+    assert bridged.startswith("1 missing readings are bridged")
+
+
+def test_states_in_words(run, file):
+    lines = lines_of(file)
+    places = [1 + place for place, tag in enumerate(SWAT.tags) if tag.is_actuator]
+    cells = [line.split(",") for line in lines[2:]]
+    for row in cells:
+        for place in places:
+            row[place] = SWAT.tags[place - 1].kind.states[int(row[place])].upper()
+    recording = load(SWAT, rewrite(file, [*lines[:2], *map(",".join, cells)]))
+    assert np.allclose(recording.readings, run.readings, rtol=1e-6, atol=0)
+    assert recording.notices == load(SWAT, rewrite(file, lines)).notices
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_what_spreadsheets_call_unicode(run, file, encoding):
+    file.write_bytes(file.read_text().replace(",", "\t").replace(".", ",").encode(encoding))
+    assert np.allclose(load(SWAT, file).readings, run.readings, rtol=1e-6, atol=0)
+
+
+def test_a_name_in_two_lines(run, file):
+    lines = lines_of(file)
+    lines[1] = lines[1].replace("Normal/Attack", '"Normal/\nAttack"')
+    assert len(load(SWAT, rewrite(file, lines))) == STEPS
 
 
 def test_a_file_in_which_most_is_wrong_is_refused(run, file):
@@ -297,7 +352,15 @@ def test_the_month_may_come_first(run, file):
 
 
 @pytest.mark.parametrize(
-    "form", ["%d.%m.%Y %H:%M:%S", "%d-%m-%y %H:%M:%S", "%Y/%m/%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.400Z"]
+    "form",
+    [
+        "%d.%m.%Y %H:%M:%S",
+        "%d-%m-%y %H:%M:%S",
+        "%Y/%m/%d %H:%M:%S",
+        "%Y-%m-%dT%H:%M:%S.400Z",
+        "%d-%b-%y %H:%M:%S",
+        "%d %B %Y %I:%M:%S %p",
+    ],
 )
 def test_other_layouts_of_time(run, file, form):
     lines = at(lines_of(file), [time.strftime(form) for time in run.times.tolist()])
@@ -416,9 +479,10 @@ def test_decimal_commas_between_commas(run, file):
         (b"", "the file is empty"),
         (b"\n\n", "is a header"),
         (b"a,b\n" * 100, "none of its first 10 rows is a header"),
-        (b"\xff\xfe\x00\x01" * 50, "not a CSV file in UTF-8"),
-        (b"FIT101,\xe9\n", "not a CSV file in UTF-8"),
-        (b'FIT101,"x" y\n', "not a CSV file in UTF-8"),
+        (b"\xff\xfe\x00\x01" * 50, "is a header"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 50, "is a header"),
+        (b"FIT101,\xe9\n", "is a header"),
+        (b'FIT101,"x" y\n', "is a header"),
     ],
 )
 def test_other_files_are_refused(tmp_path, content, what):

@@ -20,11 +20,13 @@ from typer.testing import CliRunner
 
 from graphfaith._base.errors import DataError, InputError, OutputError
 from graphfaith.cli.application import app
+from graphfaith.explainers.anchored_kec import _FEWEST
 from graphfaith_studies.plant import Recording, load
 from graphfaith_studies.plant.alarms import examine_alarm
 from graphfaith_studies.plant.causes import METHODS
 from graphfaith_studies.plant.localisation import RANKINGS
 from graphfaith_studies.plant.run import _lock_folder, find_files, find_truth
+from graphfaith_studies.plant.study import QUICK as QUICK_FILES
 from graphfaith_studies.plant.study import Case, case_of, run_study
 from graphfaith_studies.plant.summary import DETECTORS
 from graphfaith_studies.plant.tables import list_tables
@@ -125,6 +127,11 @@ class TestNumbers:
 
     def test_the_quick_run_has_the_attacks_of_the_story(self) -> None:
         assert set(STORY) < set(QUICK.attacks)
+
+    @pytest.mark.parametrize("size", [QUICK, QUICK_FILES])
+    def test_the_quick_run_has_samples_enough(self, size: Size) -> None:
+        """With fewer the explainer warns, once in each run."""
+        assert size.samples >= _FEWEST
 
     def test_the_tables_are_written(self, folder: Path, results: dict) -> None:
         text = (folder / "results.md").read_text()
