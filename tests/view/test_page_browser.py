@@ -145,9 +145,18 @@ class TestPanels:
         colour = [int(part) for part in style(hub.locator(".fill"), "fill")[4:-1].split(",")]
         assert colour[0] == colour[1] == colour[2]
 
-    def test_opacity_is_the_node_s_share(self, two: Page) -> None:
-        found = [float(nodes(two, 0).nth(i).locator(".fill").get_attribute("fill-opacity")) for i in range(1, 6)]
-        assert found == [1.0, 0.5, 0.25, 0.0, 0.13]
+    def test_opacity_is_the_node_s_share_unless_only_edges_were_measured(self, two: Page, tmp_path: Path) -> None:
+        def read(page: Page) -> list[float]:
+            fills = (nodes(page, 0).nth(i).locator(".fill") for i in range(1, 6))
+            return [float(fill.get_attribute("fill-opacity")) for fill in fills]
+
+        assert read(two) == [0.0, 0.0, 0.0, 0.0, 0.0]
+        assert two.locator(".panel").first.locator(".edge.plus").count() > 0
+        alone = wheel()
+        del alone["unfaithfulness"]
+        gf.page(alone, tmp_path / "alone.html")
+        two.goto((tmp_path / "alone.html").as_uri())
+        assert read(two) == [1.0, 0.5, 0.25, 0.0, 0.13]
 
     def test_a_directed_graph_has_arrows(self, quiet: Watched, tmp_path: Path) -> None:
         one_way = Explanation(edge_index=torch.tensor([[0, 1, 2], [1, 2, 1]]), edge_mask=torch.ones(3), index=1)
@@ -261,7 +270,9 @@ class TestChoosing:
     def test_scores_that_were_not_measured_are_marked_in_tables_and_panels(self, two: Page) -> None:
         expect(two.locator("#edges thead th")).to_have_text(["Edge", "One", "Two"])
         expect(two.locator("#nodes thead th")).to_have_text(["Node", "One (not measured)", "Two (not measured)"])
-        expect(two.locator(".panel").first).to_contain_text("Largest scores: edges ±10, nodes ±1 (not measured)")
+        expect(two.locator(".panel").first).to_contain_text(
+            "Largest scores: edges ±10, nodes ±1 (not measured, not drawn)"
+        )
 
     def test_an_edge_is_chosen_by_a_click_near_it(self, two: Page) -> None:
         (x, y), (u, v) = centre(nodes(two, 0).nth(0)), centre(nodes(two, 0).nth(3))

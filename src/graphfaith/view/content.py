@@ -46,7 +46,7 @@ def page_data(
     cut = len(places) < len(layout.edges) or bool(layout.cut)
     return {
         "title": shorten(title, LONGEST_NAME) if title else _title([names[at] for at in explained]),
-        "about": f"{nodes} and {edges} shown" + (", the strongest" if cut else ""),
+        "about": f"{nodes} and {edges} stored in this page" + (", the strongest" if cut else ""),
         "cut": cut,
         "ids": layout.nodes.tolist(),
         "names": names,
@@ -177,8 +177,14 @@ def _title(names: Sequence[str]) -> str:
 
 def _panel(panel: Panel, edges: Any, layout: Layout) -> dict[str, Any]:
     notes = {kind: shorten(panel.note(kind), LONGEST_NAME) for kind in KINDS}
-    shown = (("edges", panel.edge_scale, notes["edges"]), ("nodes", panel.node_scale, notes["features"]))
-    scale = [f"{kind} ±{size:.3g}{f' ({note})' if note else ''}" for kind, size, note in shown if size]
+    shown = (
+        (("edges", panel.edge_scale, notes["edges"]), KINDS[0]),
+        (("nodes", panel.node_scale, notes["features"]), KINDS[1]),
+    )
+    painted = {kind: panel.is_drawn(kind) for kind in KINDS}
+    # A score that nobody has tried would look as good in the picture as one that was measured. Tables have it.
+    notes_of = ((kind, size, note if painted[of] else f"{note}, not drawn") for (kind, size, note), of in shown)
+    scale = [f"{kind} ±{size:.3g}{f' ({note})' if note else ''}" for kind, size, note in notes_of if size]
     return {
         "title": shorten(panel.title, LONGEST_NAME) or "Explanation",
         "scale": (f"Largest scores: {', '.join(scale)}." if scale else "All scores are zero.")
@@ -192,7 +198,10 @@ def _panel(panel: Panel, edges: Any, layout: Layout) -> dict[str, Any]:
         "edge_scale": panel.edge_scale,
         "notes": notes,
         "headline": panel.headline.text,
-        "carried_text": describe_carried(panel, layout, _drawn_at_first(panel, edges, layout)),
+        "painted": painted,
+        "carried_text": describe_carried(panel, layout, _drawn_at_first(panel, edges, layout))
+        if painted["edges"]
+        else "",
         "trust": _trust(panel.trust),
     }
 

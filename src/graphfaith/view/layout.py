@@ -26,6 +26,7 @@ from torch_geometric.explain import Explanation
 from .._base.errors import InputError
 from ..explanation.agreement import agreement_of
 from ..explanation.scores import Scores, edge_index_of, kinds_of, orders_of, read_scores, task_level, types_of
+from ..explanation.trust import make_trust
 from ..explanation.typed import as_shown
 from .arrangement import arrange, make_folds
 from .folds import MOST_MARKS, Fold
@@ -33,6 +34,8 @@ from .panel import Panel, make_panel
 from .positions import Array, Index
 from .selection import check_positions, choose_nodes, common_num_nodes, measure_relevance, share_edges
 from .types import NodeType, styles_of
+
+_ROUNDING = 1e-9  # of sums of scores
 
 MOST_NODES = 2000  # The memory to place nodes grows with the square of their number, and nobody can read more.
 
@@ -184,9 +187,18 @@ def lay_out(
     )
     seen = layout.visible_edges
     carried = [_measure_carried(one, panel, seen, is_directed) for one, panel in zip(scores, panels, strict=True)]
-    return replace(
-        layout, panels=tuple(replace(panel, carried=share) for panel, share in zip(panels, carried, strict=True))
-    )
+    told = (_tell_part(panel, share, layout) for panel, share in zip(panels, carried, strict=True))
+    return replace(layout, panels=tuple(told))
+
+
+def _tell_part(panel: Panel, carried: float | None, layout: Layout) -> Panel:
+    """Return a panel that knows its share of the scores' weight, and whether its numbers are of more than it draws."""
+    hides_edges = panel.is_drawn("edges") and carried is not None and carried < 1 - _ROUNDING
+    hides_nodes = panel.is_drawn("features") and (bool(layout.cut) or bool(panel.nodes[~layout.visible].any()))
+    trust, known = panel.trust, panel.faithfulness
+    if known is not None and (hides_edges or hides_nodes):
+        trust = make_trust(known, all_drawn=False)
+    return replace(panel, carried=carried, trust=trust)
 
 
 def _place_spoken(panels: Sequence[Panel], place_of: Tensor) -> list[tuple[int, ...]]:

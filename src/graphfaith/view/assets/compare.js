@@ -51,7 +51,7 @@ function differenceOf(i, j) {
   const most = Math.max(0, ...edges.map(Math.abs));
   return {
     title: `${a.title} less ${b.title}`, explained: a.explained, nodes: less("nodes"), edges, loops: less("loops"),
-    most,
+    most, painted: { edges: a.painted.edges && b.painted.edges, features: a.painted.features && b.painted.features },
   };
 }
 

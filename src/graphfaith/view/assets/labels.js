@@ -75,12 +75,18 @@ function nameSome(data, panels, marks, scale, height) {
   });
 }
 
+function sumOf(fold) {
+  // Return what a fold adds up to, which several panels have each their own of.
+  const [total] = fold.sums;
+  return data.panels.length > 1 || total === null || !data.panels[0].painted.edges ? "" : `, ${total > 0 ? "+" : ""}${short(total)}`;
+}
+
 function readLabels() {
   // Return what is written at the nodes and at the folds. An atom has its symbol inside, and needs no other name that
   // says the same.
   return [
     ...data.labels.map((text, i) => (data.kinds?.nodes?.[i] === text ? "" : text)),
-    ...data.folds.map((fold) => `${fold.members.length} more`),
+    ...data.folds.map((fold) => `${fold.members.length} more${sumOf(fold)}`),
   ];
 }
 
@@ -95,9 +101,11 @@ function marksInOrder() {
     // What is explained has a ring around it.
     away: radius[i] + (data.explained.includes(i) ? 7 : 1), solid: points.length <= FEW || strong(i),
   }));
+  const weight = (k) => Math.max(...data.folds[k].sums.map((sum) => Math.abs(sum ?? 0)));
   const folds = foldPoints.map((point, k) => ({
     i: points.length + k, text: opened.has(k) ? "" : labels[points.length + k], size: labelSizes[points.length + k],
     point, isLeft: isLeft(point), radius: FOLD, away: FOLD, solid: true, always: false,
   }));
+  folds.sort((a, b) => weight(b.i - points.length) - weight(a.i - points.length));
   return [...nodes.slice(0, FIRST_NAMES), ...folds, ...nodes.slice(FIRST_NAMES)];
 }
