@@ -366,6 +366,29 @@ class TestSlider:
         shown = int(page.locator("#share-said").inner_text().split()[0])
         assert 390 <= shown <= 410
 
+    @pytest.mark.parametrize("size", [1.0, -1.0])
+    def test_a_fold_is_labelled_with_its_own_sum(self, quiet: Watched, tmp_path: Path, size: float) -> None:
+        """Two panels have two sums, so there a label has none, and the words about the fold have both."""
+        rays = torch.stack([torch.zeros(80, dtype=torch.int64), torch.arange(1, 81)])
+        scores = torch.cat([torch.full((10,), 5.0), size * torch.linspace(0.05, 0.01, 70)])
+        star = Explanation(edge_index=torch.cat([rays, rays.flip(0)], 1), edge_mask=scores.repeat(2), index=0)
+        gf.page(star, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        fold = page.evaluate("JSON.parse(document.getElementById('data').textContent).folds[0]")
+        assert fold["sums"][0] == pytest.approx(2 * float(scores[[i - 1 for i in fold["members"]]].sum()))
+        label = f"{len(fold['members'])} more, {as_shown(fold['sums'][0])}"
+        expect(page.locator(".name:not([hidden])", has_text="more")).to_have_text(label)
+        page.set_viewport_size({"width": 360, "height": 900})
+        expect(page.locator(".name", has_text="more")).to_have_text(f"{len(fold['members'])} more")
+        page.set_viewport_size({"width": 1280, "height": 900})
+        expect(page.locator(".name", has_text="more")).to_have_text(label)
+        gf.page([star, star], tmp_path / "x.html")
+        page.goto("about:blank")
+        quiet.requests.clear()
+        page = quiet.open(tmp_path / "x.html")
+        names = page.locator(".name:not([hidden])", has_text="more")
+        expect(names).to_have_text([f"{len(fold['members'])} more"] * 2)
+
     def test_an_opened_fold_has_its_links(self, quiet: Watched, tmp_path: Path) -> None:
         """A star with 900 rays, of which few matter: whoever opens a fold sees all of its links."""
         rays = torch.stack([torch.zeros(900, dtype=torch.int64), torch.arange(1, 901)])
@@ -622,7 +645,7 @@ class TestKinds:
         page = quiet.open(tmp_path / "x.html")
         assert page.locator("#headline").inner_text() == (said.text if count == 1 else f"{said.answer}.")
         reasons = page.locator(".panel .top .line").all_inner_texts()
-        assert reasons == ([] if count == 1 else [one.headline().text for one in hub])
+        assert reasons == ([] if count == 1 else [one.headline().reasons for one in hub])
 
     def test_a_link_has_both_ends_in_the_middle(self, quiet: Watched, tmp_path: Path) -> None:
         torch.manual_seed(0)
@@ -672,6 +695,18 @@ class TestComparing:
         page.get_by_role("button", name="Close").click()
         expect(page.locator(".panel")).to_have_count(2)
         expect(page.locator("#agreement button[aria-pressed=true]")).to_have_count(0)
+
+    def test_the_difference_of_edges_is_drawn_and_says_whose_were_not_measured(
+        self, quiet: Watched, tmp_path: Path
+    ) -> None:
+        second = wheel(share(0.8, 0.1, "U(X,0.2r)"), method="Two", edge_mask=torch.arange(5.0).repeat(2))
+        gf.page([wheel(), second], tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        expect(page.locator(".panel").nth(1).locator(".edge.plus, .edge.minus")).to_have_count(0)
+        page.locator("#agreement button").first.click()
+        expect(page.locator("#difference-said")).to_contain_text("Edge scores of \u2068Two\u2069: not measured.")
+        expect(page.locator("#difference-said")).not_to_contain_text("Edge scores of \u2068One\u2069")
+        assert page.locator(".panel").nth(2).locator(".edge.plus, .edge.minus").count() > 0
 
     def test_one_explanation_has_no_matrix(self, hub: list[Explanation], quiet: Watched, tmp_path: Path) -> None:
         gf.page(hub[0], tmp_path / "x.html")

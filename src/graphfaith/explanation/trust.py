@@ -82,7 +82,7 @@ def make_trust(known: Faithfulness, *, all_drawn: bool = True) -> Trust:
     nobody has measured how much that part explains.
     """
     record, shown = known.record, known.shown
-    rows = [_share("scores", "these scores" if all_drawn else "all scores, drawn or not", shown)]
+    rows = [_share("scores", "these scores" if all_drawn else "all scores", shown)]
     if record.scores is not None and known.relative is not None:
         if record.floor is not None:
             text = format_share_alone(record.floor, record.scores.relative_stderr)

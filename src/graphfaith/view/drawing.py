@@ -25,8 +25,8 @@ from .elements import element_colour
 from .folds import Fold
 from .labels import Label, Scene, place_labels, shorten
 from .layout import Layout
-from .naming import compute_priority, name_nodes
-from .panel import Panel
+from .naming import name_nodes
+from .panel import Panel, weigh_nodes
 from .positions import Array
 
 POSITIVE, NEGATIVE = "#2166ac", "#b2182b"
@@ -83,7 +83,7 @@ def fit(layout: Layout, box: tuple[float, float]) -> Geometry:
     loops = _place_loops(layout, points, radius)
     mark_radius = max(0.5 * base, 2.6)
     # Marks have labels too, first where the weight is.
-    priority = np.append(compute_priority(layout), [_weigh_fold(fold, layout) for fold in layout.folds])
+    priority = np.append(weigh_nodes(layout.panels, layout.edges), [_weigh_fold(fold, layout) for fold in layout.folds])
     sizes = np.append(radius, np.full(len(marks), mark_radius))
     scene = Scene(everything, sizes, priority, points[layout.edges], strength, loops[loops[:, 2] > 0], box)
     texts = [*name_nodes(layout), *(_name_fold(fold) for fold in layout.folds)]

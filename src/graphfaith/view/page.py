@@ -24,13 +24,14 @@ from typing import Any
 
 from .._base.files import check_output, write_file
 from .content import page_data
+from .labels import shorten
 
 _SCRIPTS = (
     "parts.js", "sharing.js", "folds.js", "panels.js", "labels.js", "trust.js", "pairs.js", "whatif.js", "compare.js",
     "tables.js", "moving.js", "pointing.js", "choosing.js", "page.js",
 )  # fmt: skip
 _COMMENTS = re.compile(r"^ *//.*\n|^ +", re.MULTILINE)  # whole lines, and what lines are indented by
-_READ = 10  # edges that are listed where no script runs
+_READ, _NAME = 10, 40  # edges that are listed where no script runs, and letters of a name there
 _HEIGHT = 680  # of a frame in a notebook, in pixels
 
 
@@ -144,7 +145,7 @@ def _say_without_script(data: dict[str, Any]) -> str:
         order = sorted(range(len(panel["edges"])), key=lambda i: -abs(panel["edges"][i]))[:_READ] if paints else []
         rows = [(data["edges"][i], panel["edges"][i] * panel["edge_scale"]) for i in order if panel["edges"][i]]
         arrow = " → " if data["directed"] else " – "
-        named = ((arrow.join(data["names"][end] for end in ends), score) for ends, score in rows)
+        named = ((arrow.join(shorten(data["names"][end], _NAME) for end in ends), score) for ends, score in rows)
         items = "".join(f"<li>{_as_html(f'{name}: {score:+.3g}')}</li>" for name, score in named)
         parts.append(f"<p>Its strongest edges:</p><ol>{items}</ol>" if items else "")
     return "".join(parts)

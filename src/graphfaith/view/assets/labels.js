@@ -6,6 +6,7 @@ const GAP = 4; // pixels between a mark and its name
 const FEW = 60;
 const STRONG = 0.25;
 const FIRST_NAMES = 10; // nodes that get their names before the folds do
+const narrow = matchMedia("(max-width: 600px)");
 let pen = null; // a canvas that measures texts without drawing them
 
 function measure(texts) {
@@ -76,9 +77,10 @@ function nameSome(data, panels, marks, scale, height) {
 }
 
 function sumOf(fold) {
-  // Return what a fold adds up to, which several panels have each their own of.
+  // Return what a fold adds up to, if there is one panel; several have each their own sum. On a narrow screen there would
+  // be room for fewer labels with sums, and whoever touches the fold reads its sum.
   const [total] = fold.sums;
-  return data.panels.length > 1 || total === null || !data.panels[0].painted.edges ? "" : `, ${total > 0 ? "+" : ""}${short(total)}`;
+  return narrow.matches || data.panels.length > 1 || total === null || !data.panels[0].painted.edges ? "" : `, ${short(total)}`;
 }
 
 function readLabels() {
@@ -88,6 +90,13 @@ function readLabels() {
     ...data.labels.map((text, i) => (data.kinds?.nodes?.[i] === text ? "" : text)),
     ...data.folds.map((fold) => `${fold.members.length} more${sumOf(fold)}`),
   ];
+}
+
+function labelAgain() {
+  labels = readLabels();
+  labelSizes = null;
+  for (const one of panels) one.names.forEach((name, i) => { name.textContent = labels[i]; });
+  placeAgain();
 }
 
 function marksInOrder() {
@@ -101,7 +110,7 @@ function marksInOrder() {
     // What is explained has a ring around it.
     away: radius[i] + (data.explained.includes(i) ? 7 : 1), solid: points.length <= FEW || strong(i),
   }));
-  const weight = (k) => Math.max(...data.folds[k].sums.map((sum) => Math.abs(sum ?? 0)));
+  const weight = (k) => Math.max(...data.panels.map((panel, j) => Math.abs(shareOf(data.folds[k], panel, j))));
   const folds = foldPoints.map((point, k) => ({
     i: points.length + k, text: opened.has(k) ? "" : labels[points.length + k], size: labelSizes[points.length + k],
     point, isLeft: isLeft(point), radius: FOLD, away: FOLD, solid: true, always: false,

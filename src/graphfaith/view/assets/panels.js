@@ -226,9 +226,7 @@ function drawPanel(data, panel, number, height, radius) {
     edges[i] = drawEdge(panel.painted.edges ? panel.edges[i] : 0, [points[s], points[t]], radius[t], data.directed, both, data.kinds?.orders?.[i]);
   });
   const folds = data.folds.map((fold, k) => {
-    const sum = fold.sums[number] ?? null;
-    const score = sum === null || !panel.edge_scale || !panel.painted.edges ? 0 : Math.max(-1, Math.min(1, sum / panel.edge_scale));
-    return drawFold(data, k, score, points[fold.parent], foldPoints[k]);
+    return drawFold(data, k, shareOf(fold, panel, number), points[fold.parent], foldPoints[k]);
   });
   const nodes = points.map((point, i) => drawNode(data, panel, i, point, radius[i]));
   for (const i of data.stars) nodes[i].append(drawStar(radius[i]));
