@@ -145,18 +145,23 @@ class TestPanels:
         colour = [int(part) for part in style(hub.locator(".fill"), "fill")[4:-1].split(",")]
         assert colour[0] == colour[1] == colour[2]
 
-    def test_opacity_is_the_node_s_share_unless_only_edges_were_measured(self, two: Page, tmp_path: Path) -> None:
-        def read(page: Page) -> list[float]:
-            fills = (nodes(page, 0).nth(i).locator(".fill") for i in range(1, 6))
-            return [float(fill.get_attribute("fill-opacity")) for fill in fills]
-
-        assert read(two) == [0.0, 0.0, 0.0, 0.0, 0.0]
-        assert two.locator(".panel").first.locator(".edge.plus").count() > 0
-        alone = wheel()
-        del alone["unfaithfulness"]
-        gf.page(alone, tmp_path / "alone.html")
-        two.goto((tmp_path / "alone.html").as_uri())
-        assert read(two) == [1.0, 0.5, 0.25, 0.0, 0.13]
+    @pytest.mark.parametrize(
+        ("score", "opacities"),
+        [
+            (None, [1.0, 0.5, 0.25, 0.0, 0.13]),
+            (share(0.2, 0.05, "U(X,0.2r)"), [1.0, 0.5, 0.25, 0.0, 0.13]),
+            (share(0.2, 0.05, "U(A,0.5)"), [0.0, 0.0, 0.0, 0.0, 0.0]),
+        ],
+    )
+    def test_opacity_is_the_node_s_share_unless_only_edges_were_measured(
+        self, quiet: Watched, tmp_path: Path, score: gf.Unfaithfulness | None, opacities: list[float]
+    ) -> None:
+        gf.page(wheel(score), tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        fills = (nodes(page, 0).nth(i).locator(".fill") for i in range(1, 6))
+        assert [float(fill.get_attribute("fill-opacity")) for fill in fills] == opacities
+        are_edges_tried = score is None or score.neighborhood == "U(A,0.5)"
+        assert (page.locator(".panel .edge.plus").count() > 0) == are_edges_tried
 
     def test_a_directed_graph_has_arrows(self, quiet: Watched, tmp_path: Path) -> None:
         one_way = Explanation(edge_index=torch.tensor([[0, 1, 2], [1, 2, 1]]), edge_mask=torch.ones(3), index=1)
