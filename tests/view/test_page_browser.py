@@ -394,6 +394,33 @@ class TestSlider:
         names = page.locator(".name:not([hidden])", has_text="more")
         expect(names).to_have_text([f"{len(fold['members'])} more"] * 2)
 
+    @pytest.mark.parametrize("width", [1280, 360])
+    def test_no_name_covers_a_node_or_a_name_at_first_sight(self, quiet: Watched, tmp_path: Path, width: int) -> None:
+        """A tree of 200 nodes, most of them folded away, with one strong score and weak ones."""
+        draw = torch.Generator().manual_seed(3)
+        later = torch.arange(1, 200)
+        ends = torch.stack([(later * torch.rand(199, generator=draw) ** 2).long(), later])
+        scores = torch.randn(199, generator=draw) * 0.98**later
+        scores[0] = 8.0
+        tree = Explanation(edge_index=torch.cat([ends, ends.flip(0)], 1), edge_mask=scores.repeat(2), index=0)
+        tree.node_names = [f"node {node}" for node in range(200)]
+        gf.page(tree, tmp_path / "x.html")
+        quiet.page.set_viewport_size({"width": width, "height": 900})
+        page = quiet.open(tmp_path / "x.html")
+        page.wait_for_selector(".name:not([hidden])")
+        box = "(({left, top, right, bottom}) => [left, top, right, bottom])(one.getBoundingClientRect())"
+        read = f"all => all.map((one) => {box})"
+        names = page.eval_on_selector_all(".name:not([hidden])", read)
+        discs = page.eval_on_selector_all(".node:not([hidden]):not(.explained) .disc", read)
+        assert len(names) > 12
+        assert len(discs) > 15
+
+        def meet(a: list[float], b: list[float]) -> bool:
+            return a[0] + 1 < b[2] and b[0] + 1 < a[2] and a[1] + 1 < b[3] and b[1] + 1 < a[3]
+
+        assert not [(a, b) for a in names for b in discs if meet(a, b)]
+        assert not [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if meet(a, b)]
+
     def test_an_opened_fold_has_its_links(self, quiet: Watched, tmp_path: Path) -> None:
         """A star with 900 rays, of which few matter: whoever opens a fold sees all of its links."""
         rays = torch.stack([torch.zeros(900, dtype=torch.int64), torch.arange(1, 901)])

@@ -2,7 +2,7 @@
 const LETTER = 11.5; // size of a name in pixels, at any zoom
 const HALO = 2.6; // pixels of the outline of a name, which belongs to its box
 const GAP = 4; // pixels between a mark and its name
-// Names cover no node if there are at most FEW nodes; otherwise they cover no node of relevance STRONG or more.
+// Names cover no node if at most FEW nodes are shown; otherwise they cover no node of relevance STRONG or more.
 const FEW = 60;
 const STRONG = 0.25;
 const FIRST_NAMES = 10; // nodes that get their names before the folds do
@@ -104,11 +104,12 @@ function marksInOrder() {
   labelSizes ??= measure(labels);
   const strong = (i) => data.relevance[i] >= STRONG || data.explained.includes(i);
   const isLeft = ([x]) => data.rings.length > 0 && x < VIEW / 2 - 1;
-  const nodes = data.label_order.filter(isShown).map((i) => ({
+  const shown = data.label_order.filter(isShown);
+  const nodes = shown.map((i) => ({
     i, text: labels[i], size: labelSizes[i], point: points[i], isLeft: isLeft(points[i]), radius: radius[i],
     always: data.explained.includes(i),
     // What is explained has a ring around it.
-    away: radius[i] + (data.explained.includes(i) ? 7 : 1), solid: points.length <= FEW || strong(i),
+    away: radius[i] + (data.explained.includes(i) ? 7 : 1), solid: shown.length <= FEW || strong(i),
   }));
   const weight = (k) => Math.max(...data.panels.map((panel, j) => Math.abs(shareOf(data.folds[k], panel, j))));
   const folds = foldPoints.map((point, k) => ({
