@@ -268,3 +268,10 @@ def test_axe_finds_nothing_serious(browser: Browser, server: Server, scheme: str
         explain(one.page, "nobody")
         expect(one.page.locator("#wrong")).to_contain_text("nobody")
         assert serious(one.page) == []
+
+
+def test_that_nothing_flips_the_answer_is_said_beside_the_button(page: Page) -> None:
+    page.route("**/api/flip*", lambda route: route.fulfill(json={"found": False, "text": "nothing found"}))
+    page.get_by_role("button", name="Smallest change that flips it").click()
+    expect(page.locator("#flipped")).to_have_text("Nothing found.")
+    expect(page.locator("#status")).to_have_text("")

@@ -315,7 +315,12 @@ class TestKinds:
     def test_a_panel_notes_what_is_not_measured(self, near: tuple[str, ...], edges: str, features: str) -> None:
         panel = data_of(gf.page(self.scored(*near)))["panels"][0]
         assert panel["notes"] == {"edges": edges, "features": features}
-        marks = [f" ({note})" if note else "" for note in (edges, features)]
+        # As in a figure, what nobody has measured is not drawn beside what was measured.
+        painted = [not note.startswith("not") or not near for note in (edges, features)]
+        assert panel["painted"] == dict(zip(("edges", "features"), painted, strict=True))
+        notes = zip((edges, features), painted, strict=True)
+        marks = [f" ({note}{'' if drawn else ', not drawn'})" if note else "" for note, drawn in notes]
+        assert bool(panel["carried_text"]) == painted[0]
         assert panel["scale"] == f"Largest scores: edges ±2{marks[0]}, nodes ±3{marks[1]}."
 
     @pytest.mark.parametrize(
@@ -325,3 +330,61 @@ class TestKinds:
         one = self.scored()
         one.edge_route = route
         assert words in data_of(gf.page(one))["panels"][0]["scale"]
+
+
+def test_beside_a_picture_of_a_part_the_number_is_said_to_be_of_all_scores() -> None:
+    hub = torch.stack([torch.zeros(80, dtype=torch.long), torch.arange(1, 81)])
+    one = Explanation(
+        edge_index=torch.cat([hub, hub.flip(0)], 1), edge_mask=torch.linspace(1, 2, 80).repeat(2), index=0
+    )
+    record_unfaithfulness(one, gf.Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "U(A,0.5)", 1))
+    panel = data_of(gf.page(one))["panels"][0]
+    assert panel["carried_text"].startswith("these ")
+    assert panel["trust"]["rows"][0]["name"] == "all scores"
+    assert panel["trust"]["text"].startswith(
+        "All scores, of which a part is drawn, explain about 92 % of how the model"
+    )
+    whole = data_of(gf.page(one, fold=False))["panels"][0]
+    assert whole["trust"]["rows"][0]["name"] == "these scores"
+    assert whole["trust"]["text"].startswith("These scores explain about 92 %")
+
+
+def test_beside_the_first_edges_of_many_the_number_is_said_to_be_of_all_scores() -> None:
+    ends = torch.combinations(torch.arange(60)).T
+    one = Explanation(edge_index=ends, edge_mask=torch.linspace(1, 2, ends.size(1)), index=0)
+    record_unfaithfulness(one, gf.Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "U(A,0.5)", 1))
+    panel = data_of(gf.page(one, fold=False))["panels"][0]
+    assert int(panel["carried_text"].split()[1]) < ends.size(1)
+    assert panel["trust"]["rows"][0]["name"] == "all scores"
+
+
+def test_what_nobody_has_measured_neither_chooses_nor_enlarges_what_is_drawn() -> None:
+    hub = torch.stack([torch.zeros(80, dtype=torch.long), torch.arange(1, 81)])
+    features = torch.zeros(81, 1)
+    features[80] = 50.0
+    one = Explanation(
+        edge_index=torch.cat([hub, hub.flip(0)], 1), edge_mask=torch.linspace(2, 1, 80).repeat(2), index=0,
+        x=torch.ones(81, 1), node_mask=features,
+    )  # fmt: skip
+    record_unfaithfulness(one, gf.Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "U(A,0.5)", 1))
+    by_edges = data_of(gf.page(one))
+    assert by_edges["relevance"][80] == pytest.approx(0.5)
+    assert any(80 in fold["members"] for fold in by_edges["folds"])
+    record_unfaithfulness(one, gf.Unfaithfulness(0.012, 0.001, 0.0763, 0.0091, 0.157, 500, "U(X,0.2r)", 1))
+    del one["measurements"]
+    by_features = data_of(gf.page(one))
+    assert by_features["relevance"][1] == 0
+    assert by_features["relevance"][80] == 1
+    assert not any(80 in fold["members"] for fold in by_features["folds"])
+
+
+def test_without_scripts_the_words_and_the_strongest_edges_can_be_read() -> None:
+    one = small()
+    one.node_names = ["<b>", "b", "c"]
+    text = gf.page([one, small()], titles=["<i>", "two"])
+    read = re.search("<noscript>(.*)</noscript>", text, re.S)[1]
+    assert read.count("<h2>") == 2
+    assert "&lt;i&gt;" in read
+    assert "<b>" not in read
+    assert read.count("Not measured.") == 2
+    assert re.search(r"<li>[^<]*: [+-]2</li>", read)

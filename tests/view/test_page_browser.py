@@ -145,9 +145,23 @@ class TestPanels:
         colour = [int(part) for part in style(hub.locator(".fill"), "fill")[4:-1].split(",")]
         assert colour[0] == colour[1] == colour[2]
 
-    def test_opacity_is_the_node_s_share(self, two: Page) -> None:
-        found = [float(nodes(two, 0).nth(i).locator(".fill").get_attribute("fill-opacity")) for i in range(1, 6)]
-        assert found == [1.0, 0.5, 0.25, 0.0, 0.13]
+    @pytest.mark.parametrize(
+        ("score", "opacities"),
+        [
+            (None, [1.0, 0.5, 0.25, 0.0, 0.13]),
+            (share(0.2, 0.05, "U(X,0.2r)"), [1.0, 0.5, 0.25, 0.0, 0.13]),
+            (share(0.2, 0.05, "U(A,0.5)"), [0.0, 0.0, 0.0, 0.0, 0.0]),
+        ],
+    )
+    def test_opacity_is_the_node_s_share_unless_only_edges_were_measured(
+        self, quiet: Watched, tmp_path: Path, score: gf.Unfaithfulness | None, opacities: list[float]
+    ) -> None:
+        gf.page(wheel(score), tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        fills = (nodes(page, 0).nth(i).locator(".fill") for i in range(1, 6))
+        assert [float(fill.get_attribute("fill-opacity")) for fill in fills] == opacities
+        are_edges_tried = score is None or score.neighborhood == "U(A,0.5)"
+        assert (page.locator(".panel .edge.plus").count() > 0) == are_edges_tried
 
     def test_a_directed_graph_has_arrows(self, quiet: Watched, tmp_path: Path) -> None:
         one_way = Explanation(edge_index=torch.tensor([[0, 1, 2], [1, 2, 1]]), edge_mask=torch.ones(3), index=1)
@@ -261,7 +275,9 @@ class TestChoosing:
     def test_scores_that_were_not_measured_are_marked_in_tables_and_panels(self, two: Page) -> None:
         expect(two.locator("#edges thead th")).to_have_text(["Edge", "One", "Two"])
         expect(two.locator("#nodes thead th")).to_have_text(["Node", "One (not measured)", "Two (not measured)"])
-        expect(two.locator(".panel").first).to_contain_text("Largest scores: edges ±10, nodes ±1 (not measured)")
+        expect(two.locator(".panel").first).to_contain_text(
+            "Largest scores: edges ±10, nodes ±1 (not measured, not drawn)"
+        )
 
     def test_an_edge_is_chosen_by_a_click_near_it(self, two: Page) -> None:
         (x, y), (u, v) = centre(nodes(two, 0).nth(0)), centre(nodes(two, 0).nth(3))
@@ -354,6 +370,56 @@ class TestSlider:
         page = quiet.open(tmp_path / "x.html")
         shown = int(page.locator("#share-said").inner_text().split()[0])
         assert 390 <= shown <= 410
+
+    @pytest.mark.parametrize("size", [1.0, -1.0])
+    def test_a_fold_is_labelled_with_its_own_sum(self, quiet: Watched, tmp_path: Path, size: float) -> None:
+        """Two panels have two sums, so there a label has none, and the words about the fold have both."""
+        rays = torch.stack([torch.zeros(80, dtype=torch.int64), torch.arange(1, 81)])
+        scores = torch.cat([torch.full((10,), 5.0), size * torch.linspace(0.05, 0.01, 70)])
+        star = Explanation(edge_index=torch.cat([rays, rays.flip(0)], 1), edge_mask=scores.repeat(2), index=0)
+        gf.page(star, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        fold = page.evaluate("JSON.parse(document.getElementById('data').textContent).folds[0]")
+        assert fold["sums"][0] == pytest.approx(2 * float(scores[[i - 1 for i in fold["members"]]].sum()))
+        label = f"{len(fold['members'])} more, {as_shown(fold['sums'][0])}"
+        expect(page.locator(".name:not([hidden])", has_text="more")).to_have_text(label)
+        page.set_viewport_size({"width": 360, "height": 900})
+        expect(page.locator(".name", has_text="more")).to_have_text(f"{len(fold['members'])} more")
+        page.set_viewport_size({"width": 1280, "height": 900})
+        expect(page.locator(".name", has_text="more")).to_have_text(label)
+        gf.page([star, star], tmp_path / "x.html")
+        page.goto("about:blank")
+        quiet.requests.clear()
+        page = quiet.open(tmp_path / "x.html")
+        names = page.locator(".name:not([hidden])", has_text="more")
+        expect(names).to_have_text([f"{len(fold['members'])} more"] * 2)
+
+    @pytest.mark.parametrize("width", [1280, 360])
+    def test_no_name_covers_a_node_or_a_name_at_first_sight(self, quiet: Watched, tmp_path: Path, width: int) -> None:
+        """A tree of 200 nodes, most of them folded away, with one strong score and weak ones."""
+        draw = torch.Generator().manual_seed(3)
+        later = torch.arange(1, 200)
+        ends = torch.stack([(later * torch.rand(199, generator=draw) ** 2).long(), later])
+        scores = torch.randn(199, generator=draw) * 0.98**later
+        scores[0] = 8.0
+        tree = Explanation(edge_index=torch.cat([ends, ends.flip(0)], 1), edge_mask=scores.repeat(2), index=0)
+        tree.node_names = [f"node {node}" for node in range(200)]
+        gf.page(tree, tmp_path / "x.html")
+        quiet.page.set_viewport_size({"width": width, "height": 900})
+        page = quiet.open(tmp_path / "x.html")
+        page.wait_for_selector(".name:not([hidden])")
+        box = "(({left, top, right, bottom}) => [left, top, right, bottom])(one.getBoundingClientRect())"
+        read = f"all => all.map((one) => {box})"
+        names = page.eval_on_selector_all(".name:not([hidden])", read)
+        discs = page.eval_on_selector_all(".node:not([hidden]):not(.explained) .disc", read)
+        assert len(names) > 12
+        assert len(discs) > 15
+
+        def meet(a: list[float], b: list[float]) -> bool:
+            return a[0] + 1 < b[2] and b[0] + 1 < a[2] and a[1] + 1 < b[3] and b[1] + 1 < a[3]
+
+        assert not [(a, b) for a in names for b in discs if meet(a, b)]
+        assert not [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if meet(a, b)]
 
     def test_an_opened_fold_has_its_links(self, quiet: Watched, tmp_path: Path) -> None:
         """A star with 900 rays, of which few matter: whoever opens a fold sees all of its links."""
@@ -611,7 +677,7 @@ class TestKinds:
         page = quiet.open(tmp_path / "x.html")
         assert page.locator("#headline").inner_text() == (said.text if count == 1 else f"{said.answer}.")
         reasons = page.locator(".panel .top .line").all_inner_texts()
-        assert reasons == ([] if count == 1 else [one.headline().text for one in hub])
+        assert reasons == ([] if count == 1 else [one.headline().reasons for one in hub])
 
     def test_a_link_has_both_ends_in_the_middle(self, quiet: Watched, tmp_path: Path) -> None:
         torch.manual_seed(0)
@@ -661,6 +727,18 @@ class TestComparing:
         page.get_by_role("button", name="Close").click()
         expect(page.locator(".panel")).to_have_count(2)
         expect(page.locator("#agreement button[aria-pressed=true]")).to_have_count(0)
+
+    def test_the_difference_of_edges_is_drawn_and_says_whose_were_not_measured(
+        self, quiet: Watched, tmp_path: Path
+    ) -> None:
+        second = wheel(share(0.8, 0.1, "U(X,0.2r)"), method="Two", edge_mask=torch.arange(5.0).repeat(2))
+        gf.page([wheel(), second], tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        expect(page.locator(".panel").nth(1).locator(".edge.plus, .edge.minus")).to_have_count(0)
+        page.locator("#agreement button").first.click()
+        expect(page.locator("#difference-said")).to_contain_text("Edge scores of \u2068Two\u2069: not measured.")
+        expect(page.locator("#difference-said")).not_to_contain_text("Edge scores of \u2068One\u2069")
+        assert page.locator(".panel").nth(2).locator(".edge.plus, .edge.minus").count() > 0
 
     def test_one_explanation_has_no_matrix(self, hub: list[Explanation], quiet: Watched, tmp_path: Path) -> None:
         gf.page(hub[0], tmp_path / "x.html")

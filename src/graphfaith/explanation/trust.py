@@ -75,10 +75,14 @@ def trust_of(explanation: Explanation) -> Trust | None:
     return None if known is None else make_trust(known)
 
 
-def make_trust(known: Faithfulness) -> Trust:
-    """Return the numbers that a record has."""
+def make_trust(known: Faithfulness, *, all_drawn: bool = True) -> Trust:
+    """Return the numbers that a record has.
+
+    They are of all scores. Beside a picture that draws a part of them (``all_drawn`` is False) they say so, since
+    nobody has measured how much that part explains.
+    """
     record, shown = known.record, known.shown
-    rows = [_share("scores", "these scores", shown)]
+    rows = [_share("scores", "these scores" if all_drawn else "all scores", shown)]
     if record.scores is not None and known.relative is not None:
         if record.floor is not None:
             text = format_share_alone(record.floor, record.scores.relative_stderr)
@@ -88,7 +92,7 @@ def make_trust(known: Faithfulness) -> Trust:
             rows.append(_share("pairs", name, record.pairs))
         if record.delta_zero and math.isfinite(record.relative):
             rows.append(_share("whole", "the whole explanation", record))
-    return Trust(tuple(rows), known.is_estimate, known.neighborhood, _say(known))
+    return Trust(tuple(rows), known.is_estimate, known.neighborhood, _say(known, all_drawn))
 
 
 def _share(key: Key, name: str, record: Unfaithfulness) -> Share:
@@ -98,7 +102,7 @@ def _share(key: Key, name: str, record: Unfaithfulness) -> Share:
     return Share(key, name, record.relative, error, format_share(record.relative, error))
 
 
-def _say(known: Faithfulness) -> str:
+def _say(known: Faithfulness, all_drawn: bool) -> str:
     """Return one sentence for a person who has never heard of Delta."""
     near = describe_neighborhood(known.neighborhood)
     by = ", by the method's own estimate" if known.is_estimate else ""
@@ -108,7 +112,8 @@ def _say(known: Faithfulness) -> str:
         by += f"; this is said of all {known.kept[1]} edges, of which the {known.kept[0]} strongest are here"
     if known.relative is None:
         return f"The model's answer does not change {near}{by}, so there is nothing to explain."
+    these = "These scores" if all_drawn else "All scores, of which a part is drawn,"
     if known.relative >= 1:
-        return f"These scores do not explain how the model reacts {near}: they are no better than no scores{by}."
+        return f"{these} do not explain how the model reacts {near}: they are no better than no scores{by}."
     explained = _share("scores", "", known.shown).explained
-    return f"These scores explain about {explained} of how the model reacts {near}{by}."
+    return f"{these} explain about {explained} of how the model reacts {near}{by}."

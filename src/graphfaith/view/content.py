@@ -16,7 +16,7 @@ from ..graph.form import flatten_features
 from ..surrogate.estimate import KINDS
 from .foretelling import foretelling_of
 from .labels import shorten
-from .layout import Layout, describe_carried, lay_out
+from .layout import Layout, describe_carried, lay_out, share_of_drawn, tell_trust
 from .naming import name_nodes, order_labels
 from .panel import Panel
 
@@ -24,7 +24,7 @@ MOST_EDGES = 2000  # in a panel; a browser does not move more of them smoothly, 
 FIRST_EDGES = 400  # drawn in a panel before the reader moves the slider, if nothing is folded; as in page.js
 MOST_PANELS = 12
 TOP = 100  # rows of a table
-LONGEST_LABEL, LONGEST_NAME, LONGEST_FEATURE = 18, 200, 80
+LONGEST_LABEL, LONGEST_NAME, LONGEST_FEATURE, LONGEST_TEXT = 18, 160, 80, 400
 _DIGITS = 6
 
 
@@ -44,9 +44,12 @@ def page_data(
     edges = _count(len(places), len(layout.edges), "edge")
     nodes = _count(len(names), max(layout.num_scored, len(names)), "node")
     cut = len(places) < len(layout.edges) or bool(layout.cut)
+    head = _head(layout.panels)
+    # An answer that stands above all panels is not told again in each.
+    is_told = len(layout.panels) > 1 and bool(head["headline"])
     return {
         "title": shorten(title, LONGEST_NAME) if title else _title([names[at] for at in explained]),
-        "about": f"{nodes} and {edges} shown" + (", the strongest" if cut else ""),
+        "about": f"{nodes} and {edges} stored in this page" + (", the strongest" if cut else ""),
         "cut": cut,
         "ids": layout.nodes.tolist(),
         "names": names,
@@ -58,10 +61,10 @@ def page_data(
         "explained": explained,
         "fixed": layout.fixed,
         "stars": list(layout.stars),
-        "star_means": shorten(star_means, LONGEST_NAME),
+        "star_means": shorten(star_means, LONGEST_TEXT),
         "top": TOP,
         "features": features,
-        **_head(layout.panels),
+        **head,
         "level": layout.level,
         "rings": [_short(radius) for radius in layout.rings],
         "folds": _folds(layout),
@@ -73,6 +76,7 @@ def page_data(
         "panels": [
             {
                 **_panel(panel, places, layout),
+                "headline": panel.headline.reasons if is_told else panel.headline.text,
                 **foretelling_of(explanation, panel.faithfulness, layout, places, columns),
             }
             for panel, explanation in zip(layout.panels, shown, strict=True)
@@ -99,7 +103,7 @@ def _folds(layout: Layout) -> list[dict[str, Any]]:
             "parent": fold.parent,
             "members": list(fold.members),
             "position": [_short(fold.position[0]), _short(fold.position[1])],
-            "text": shorten(fold.text, LONGEST_NAME),
+            "text": shorten(fold.text, LONGEST_TEXT),
             "sums": [None if total is None else _short(total) for total in fold.sums],
         }
         for fold in layout.folds
@@ -138,7 +142,7 @@ def _trust(trust: Trust | None) -> dict[str, Any] | None:
             for row in trust.rows
         ],
         "estimate": trust.is_estimate,
-        "text": shorten(trust.text, 2 * LONGEST_NAME),
+        "text": shorten(trust.text, LONGEST_TEXT),
     }
 
 
@@ -176,9 +180,14 @@ def _title(names: Sequence[str]) -> str:
 
 
 def _panel(panel: Panel, edges: Any, layout: Layout) -> dict[str, Any]:
-    notes = {kind: shorten(panel.note(kind), LONGEST_NAME) for kind in KINDS}
-    shown = (("edges", panel.edge_scale, notes["edges"]), ("nodes", panel.node_scale, notes["features"]))
+    notes = {kind: shorten(panel.note(kind), LONGEST_TEXT) for kind in KINDS}
+    painted = {kind: panel.is_drawn(kind) for kind in KINDS}
+    # A score that nobody has tried would look as good in the picture as one that was measured. Tables have it.
+    said = {kind: note if painted[kind] else f"{note}, not drawn" for kind, note in notes.items()}
+    shown = (("edges", panel.edge_scale, said["edges"]), ("nodes", panel.node_scale, said["features"]))
     scale = [f"{kind} ±{size:.3g}{f' ({note})' if note else ''}" for kind, size, note in shown if size]
+    drawn = _drawn_at_first(panel, edges, layout)
+    share = share_of_drawn(panel, layout, drawn)
     return {
         "title": shorten(panel.title, LONGEST_NAME) or "Explanation",
         "scale": (f"Largest scores: {', '.join(scale)}." if scale else "All scores are zero.")
@@ -191,9 +200,9 @@ def _panel(panel: Panel, edges: Any, layout: Layout) -> dict[str, Any]:
         "loops": _list(panel.loops),
         "edge_scale": panel.edge_scale,
         "notes": notes,
-        "headline": panel.headline.text,
-        "carried_text": describe_carried(panel, layout, _drawn_at_first(panel, edges, layout)),
-        "trust": _trust(panel.trust),
+        "painted": painted,
+        "carried_text": describe_carried(panel, share, drawn),
+        "trust": _trust(tell_trust(panel, layout, share)),
     }
 
 

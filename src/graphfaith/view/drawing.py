@@ -25,8 +25,8 @@ from .elements import element_colour
 from .folds import Fold
 from .labels import Label, Scene, place_labels, shorten
 from .layout import Layout
-from .naming import compute_priority, name_nodes
-from .panel import Panel
+from .naming import name_nodes
+from .panel import Panel, weigh_nodes
 from .positions import Array
 
 POSITIVE, NEGATIVE = "#2166ac", "#b2182b"
@@ -82,8 +82,8 @@ def fit(layout: Layout, box: tuple[float, float]) -> Geometry:
     strength = np.abs(np.stack([panel.edges for panel in layout.panels])).mean(0)
     loops = _place_loops(layout, points, radius)
     mark_radius = max(0.5 * base, 2.6)
-    # Marks have labels too, after those of everything that matters.
-    priority = np.append(compute_priority(layout), np.full(len(marks), 0.05))
+    # Marks have labels too, first where the weight is.
+    priority = np.append(weigh_nodes(layout.panels, layout.edges), [_weigh_fold(fold, layout) for fold in layout.folds])
     sizes = np.append(radius, np.full(len(marks), mark_radius))
     scene = Scene(everything, sizes, priority, points[layout.edges], strength, loops[loops[:, 2] > 0], box)
     texts = [*name_nodes(layout), *(_name_fold(fold) for fold in layout.folds)]
@@ -100,6 +100,15 @@ def find_bounds(points: Array, centred: bool) -> tuple[Array, Array]:
         half = np.maximum(np.abs(low), np.abs(high))
         return -half, half
     return low, high
+
+
+def _weigh_fold(fold: Fold, layout: Layout) -> float:
+    """Return the priority of the label of a mark: |sum of its scores| as a share of the largest one, or a little."""
+    pairs = zip(fold.sums, layout.panels, strict=True)
+    shares = [
+        abs(total) / panel.edge_scale if total is not None and panel.edge_scale else 0.0 for total, panel in pairs
+    ]
+    return float(np.clip(np.mean(shares), 0.05, 1.0))
 
 
 def _name_fold(fold: Fold) -> str:

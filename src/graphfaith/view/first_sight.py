@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from .layout import Layout
-from .panel import Panel
 
 
 def at_first_sight(layout: Layout) -> Layout:
@@ -21,7 +20,7 @@ def at_first_sight(layout: Layout) -> Layout:
         replace(fold, sums=tuple(total if drawn else None for total, drawn in zip(fold.sums, are_drawn, strict=True)))
         for fold in layout.folds
     )
-    layout = replace(layout, panels=tuple(_leave_out(panel) for panel in layout.panels), folds=folds)
+    layout = replace(layout, panels=tuple(panel.drawn for panel in layout.panels), folds=folds)
     if not layout.folds:
         return layout
     nodes, edges = np.flatnonzero(layout.visible), np.flatnonzero(layout.visible_edges)
@@ -52,12 +51,3 @@ def at_first_sight(layout: Layout) -> Layout:
         type_of=tuple(layout.type_of[node] for node in nodes) if layout.types else (),
         orders=None if layout.orders is None else tuple(layout.orders[edge] for edge in edges),
     )
-
-
-def _leave_out(panel: Panel) -> Panel:
-    if not panel.is_drawn("features"):
-        panel = replace(panel, nodes=np.zeros_like(panel.nodes))
-    if not panel.is_drawn("edges"):
-        edges, loops = np.zeros_like(panel.edges), np.zeros_like(panel.loops)
-        panel = replace(panel, edges=edges, loops=loops, carried=None)
-    return panel

@@ -26,13 +26,16 @@ from torch_geometric.explain import Explanation
 from .._base.errors import InputError
 from ..explanation.agreement import agreement_of
 from ..explanation.scores import Scores, edge_index_of, kinds_of, orders_of, read_scores, task_level, types_of
+from ..explanation.trust import Trust, make_trust
 from ..explanation.typed import as_shown
 from .arrangement import arrange, make_folds
 from .folds import MOST_MARKS, Fold
-from .panel import Panel, make_panel
+from .panel import Panel, make_panel, weigh_nodes
 from .positions import Array, Index
 from .selection import check_positions, choose_nodes, common_num_nodes, measure_relevance, share_edges
 from .types import NodeType, styles_of
+
+_ROUNDING = 1e-9  # of sums of scores
 
 MOST_NODES = 2000  # The memory to place nodes grows with the square of their number, and nobody can read more.
 
@@ -44,7 +47,7 @@ class Layout:
     nodes: Index  # [n] ids in the whole graph, ascending
     names: tuple[str, ...]
     positions: Array  # [n, 2] in [-1, 1], the explained node at the origin; only members of folds may be farther out
-    relevance: Array  # [n] largest scaled |score| over panels, of the node or of an edge at it
+    relevance: Array  # [n] largest scaled |score| that is drawn at the node, its self-loop or an edge; mean of panels
     edges: Index  # [m, 2]; if not directed, each pair once with the smaller place first
     directed: bool
     num_scored: int  # nodes that would be shown if there were room for all
@@ -142,11 +145,12 @@ def lay_out(
     roots = list(dict.fromkeys(place for panel in panels for place in panel.explained))
     level = task_level(shown[0])
     starred = tuple(int(place_of[node]) for node in stars if place_of[node] >= 0)
-    strength = np.abs(np.stack([panel.edges for panel in panels])).mean(0)
+    # What nobody has tried is not drawn, and so it neither chooses nor places what is.
+    strength = np.abs(np.stack([panel.drawn.edges for panel in panels])).mean(0)
     arranged = arrange(
         edges,
         strength,
-        np.stack([_weigh_nodes(panel) for panel in panels]).mean(0),
+        np.stack([_weigh_own(panel.drawn) for panel in panels]).mean(0),
         roots=roots,
         centre=roots[0] if roots else _first_max(relevance[nodes]),
         wanted=starred,
@@ -165,7 +169,7 @@ def lay_out(
         nodes=nodes.numpy(),
         names=names,
         positions=arranged.positions,
-        relevance=relevance[nodes].numpy(),
+        relevance=weigh_nodes(panels, edges),
         edges=edges,
         directed=is_directed,
         num_scored=num_scored,
@@ -184,9 +188,23 @@ def lay_out(
     )
     seen = layout.visible_edges
     carried = [_measure_carried(one, panel, seen, is_directed) for one, panel in zip(scores, panels, strict=True)]
-    return replace(
-        layout, panels=tuple(replace(panel, carried=share) for panel, share in zip(panels, carried, strict=True))
+    told = (
+        replace(panel, carried=share, trust=tell_trust(panel, layout, share))
+        for panel, share in zip(panels, carried, strict=True)
     )
+    return replace(layout, panels=tuple(told))
+
+
+def tell_trust(panel: Panel, layout: Layout, carried: float | None) -> Trust | None:
+    """Return the numbers of a panel; if more scores were measured than are drawn at first sight, they say so.
+
+    `carried` is the share of the scores' weight that the drawn edges have.
+    """
+    hides_edges = panel.is_drawn("edges") and carried is not None and carried < 1 - _ROUNDING
+    hides_nodes = panel.is_drawn("features") and (bool(layout.cut) or bool(panel.nodes[~layout.visible].any()))
+    if panel.faithfulness is None or not (hides_edges or hides_nodes):
+        return panel.trust
+    return make_trust(panel.faithfulness, all_drawn=False)
 
 
 def _place_spoken(panels: Sequence[Panel], place_of: Tensor) -> list[tuple[int, ...]]:
@@ -196,7 +214,7 @@ def _place_spoken(panels: Sequence[Panel], place_of: Tensor) -> list[tuple[int, 
     return [places for places in named if min(places) >= 0]
 
 
-def _weigh_nodes(panel: Panel) -> Array:
+def _weigh_own(panel: Panel) -> Array:
     """Return what nodes add by themselves, [n]: their self-loops, and their features if these were measured."""
     weight: Array = np.abs(panel.loops)
     if panel.by_kind.get("features") is not None or not panel.edge_scale:
@@ -240,18 +258,24 @@ def _read_types(explanation: Any, nodes: Tensor) -> tuple[tuple[NodeType, ...], 
     return styles_of(names), tuple(names.index(str(of_node[i])) for i in nodes.tolist())
 
 
-def describe_carried(panel: Panel, layout: Layout, drawn: Index) -> str:
-    """Return what the drawn edges carry, as 'these 12 links carry 91 % of the scores' weight'.
+def share_of_drawn(panel: Panel, layout: Layout, drawn: Index) -> float | None:
+    """Return the share of the scores' weight that the edges at these places have; None if no edge has a score.
 
-    `drawn` are places of edges. :attr:`Panel.carried` is about all edges that are in no fold; of these, the drawn ones
-    have the share sum_drawn |score| / sum_visible |score|.
+    :attr:`Panel.carried` is about all edges that are in no fold; of these, the drawn ones have the share
+    sum_drawn |score| / sum_visible |score|.
     """
     strength = np.abs(panel.edges)
     visible, seen = float(strength[layout.visible_edges].sum()), float(strength[drawn].sum())
     if panel.carried is None:
+        return None
+    return min(panel.carried * seen / visible, 1.0) if visible else 0.0
+
+
+def describe_carried(panel: Panel, share: float | None, drawn: Index) -> str:
+    """Return what the drawn edges carry, as 'these 12 links carry 91 % of the scores' weight'; '' if it is unknown."""
+    if share is None or not panel.is_drawn("edges"):
         return ""
-    share = min(panel.carried * seen / visible, 1.0) if visible else 0.0
-    count = int((strength[drawn] != 0).sum())
+    count = int((panel.edges[drawn] != 0).sum())
     named = f"these {count} links carry" if count != 1 else "this link carries"
     return f"{named} {say_percent(share)} % of the scores' weight"
 

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from .layout import Layout
-from .positions import Array
-
-
-def compute_priority(layout: Layout) -> Array:
-    """Return the priorities [n] of the labels: the largest |score| at each node, averaged over the panels.
-
-    The average prevents that one method with high scores everywhere determines the labels alone.
-    """
-    total = np.zeros(len(layout.nodes))
-    for panel in layout.panels:
-        strength = np.maximum(np.abs(panel.nodes), np.abs(panel.loops))
-        for end in layout.edges.T:
-            np.maximum.at(strength, end, np.abs(panel.edges))
-        total += strength
-    return total / len(layout.panels)
+from .panel import weigh_nodes
 
 
 def order_labels(layout: Layout) -> list[int]:
     """Return the nodes in the order in which labels are tried: explained ones, drawn ones by weight, then others."""
     explained = {place for panel in layout.panels for place in panel.explained}
-    priority, visible = compute_priority(layout), layout.visible
+    priority, visible = weigh_nodes(layout.panels, layout.edges), layout.visible
     nodes = range(len(layout.nodes))
     return sorted(nodes, key=lambda i: (i not in explained, not visible[i], -priority[i], i))
 

@@ -24,12 +24,14 @@ from typing import Any
 
 from .._base.files import check_output, write_file
 from .content import page_data
+from .labels import shorten
 
 _SCRIPTS = (
     "parts.js", "sharing.js", "folds.js", "panels.js", "labels.js", "trust.js", "pairs.js", "whatif.js", "compare.js",
     "tables.js", "moving.js", "pointing.js", "choosing.js", "page.js",
 )  # fmt: skip
 _COMMENTS = re.compile(r"^ *//.*\n|^ +", re.MULTILINE)  # whole lines, and what lines are indented by
+_READ, _NAME = 10, 40  # edges that are listed where no script runs, and letters of a name there
 _HEIGHT = 680  # of a frame in a notebook, in pixels
 
 
@@ -126,10 +128,27 @@ def render_page(data: dict[str, Any], *, controls: str = "", scripts: Sequence[s
         code=_code(scripts),
         legend=asset("legend.html").strip(),
         controls=controls,
+        reading=_say_without_script(data),
         footer="Made by graphfaith." + ("" if scripts else " This file is complete: it needs no server."),
         data=as_script(data),
     )
     return Page(text)
+
+
+def _say_without_script(data: dict[str, Any]) -> str:
+    """Return what a browser without scripts can read: of each panel its words, its number and its strongest edges."""
+    parts = []
+    for panel in data.get("panels", ()):
+        known, paints = panel["trust"], panel["painted"]["edges"]
+        said = [panel["headline"] if len(data["panels"]) > 1 else "", known["text"] if known else "Not measured."]
+        parts.append(f"<h2>{_as_html(panel['title'])}</h2>" + "".join(f"<p>{_as_html(one)}</p>" for one in said if one))
+        order = sorted(range(len(panel["edges"])), key=lambda i: -abs(panel["edges"][i]))[:_READ] if paints else []
+        rows = [(data["edges"][i], panel["edges"][i] * panel["edge_scale"]) for i in order if panel["edges"][i]]
+        arrow = " → " if data["directed"] else " – "
+        named = ((arrow.join(shorten(data["names"][end], _NAME) for end in ends), score) for ends, score in rows)
+        items = "".join(f"<li>{_as_html(f'{name}: {score:+.3g}')}</li>" for name, score in named)
+        parts.append(f"<p>Its strongest edges:</p><ol>{items}</ol>" if items else "")
+    return "".join(parts)
 
 
 def policy(connect: Sequence[str] = ()) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..explanation.trust import Trust, make_trust
 from ..explanation.words import Headline, headline_of
 from ..surrogate.estimate import Kind
 from .labels import describe_route
-from .positions import Array
+from .positions import Array, Index
 
 _MOST_ATTRIBUTES = 3
 
@@ -68,8 +69,19 @@ class Panel:
         return "" if known == self.faithfulness else str(known)
 
     def is_drawn(self, kind: Kind) -> bool:
-        """Whether a figure draws the scores of a kind: those that were measured, or all if none was."""
+        """Whether pictures draw the scores of a kind: those that were measured, or all if none was."""
         return self.by_kind.get(kind) is not None or not any(self.by_kind.values())
+
+    @property
+    def drawn(self) -> Panel:
+        """The panel without scores that nobody has tried: beside measured ones they would look as good."""
+        panel = self
+        if not panel.is_drawn("features"):
+            panel = replace(panel, nodes=np.zeros_like(panel.nodes))
+        if not panel.is_drawn("edges"):
+            edges, loops = np.zeros_like(panel.edges), np.zeros_like(panel.loops)
+            panel = replace(panel, edges=edges, loops=loops, carried=None)
+        return panel
 
     @property
     def spoken(self) -> list[tuple[int, ...]]:
@@ -81,6 +93,21 @@ class Panel:
     def subtitle(self) -> str:
         """The neighbourhood and the faithfulness, as one line under the title."""
         return " · ".join(part for part in (self.neighborhood, self.share) if part)
+
+
+def weigh_nodes(panels: Sequence[Panel], edges: Index) -> Array:
+    """Return the weights [n] of nodes: the largest |score| that is drawn at each, averaged over the panels.
+
+    The average prevents that one method with high scores everywhere decides alone what is large and labelled.
+    """
+    total = np.zeros(len(panels[0].nodes))
+    for panel in panels:
+        drawn = panel.drawn
+        strength = np.maximum(np.abs(drawn.nodes), np.abs(drawn.loops))
+        for end in edges.T:
+            np.maximum.at(strength, end, np.abs(drawn.edges))
+        total += strength
+    return total / len(panels)
 
 
 def make_panel(

@@ -51,7 +51,8 @@ function differenceOf(i, j) {
   const most = Math.max(0, ...edges.map(Math.abs));
   return {
     title: `${a.title} less ${b.title}`, explained: a.explained, nodes: less("nodes"), edges, loops: less("loops"),
-    most,
+    // Whoever asks for the difference of edges sees it, and reads whose were not measured.
+    most, painted: { edges: true, features: a.painted.features && b.painted.features },
   };
 }
 
@@ -79,8 +80,10 @@ function showDifference() {
     const close = make("button", { type: "button" }, "Close");
     close.addEventListener("click", () => { toggleDifference(...difference); by("agreement").querySelector("button").focus(); });
     const most = (100 * panel.most).toFixed(0);
+    const untried = difference.map((k) => data.panels[k]).filter((one) => !one.painted.edges)
+      .map((one) => ` Edge scores of ${isolate(one.title)}: not measured.`).join("");
     const said = `Blue: more in ${isolate(a)}. Red: more in ${isolate(b)}. Each share of the largest score differs by at ` +
-      `most ${most} %.${words}`;
+      `most ${most} %.${words}${untried}`;
     one.head.append(make("p", { class: "line", id: "difference-said" }, said), close);
     panels.push(one);
     by("panels").append(one.section);

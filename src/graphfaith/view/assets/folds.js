@@ -11,9 +11,16 @@ function readFolds(data) {
   data.folds.forEach((fold, k) => fold.members.forEach((node) => { foldOf[node] = k; }));
 }
 
+function shareOf(fold, panel, number) {
+  // Return the sum of a fold as a share of the panel's largest score, at most 1; 0 if it is not drawn.
+  const sum = fold.sums[number] ?? null;
+  return sum === null || !panel.edge_scale || !panel.painted.edges ? 0 : Math.max(-1, Math.min(1, sum / panel.edge_scale));
+}
+
 function foldWords(k) {
   const { text, sums } = data.folds[k];
-  const said = data.panels.flatMap((panel, i) => (sums[i] === null ? [] : [`${isolate(panel.title)} ${short(sums[i])}`]));
+  const said = data.panels.flatMap((panel, i) => (sums[i] === null ? []
+    : [`${isolate(panel.title)} ${short(sums[i])}${panel.painted.edges ? "" : noted(panel, "edges")}`]));
   const together = said.length ? `, together ${said.join(", ")}` : "";
   return `${text}${together}. ${opened.has(k) ? "Click or press Enter to fold them again." : "Click or press Enter to see them."}`;
 }

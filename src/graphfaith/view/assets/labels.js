@@ -2,10 +2,11 @@
 const LETTER = 11.5; // size of a name in pixels, at any zoom
 const HALO = 2.6; // pixels of the outline of a name, which belongs to its box
 const GAP = 4; // pixels between a mark and its name
-// Names cover no node if there are at most FEW nodes; otherwise they cover no node of relevance STRONG or more.
+// Names cover no node if at most FEW nodes are shown; otherwise they cover no node of relevance STRONG or more.
 const FEW = 60;
 const STRONG = 0.25;
 const FIRST_NAMES = 10; // nodes that get their names before the folds do
+const narrow = matchMedia("(max-width: 600px)");
 let pen = null; // a canvas that measures texts without drawing them
 
 function measure(texts) {
@@ -75,13 +76,27 @@ function nameSome(data, panels, marks, scale, height) {
   });
 }
 
+function sumOf(fold) {
+  // Return what a fold adds up to, if there is one panel; several have each their own sum. On a narrow screen there would
+  // be room for fewer labels with sums, and whoever touches the fold reads its sum.
+  const [total] = fold.sums;
+  return narrow.matches || data.panels.length > 1 || total === null || !data.panels[0].painted.edges ? "" : `, ${short(total)}`;
+}
+
 function readLabels() {
   // Return what is written at the nodes and at the folds. An atom has its symbol inside, and needs no other name that
   // says the same.
   return [
     ...data.labels.map((text, i) => (data.kinds?.nodes?.[i] === text ? "" : text)),
-    ...data.folds.map((fold) => `${fold.members.length} more`),
+    ...data.folds.map((fold) => `${fold.members.length} more${sumOf(fold)}`),
   ];
+}
+
+function labelAgain() {
+  labels = readLabels();
+  labelSizes = null;
+  for (const one of panels) one.names.forEach((name, i) => { name.textContent = labels[i]; });
+  placeAgain();
 }
 
 function marksInOrder() {
@@ -89,15 +104,18 @@ function marksInOrder() {
   labelSizes ??= measure(labels);
   const strong = (i) => data.relevance[i] >= STRONG || data.explained.includes(i);
   const isLeft = ([x]) => data.rings.length > 0 && x < VIEW / 2 - 1;
-  const nodes = data.label_order.filter(isShown).map((i) => ({
+  const shown = data.label_order.filter(isShown);
+  const nodes = shown.map((i) => ({
     i, text: labels[i], size: labelSizes[i], point: points[i], isLeft: isLeft(points[i]), radius: radius[i],
     always: data.explained.includes(i),
     // What is explained has a ring around it.
-    away: radius[i] + (data.explained.includes(i) ? 7 : 1), solid: points.length <= FEW || strong(i),
+    away: radius[i] + (data.explained.includes(i) ? 7 : 1), solid: shown.length <= FEW || strong(i),
   }));
+  const weight = (k) => Math.max(...data.panels.map((panel, j) => Math.abs(shareOf(data.folds[k], panel, j))));
   const folds = foldPoints.map((point, k) => ({
     i: points.length + k, text: opened.has(k) ? "" : labels[points.length + k], size: labelSizes[points.length + k],
     point, isLeft: isLeft(point), radius: FOLD, away: FOLD, solid: true, always: false,
   }));
+  folds.sort((a, b) => weight(b.i - points.length) - weight(a.i - points.length));
   return [...nodes.slice(0, FIRST_NAMES), ...folds, ...nodes.slice(FIRST_NAMES)];
 }

@@ -117,7 +117,7 @@ async function flip() {
   try {
     const found = await (await fetched(`/api/flip?${shown}`, flipping.signal)).json();
     if (turn !== turns) return;
-    if (!found.found) { say(`${found.text}.`); return; }
+    if (!found.found) { by("flipped").textContent = sentence(found.text); say(""); return; }
     const place = new Map(data.edges.flatMap(([a, b], i) => {
       const [s, t] = [data.ids[a], data.ids[b]];
       return data.directed ? [[`${s}-${t}`, i]] : [[`${s}-${t}`, i], [`${t}-${s}`, i]];

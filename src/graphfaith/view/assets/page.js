@@ -119,6 +119,7 @@ by("theme").addEventListener("click", () => {
   root.dataset.theme = dark ? "light" : "dark";
 });
 addEventListener("resize", () => { if (data) placeAgain(); });
+narrow.addEventListener("change", () => { if (data) labelAgain(); });
 const readData = () => JSON.parse(by("data").textContent);
 if (!by("ask")) { // The live view has that form, and begins by itself.
   const stated = () => new URLSearchParams(location.hash.length > 1 ? location.hash.slice(1) : root.dataset.state ?? "");

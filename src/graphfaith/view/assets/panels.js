@@ -116,8 +116,8 @@ function drawEdge(score, [from, to], radius, directed, bowed, order = null) {
 }
 
 function drawNode(data, panel, i, point, radius) {
-  const score = panel.nodes[i];
-  const loop = panel.loops[i];
+  const score = panel.painted.features ? panel.nodes[i] : 0;
+  const loop = panel.painted.edges ? panel.loops[i] : 0;
   const explained = panel.explained.includes(i);
   const group = draw("g", {
     class: `node${explained ? " explained" : ""}`, transform: `translate(${at(point)})`, "data-node": i,
@@ -223,12 +223,10 @@ function drawPanel(data, panel, number, height, radius) {
   order.forEach((i) => {
     const [s, t] = data.edges[i];
     const both = known.has(`${t} ${s}`);
-    edges[i] = drawEdge(panel.edges[i], [points[s], points[t]], radius[t], data.directed, both, data.kinds?.orders?.[i]);
+    edges[i] = drawEdge(panel.painted.edges ? panel.edges[i] : 0, [points[s], points[t]], radius[t], data.directed, both, data.kinds?.orders?.[i]);
   });
   const folds = data.folds.map((fold, k) => {
-    const sum = fold.sums[number] ?? null;
-    const score = sum === null || !panel.edge_scale ? 0 : Math.max(-1, Math.min(1, sum / panel.edge_scale));
-    return drawFold(data, k, score, points[fold.parent], foldPoints[k]);
+    return drawFold(data, k, shareOf(fold, panel, number), points[fold.parent], foldPoints[k]);
   });
   const nodes = points.map((point, i) => drawNode(data, panel, i, point, radius[i]));
   for (const i of data.stars) nodes[i].append(drawStar(radius[i]));
