@@ -90,7 +90,7 @@ class AnchoredKEC(FittedExplainer):
         tolerance: see ``num_samples="auto"``.
         max_samples: see ``num_samples="auto"``.
         blocks: the terms of p. The default is all but "hinges"; fewer blocks show what each of them contributes.
-            ``(*BLOCKS, "hinges")`` lets p follow kinks of F where features move, at two to seven times the time of KEC.
+            ``(*BLOCKS, "hinges")`` lets p follow kinks of F where features move, at three to seven times KEC's time.
         reading: what the scores are: "share", the additive function closest to F's change; "slope", the gradient of p;
             or "effect", what p foretells for taking away one entry alone. ``explanation.reading(...)`` gives another.
         pairs: how many pairs of entries there may be at most beside the shares.
