@@ -27,6 +27,7 @@ from ..surrogate.difference import AnchoredModel, DifferenceModel
 from ..surrogate.estimate import Unfaithfulness, estimate_unfaithfulness, rounding_square
 from ..surrogate.evidence import Evidence
 from ..surrogate.fits import Fits, fit_graph
+from ..surrogate.hinges import LINES, POINTS, find_hinges
 from ..surrogate.moves import OfX
 from ..surrogate.readings import (
     Reading,
@@ -38,7 +39,7 @@ from ..surrogate.readings import (
     reading_bytes,
 )
 from ..surrogate.sensitivity import RANK, Sensitivity, gradients_at, slopes_at, slopes_of_attributes
-from ..surrogate.terms import BLOCKS, SLOPES, Block, Chosen, Fit, Terms
+from ..surrogate.terms import ALL_BLOCKS, BLOCKS, SLOPES, Block, Chosen, Fit, Terms
 from ..surrogate.walks import Normalization, walk_bytes
 from .base import FittedExplainer, Samples
 
@@ -88,7 +89,8 @@ class AnchoredKEC(FittedExplainer):
             ``GCNConv``; for other models it is the one of the three with the least leave-one-out error.
         tolerance: see ``num_samples="auto"``.
         max_samples: see ``num_samples="auto"``.
-        blocks: the terms of p. The default is all; fewer blocks show what each of them contributes.
+        blocks: the terms of p. The default is all but "hinges"; fewer blocks show what each of them contributes.
+            ``(*BLOCKS, "hinges")`` lets p follow kinks of F where features move, at three to seven times KEC's time.
         reading: what the scores are: "share", the additive function closest to F's change; "slope", the gradient of p;
             or "effect", what p foretells for taking away one entry alone. ``explanation.reading(...)`` gives another.
         pairs: how many pairs of entries there may be at most beside the shares.
@@ -134,10 +136,10 @@ class AnchoredKEC(FittedExplainer):
             raise InputError(f"normalization must be one of {known}, auto (got {normalization!r})")
         self.normalization: Normalization | Literal["auto"] = normalization
         for block in (blocks,) if isinstance(blocks, str) else blocks:
-            if block not in BLOCKS:
-                raise InputError(f"unknown block {block!r}: known are {', '.join(BLOCKS)}")
+            if block not in ALL_BLOCKS:
+                raise InputError(f"unknown block {block!r}: known are {', '.join(ALL_BLOCKS)}")
         if not blocks:
-            raise InputError(f"p needs at least one block: {', '.join(BLOCKS)}")
+            raise InputError(f"p needs at least one block: {', '.join(ALL_BLOCKS)}")
         self.blocks: tuple[Block, ...] = (blocks,) if isinstance(blocks, str) else tuple(blocks)
         self.reading = check_reading(reading)
         self.pairs = check_count(pairs, "pairs", least=0)
@@ -210,6 +212,7 @@ class AnchoredKEC(FittedExplainer):
                 drops_attributes=near.drops_attributes,
                 walking="walks" in self.blocks,
                 moved=near.perturbs_features,
+                hinges=find_hinges(target, first) if self._is_hinged else None,
             )
             del first  # This frees as much memory as a chunk needs.
         for chunk in time_items(self._chunks_of(target, near, rest, size), "sampling"):
@@ -275,6 +278,11 @@ class AnchoredKEC(FittedExplainer):
         """Whether p has terms of attention, if F has attention."""
         return self.neighborhood.perturbs_features and "attention" in self.blocks
 
+    @property
+    def _is_hinged(self) -> bool:
+        """Whether p has hinges, if F has kinks."""
+        return self.neighborhood.perturbs_features and "hinges" in self.blocks
+
     def _chunk_size(self, target: Target, count: int) -> int:
         """Return how many samples a chunk may have, so that it fits in memory."""
         graph, kinds = target.computation_graph, len(self.kinds_for(target))
@@ -289,6 +297,9 @@ class AnchoredKEC(FittedExplainer):
         if attention is not None:
             more, each = attention.bytes_of(graph, count, SLOPES)
             fixed, per_sample = fixed + more, per_sample + each
+        if self._is_hinged:
+            # The directions, the gradients beside the kinks, and F on a line.
+            fixed += 8 * 4 * LINES * POINTS // 2 * moved + POINTS * per_sample
         room = target.room(fixed, per_sample, f"{self.method} on {count} samples")
         if self.reading == "share":
             kept = 8 * (4 * graph.x.numel() + (4 + min(RANK, points)) * moved)  # of p and its scores
@@ -305,7 +316,7 @@ class AnchoredKEC(FittedExplainer):
         change = terms.numbers("change")
         fits = {kind: Fit(terms.blocks(kind, self.blocks), change) for kind in terms.kinds}
         kind = min(fits, key=lambda name: fits[name].error)
-        fit, attended, walked = fits[kind], None, None
+        fit, attended, walked, hinged = fits[kind], None, None, None
         for name in terms.kinds if terms.walks is not None else ():
             numbers, columns = terms.walk(name)
             more = Fit({**terms.blocks(name, self.blocks), "walks": (numbers, 0.0)}, change)
@@ -316,6 +327,16 @@ class AnchoredKEC(FittedExplainer):
             more = Fit({**terms.blocks(kind, self.blocks), "attention": (numbers, 0.0)}, change)
             if more.error < fit.error:
                 fit, attended = more, columns
+        if terms.hinges is not None:
+            of_hinges, factor = terms.hinge(kind)
+            known = terms.blocks(kind, self.blocks)
+            if attended is not None:
+                known["attention"] = (terms.numbers("attention") @ attended, 0.0)
+            if walked is not None:
+                known["walks"] = (terms.numbers(f"walks {kind}") @ walked, 0.0)
+            more = Fit({**known, "hinges": (of_hinges, 0.0)}, change)
+            if more.error < fit.error:
+                fit, hinged = more, factor
         kriged = None
         if terms.strength is not None and "kriging" in self.blocks:
             kriged = fit.krige(terms.graph, terms.numbers("kriging"), terms.strength)
@@ -333,7 +354,7 @@ class AnchoredKEC(FittedExplainer):
         # perturbed. Therefore it is preferred.
         if errors["zero"] <= noise:
             chosen = "saliency" if errors["saliency"] <= noise else "zero"
-        p = terms.model(fit, kind, attended, walked) if chosen == "anchored" else terms.simple(chosen, kind)
+        p = terms.model(fit, kind, attended, walked, hinged) if chosen == "anchored" else terms.simple(chosen, kind)
         if kriged is not None and chosen == "anchored":
             p.kriging = kriged.kriging
         terms.anchor(p)

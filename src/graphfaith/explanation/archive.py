@@ -37,6 +37,7 @@ from ..surrogate.attention import Attention, AttentionLayer
 from ..surrogate.difference import AnchoredModel, KHopModel, LinearModel, SubgraphModel
 from ..surrogate.estimate import Unfaithfulness
 from ..surrogate.evidence import Evidence
+from ..surrogate.hinges import Hinges
 from ..surrogate.kriging import Kriging
 from ..surrogate.typed_walks import TypedKHopModel, WalkSum
 from .scores import check_fields, edge_index_of, num_nodes_of
@@ -53,7 +54,7 @@ _HEADER = 100_000_000  # bytes; safetensors does not read a longer header
 _REAL = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64)
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 _DTYPES = (*_REAL, *_WHOLE, torch.bool)  # the types that safetensors has
-_KNOWN = (Unfaithfulness, ComputationGraph, Kinds, Evidence, Kriging, Attention, AttentionLayer, WalkSum)
+_KNOWN = (Unfaithfulness, ComputationGraph, Kinds, Evidence, Kriging, Attention, AttentionLayer, WalkSum, Hinges)
 _RECORDS = {cls.__name__: cls for cls in _KNOWN}
 _MODELS = {cls.__name__: cls for cls in (LinearModel, KHopModel, TypedKHopModel, AnchoredModel)}
 

@@ -13,6 +13,7 @@ from ..graph.kinds import Kinds
 from ..surrogate.attention import Attention, AttentionLayer, Removes
 from ..surrogate.difference import AnchoredModel, KHopModel, LinearModel
 from ..surrogate.evidence import Evidence
+from ..surrogate.hinges import Hinges
 from ..surrogate.kriging import Kriging
 from ..surrogate.propagation import MOMENTS
 from ..surrogate.typed_walks import TypedKHopModel, WalkSum
@@ -131,7 +132,7 @@ def check_model(model: LinearModel | KHopModel | TypedKHopModel | AnchoredModel)
         fits = hops >= 1 and all(tuple(actual) == shape for actual, shape in shapes)
         fits = fits and model.normalization in get_args(Normalization) and _has_sound_evidence(model)
         fits = fits and _has_sound_kriging(model) and _has_sound_attention(model)
-        fits = fits and _has_sound_walks(model)
+        fits = fits and _has_sound_walks(model) and _has_sound_hinges(model)
     elif isinstance(model, TypedKHopModel):
         fits = _fits_walks(part, model.groups, model.weights, None)
         fits = fits and model.normalization in get_args(Normalization)
@@ -173,6 +174,21 @@ def _has_sound_kriging(model: AnchoredModel) -> bool:
     sound = all(tuple(getattr(found, name).shape) == shape for name, shape in shapes.items())
     real = all(getattr(found, name).dtype == torch.float64 for name in shapes if name != "entries")
     return sound and real and bool(((found.entries >= 0) & (found.entries < edges)).all())
+
+
+def _has_sound_hinges(model: AnchoredModel) -> bool:
+    """Return whether hinges, if there are any, each have a direction and a number of each kind."""
+    found, (n, width), edges = model.hinges, model.graph.x.shape, model.graph.num_edges
+    if found is None:
+        return True
+    if not isinstance(found, Hinges) or not isinstance(found.along_a, torch.Tensor | None):
+        return False
+    count = found.level.numel()
+    numbers = found.level, found.side, found.weights, found.switched
+    sound = all(tuple(part.shape) == (count,) and part.dtype == torch.float64 for part in numbers)
+    sound = sound and tuple(found.along_x.shape) == (count, n, width) and found.along_x.is_floating_point()
+    of_a = found.along_a
+    return sound and (of_a is None or (tuple(of_a.shape) == (count, edges) and of_a.dtype == torch.float64))
 
 
 def _has_sound_attention(model: AnchoredModel) -> bool:

@@ -20,6 +20,7 @@ from ..sampling.perturbations import Perturbations
 from .attention import Attention
 from .estimate import Unfaithfulness
 from .evidence import Evidence
+from .hinges import Hinges
 from .kriging import Kriging
 from .propagation import Propagation
 from .sensitivity import products_along, project
@@ -226,7 +227,8 @@ class AnchoredModel:
     gradient of p there is that of the other terms. For removed edges, g
     (:class:`~graphfaith.surrogate.kriging.Kriging`) interpolates what these terms leave. For an F with attention
     layers, where features move, t (:class:`~graphfaith.surrogate.attention.Attention`) follows that attention. In a
-    heterogeneous graph, h (:class:`~graphfaith.surrogate.typed_walks.WalkSum`) is a sum over typed walks.
+    heterogeneous graph, h (:class:`~graphfaith.surrogate.typed_walks.WalkSum`) is a sum over typed walks. A p that was
+    asked for them also has hinges (:class:`~graphfaith.surrogate.hinges.Hinges`), at which F has kinks.
 
     Args:
         graph: the computation graph.
@@ -249,6 +251,7 @@ class AnchoredModel:
         phi_e: Phi_E, [e, c], which adds Phi_E . E to p, if F is given edge attributes E.
         stiffness_e: kappa_E, which adds kappa_E |eps_E|^2 to q.
         walks: what typed walks bring, if the graph is heterogeneous.
+        hinges: where F has kinks, if they were looked for and features move.
     """
 
     def __init__(
@@ -273,6 +276,7 @@ class AnchoredModel:
         phi_e: Tensor | None = None,
         stiffness_e: float = 0.0,
         walks: WalkSum | None = None,
+        hinges: Hinges | None = None,
     ) -> None:
         self.phi_e, self.stiffness_e = phi_e, stiffness_e
         self.graph, self.weights, self.degree_weights = graph, weights.double(), degree_weights.double()
@@ -282,7 +286,7 @@ class AnchoredModel:
         self.in_sample_error = in_sample_error
         self.estimate, self.fit_samples, self.chosen = estimate, fit_samples, chosen
         self.evidence = evidence
-        self.kriging, self.attention, self.walks = kriging, attention, walks
+        self.kriging, self.attention, self.walks, self.hinges = kriging, attention, walks, hinges
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without what was read off p before, which can be read again."""
@@ -344,6 +348,8 @@ class AnchoredModel:
             change += self.kriging.change(perturbations.edges)
         if self.walks is not None:
             change += self.walks.change(perturbations)
+        if self.hinges is not None:
+            change += self.hinges.change(perturbations)
         return change if self.attention is None else change + self.attention.change(perturbations)
 
     def _value(self, weight: Tensor) -> Tensor:
@@ -388,6 +394,9 @@ class AnchoredModel:
         if attention is not None and attention.mean_x is not None and attention.mean_a is not None:
             dx = dx + (attention.mean_x.double() - self._attention_gradient[0])
             da = da + (attention.mean_a - self._attention_gradient[1])
+        if self.hinges is not None:
+            of_x, of_a = self.hinges.mean_gradient()
+            dx, da = dx + of_x, da if of_a is None else da + of_a
         z = torch.zeros(len(self.bend), dtype=torch.float64)
         for mean, along in ((mean_x, self.along_x), (mean_a, self.along_a)):
             if mean is not None and along is not None:

@@ -20,6 +20,7 @@ from ..model.target import Target
 from ..sampling.perturbations import Perturbations
 from .attention import Attention, find_attention, main_terms
 from .difference import AnchoredModel, carry, curvature_of, energy
+from .hinges import Hinges
 from .kriging import Kriged, krige, strongest
 from .propagation import MOMENTS, Propagation
 from .sensitivity import Sensitivity, products_along, project
@@ -28,9 +29,20 @@ from .typed_walks import WalkTerms, group_walks
 from .walks import Float64, Normalization
 
 Block = Literal[
-    "khop", "degrees", "saliency", "mean", "energy", "curvature", "kriging", "attention", "attributes", "walks"
+    "khop",
+    "degrees",
+    "saliency",
+    "mean",
+    "energy",
+    "curvature",
+    "kriging",
+    "attention",
+    "attributes",
+    "walks",
+    "hinges",
 ]
-BLOCKS: tuple[Block, ...] = get_args(Block)
+ALL_BLOCKS: tuple[Block, ...] = get_args(Block)
+BLOCKS: tuple[Block, ...] = tuple(block for block in ALL_BLOCKS if block != "hinges")  # those that p has unless asked
 Chosen = Literal["anchored", "saliency", "zero"]
 
 ROUNDING = 1e-11  # the largest relative rounding error of a term
@@ -45,6 +57,7 @@ KINDS = {
     "attention": core.KHOP,
     "attributes": core.FORESEEN,
     "walks": core.KHOP,
+    "hinges": core.KHOP,
 }
 FIRM = 100.0  # the penalty of all terms except "khop" and "degrees" is smaller by this factor
 SLOPES = 32  # samples at which the slope of attention is taken
@@ -68,7 +81,9 @@ class Terms:
         drops_attributes: bool = False,
         walking: bool = True,
         moved: bool = False,
+        hinges: Hinges | None = None,
     ) -> None:
+        self.hinges = hinges
         self._drops_attributes = drops_attributes
         self._slopes = slopes  # [2, e, c] F's gradient for edge attributes, and its mean, if they move
         self.target, self.graph, self.sensitivity, self.kinds = target, target.computation_graph, sensitivity, kinds
@@ -118,6 +133,10 @@ class Terms:
                 self._store("attention", self.attention.terms(chunk, moved_on))
                 left = SLOPES - sum(map(len, self._samples))  # They are the same ones whatever the size of a chunk.
                 self._samples += [chunk[:left].copy()] if left > 0 else []  # A slice would keep the whole chunk.
+            if self.hinges is not None:
+                lost, switched = self.hinges.terms(chunk)
+                self._store("hinges", lost)
+                self._store("switched", switched)
             if self._strongest is not None and chunk.edges is not None:
                 self._store("kriging", chunk.edges[:, self._strongest])
         with stage("F"):
@@ -173,7 +192,7 @@ class Terms:
         terms: dict[Block, tuple[Tensor, float]] = {}
         for name in wanted:
             key = f"{name} {kind}" if name in ("khop", "degrees") else name
-            if key in self._parts and name not in ("kriging", "attention"):
+            if key in self._parts and name not in ("kriging", "attention", "hinges"):
                 terms[name] = self.numbers(key), self._rounding.get(key, 0.0)
         return terms
 
@@ -184,9 +203,19 @@ class Terms:
         """
         numbers = self.numbers("attention")
         columns = main_terms(numbers)
-        own, others = (float(part.square().sum()) for part in (numbers @ columns, self.numbers(f"khop {kind}")))
-        columns = columns * math.sqrt(FIRM * others / own) if own > 0 and others > 0 else columns
+        columns = columns * self._firmness(numbers @ columns, kind)
         return numbers @ columns, columns
+
+    def _firmness(self, numbers: Tensor, kind: Normalization) -> float:
+        """Return the factor that gives terms the scale of the k-hop terms, and the smaller penalty of the rest."""
+        own, others = (float(part.square().sum()) for part in (numbers, self.numbers(f"khop {kind}")))
+        return math.sqrt(FIRM * others / own) if own > 0 and others > 0 else 1.0
+
+    def hinge(self, kind: Normalization) -> tuple[Tensor, float]:
+        """Return the terms of hinges at all samples, [S, J], and the factor that they are multiplied by."""
+        numbers = self.numbers("hinges")
+        factor = self._firmness(numbers, kind)
+        return factor * numbers, factor
 
     def _attention(self, columns: Tensor, weights: Float64) -> Attention:
         """Return what was fitted of attention, with its mean slope at some samples."""
@@ -205,11 +234,17 @@ class Terms:
         return numbers @ columns, columns
 
     def model(
-        self, fit: Fit, kind: Normalization, attended: Tensor | None = None, walked: Tensor | None = None
+        self,
+        fit: Fit,
+        kind: Normalization,
+        attended: Tensor | None = None,
+        walked: Tensor | None = None,
+        hinged: float | None = None,
     ) -> AnchoredModel:
         """Return the p with the weights of ``fit``.
 
-        ``attended`` and ``walked`` are the directions of attention and of typed walks that it has.
+        ``attended`` and ``walked`` are the directions of attention and of typed walks that it has, and ``hinged`` is
+        the factor of its hinges.
         """
         known, hops = self.sensitivity, self.target.num_hops
         first = 0 if self._moves[0] else 1  # e^T X only changes if features are perturbed.
@@ -246,6 +281,9 @@ class Terms:
         if walked is not None and self.walks is not None:
             solution = walked @ torch.from_numpy(fit.weights("walks", (walked.size(1),)))
             p.walks = self.walks.fitted(solution, kind)
+        if hinged is not None and self.hinges is not None:
+            weights = hinged * torch.from_numpy(fit.weights("hinges", (len(self.hinges),)))
+            p.hinges = replace(self.hinges, weights=weights, switched=self.numbers("switched").mean(dim=0))
         p.remember(self._propagation, self._rows[kind])
         return p
 

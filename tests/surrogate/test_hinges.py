@@ -1,0 +1,180 @@
+"""Hinges: found where F has kinks, flat at the graph, better than a polynomial for a ReLU network, and saved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch_geometric.explain import Explainer
+from torch_geometric.nn import SAGEConv
+
+import graphfaith as gf
+from graphfaith._base.errors import InputError
+from graphfaith.explanation.soundness import check_model
+from graphfaith.metric import unfaithfulness_of
+from graphfaith.sampling.neighborhood import as_neighborhood
+from graphfaith.surrogate.hinges import find_hinges
+from graphfaith.surrogate.terms import BLOCKS
+
+CONFIG = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
+WITH = (*BLOCKS, "hinges")
+WIDTH = 40
+
+
+class Units(torch.nn.Module):
+    """F = sum_j c_j relu(w_j . x - b_j) of a node's own features, and a little of a linear layer."""
+
+    def __init__(self, shift=(0.3, -0.5, 0.8)):
+        super().__init__()
+        generator = torch.Generator().manual_seed(5)
+        self.units = torch.nn.Parameter(torch.randn(3, WIDTH, generator=generator, dtype=torch.float64))
+        self.signs = torch.nn.Parameter(torch.tensor([1.0, -2.0, 1.5], dtype=torch.float64))
+        self.shift = torch.tensor(shift, dtype=torch.float64)
+        self.conv = SAGEConv(WIDTH, 2).double()
+
+    def forward(self, x, edge_index):
+        own = ((x @ self.units.T - self.shift).relu() @ self.signs).unsqueeze(1)
+        return self.conv(x, edge_index) * 0.01 + own
+
+
+class Network(torch.nn.Module):
+    """Two layers of means with ReLU between them."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.second = SAGEConv(WIDTH, 6).double(), SAGEConv(6, 3).double()
+
+    def forward(self, x, edge_index):
+        return self.second(self.first(x, edge_index).relu(), edge_index)
+
+
+def graph():
+    """A ring; the features of node 2 are small, so that its units switch nearby."""
+    x = 0.2 * torch.randn(5, WIDTH, generator=torch.Generator().manual_seed(3)).double()
+    x[2] *= 0.1
+    return x, torch.tensor([[0, 1, 2, 3, 4, 1, 2, 3, 4, 0], [1, 2, 3, 4, 0, 0, 1, 2, 3, 4]])
+
+
+def target_of(model, node=2):
+    return gf.Target(model.eval(), *graph(), node)
+
+
+def hinges_of(target, near="U(X,0.5r)"):
+    near = as_neighborhood(near)
+    return find_hinges(target, near.sample(target.computation_graph, 17, 0))
+
+
+def test_the_units_of_a_network_are_found_where_they_switch():
+    model = Units()
+    target = target_of(model)
+    found = hinges_of(target)
+    assert found is not None
+    own = target.computation_graph.x[0]  # the explained node comes first
+    for unit, sign, shift in zip(model.units.detach(), model.signs.detach(), model.shift, strict=True):
+        direction = sign * unit
+        far = (found.along_x[:, 0] - direction).norm(dim=1) / direction.norm()
+        place = int(far.argmin())
+        assert float(far[place]) < 1e-6
+        assert float(found.side[place]) == float(sign.sign())
+        assert float(found.level[place]) == pytest.approx(float(direction @ own - sign * shift), abs=1e-6)
+    assert float(found.along_x[:, 1:].abs().max()) < 1e-6  # No other node has units of its own here.
+
+
+def test_there_are_no_hinges_where_f_is_linear_or_only_edges_move():
+    assert hinges_of(target_of(Units(shift=(-1e3, -1e3, -1e3)))) is None  # Every unit is on everywhere.
+    p = gf.AnchoredKEC("U(A,0.5)", blocks=WITH).fit(target_of(Network()))
+    assert p.hinges is None
+
+
+def test_p_has_hinges_only_if_it_is_asked_for_them():
+    target = target_of(Network())
+    assert gf.AnchoredKEC("U(X,0.5r)").fit(target).hinges is None
+    assert gf.AnchoredKEC("U(X,0.5r)", blocks=WITH).fit(target).hinges is not None
+    with pytest.raises(InputError, match="hinges"):
+        gf.AnchoredKEC("U(X,0.5r)", blocks=["hinge"])
+
+
+@pytest.mark.parametrize(("near", "times"), [("U(X,0.5r)", 10.0), ("U(X,0.5r)xU(A,0.5)", 1.5)])
+def test_hinges_leave_less_of_a_network_with_activations(near, times):
+    target = target_of(Network())
+    models = [gf.AnchoredKEC(near, blocks=blocks).fit(target) for blocks in (BLOCKS, WITH)]
+    without, hinged = unfaithfulness_of(target, models, near)
+    assert times * hinged.relative < without.relative
+    assert models[1].estimate.relative == pytest.approx(hinged.relative, rel=1.0)
+
+
+def test_hinges_are_flat_at_the_graph_and_have_the_mean_slope_of_the_samples():
+    target, near = target_of(Network()), as_neighborhood("U(X,0.5r)xU(A,0.5)")
+    p = gf.AnchoredKEC(near, blocks=WITH).fit(target)
+    hinges = p.hinges
+    samples = near.sample(target.computation_graph, 20, 3)
+    tiny = replace(samples, features=samples.features * 1e-7, edges=samples.edges * 1e-7)
+    assert float(hinges.change(tiny).abs().max()) < 1e-15
+    # The slope of the change for eps, summed over the samples, by automatic differentiation.
+    eps = samples.features.clone().requires_grad_()
+    hinges.change(replace(samples, features=eps)).sum().backward()
+    switched = hinges.terms(samples)[1].mean(dim=0)
+    of_x, _ = replace(hinges, switched=switched).mean_gradient()
+    assert torch.allclose(eps.grad.sum(dim=0), 20 * of_x, atol=1e-9)
+    kept = p.mean_gradient(None, None)[0] - replace_hinges(p, None).mean_gradient(None, None)[0]
+    assert torch.allclose(kept, hinges.mean_gradient()[0], atol=1e-12)
+
+
+def replace_hinges(p, hinges):
+    """The same p with other hinges."""
+    other = object.__new__(type(p))
+    vars(other).update(vars(p) | {"hinges": hinges})
+    return other
+
+
+def test_an_explanation_with_hinges_is_the_same_after_it_was_saved(tmp_path):
+    model, target = Network(), target_of(Network())
+    explainer = Explainer(
+        model.eval(),
+        algorithm=gf.AnchoredKEC("U(X,0.5r)", blocks=WITH),
+        explanation_type="model",
+        node_mask_type="attributes",
+        edge_mask_type="object",
+        model_config=CONFIG,
+    )
+    explanation = explainer(*graph(), index=2)
+    gf.save(explanation, tmp_path / "hinges.safetensors")
+    again = gf.load(tmp_path / "hinges.safetensors").difference_model
+    samples = as_neighborhood("U(X,0.5r)").sample(target.computation_graph, 10, 7)
+    assert again.hinges is not None
+    assert torch.equal(again.change(samples), explanation.difference_model.change(samples))
+    for broken in (
+        replace(again.hinges, level=again.hinges.level[:-1]),
+        replace(again.hinges, along_x=again.hinges.along_x[:, :-1]),
+        replace(again.hinges, along_a=torch.zeros(1, 1, dtype=torch.float64)),
+        replace(again.hinges, weights=again.hinges.weights.float()),
+        "none",
+    ):
+        with pytest.raises(InputError, match="difference model"):
+            check_model(replace_hinges(again, broken))
+
+
+class Narrow(torch.nn.Module):
+    """F is not a number where a feature of the node is far from what it is."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = SAGEConv(WIDTH, 2).double()
+
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index) + (1.05 - x[:, :1].abs()).sqrt()
+
+
+def test_lines_on_which_f_is_not_finite_are_left_alone():
+    target = target_of(Narrow())
+    samples = as_neighborhood("U(X,0.5r)").sample(target.computation_graph, 17, 0)
+    assert find_hinges(target, replace(samples, features=samples.features * 10)) is None
+
+
+def test_the_same_seed_finds_the_same_hinges_however_much_fits_in_memory():
+    target = target_of(Network())
+    many, few = (gf.AnchoredKEC("U(X,0.5r)", blocks=WITH, max_memory=memory).fit(target) for memory in (None, "60 MB"))
+    assert torch.equal(many.hinges.level, few.hinges.level)
+    assert torch.allclose(many.hinges.weights, few.hinges.weights, rtol=1e-9)
