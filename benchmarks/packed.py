@@ -23,6 +23,7 @@ import argparse
 import itertools
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -30,14 +31,14 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from graphfaith.graph.packed import PackedGraph
 
-FEATURES, DEGREE, NODES = 128, 5, 200
+FEATURES, NODES = 128, 200
 
 
 def private() -> int:
@@ -50,6 +51,26 @@ def bytes_read() -> int:
     """Return what this process has made the system read from disks, in bytes."""
     with open("/proc/self/io") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("read_bytes:"))
+
+
+class Usage(NamedTuple):
+    """What this process has taken so far: seconds of its own, of the system for it, and of the clock, and faults.
+
+    A fault is a page of a mapped file that the process asks for the first time.
+    """
+
+    user: float
+    system: float
+    clock: float
+    faults: int
+
+    @classmethod
+    def now(cls) -> Usage:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return cls(used.ru_utime, used.ru_stime, time.monotonic(), used.ru_minflt + used.ru_majflt)
+
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(*(one - before for one, before in zip(self, other, strict=True)))
 
 
 class Peak:
@@ -79,9 +100,9 @@ def draw_ends(random: np.random.Generator, nodes: int, count: int, power: float)
     return rank.astype(np.int64) * 2_654_435_761 % nodes
 
 
-def make_arrays(folder: Path, nodes: int, power: float) -> None:
+def make_arrays(folder: Path, nodes: int, degree: int, power: float) -> None:
     """Write the features and edges of a random graph, piece by piece."""
-    random, folder_edges = np.random.default_rng(0), nodes * DEGREE
+    random, folder_edges = np.random.default_rng(0), nodes * degree
     folder.mkdir()
     with open(folder / "x.npy", "wb") as file:
         header = {"descr": "<f4", "fortran_order": False, "shape": (nodes, FEATURES)}
@@ -139,9 +160,10 @@ def explain(folder: str, method: str, state: str, nodes: str) -> dict[str, float
     from torch_geometric.nn import GCN
 
     import graphfaith as gf
+    from graphfaith._base.threads import use_one_thread
     from graphfaith.graph.computation_graph import ComputationGraph
 
-    torch.set_num_threads(1)
+    use_one_thread()  # as workers do; the threads of a BLAS would wait for each other by spinning
     torch.manual_seed(0)
     model = GCN(FEATURES, 16, 2, out_channels=4).eval()
     algorithm = {"kec": gf.KEC, "anchored-kec": gf.AnchoredKEC}[method]("U(A,0.5)", num_samples=200)
@@ -163,14 +185,14 @@ def explain(folder: str, method: str, state: str, nodes: str) -> dict[str, float
     with Peak() as proof:
         gf.explain_all(explainer, graph, nodes=chosen[0][:1], progress=False)
     first, first_read, read = time.process_time() - start, bytes_read() - read, bytes_read()
-    took: list[float] = []
+    took: list[Usage] = []
     alone: list[float] = []
     *together, single = chosen
     with Peak() as peak:
         for some in together:
-            start = time.process_time()
+            before_it = Usage.now()
             gf.explain_all(explainer, graph, nodes=some, progress=False)
-            took.append(time.process_time() - start)
+            took.append(Usage.now() - before_it)
         read = bytes_read() - read
         for node in single:
             start = time.process_time()
@@ -178,12 +200,16 @@ def explain(folder: str, method: str, state: str, nodes: str) -> dict[str, float
             alone.append(time.process_time() - start)
     hops = explainer.algorithm.num_hops or 2
     joint = ComputationGraph.around(graph, np.sort(together[0]), hops)
+    least = min(took, key=lambda one: one.user + one.system)
     return {
         "open_seconds": opened,
         "first_seconds": first,
         "first_bytes": proof.most - before,
         "first_kb_read": first_read / 1024,
-        "ms_a_node": 1000 * min(took) / NODES,
+        "ms_a_node": 1000 * (least.user + least.system) / NODES,
+        "system_ms_a_node": 1000 * least.system / NODES,
+        "clock_ms_a_node": 1000 * min(one.clock for one in took) / NODES,
+        "faults_a_node": least.faults / NODES,
         "entries_a_node": joint.num_edges / NODES,
         "alone_ms": 1000 * float(np.median(alone)),
         "private_bytes": peak.most,
@@ -197,13 +223,26 @@ def run(*arguments: object) -> dict[str, float]:
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
+def merge(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
+    """Return the least times of two processes, and the most of everything else."""
+    return {
+        name: (min if "seconds" in name or "ms" in name.split("_") else max)(value, other[name])
+        for name, value in one.items()
+    }
+
+
 def main() -> None:
     """Make, pack and explain both graphs, and print what it took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=None, help="where to write the graphs")
     parser.add_argument("--nodes", type=int, nargs="+", default=[10**4, 10**7])
+    parser.add_argument("--degree", type=int, default=5, help="edges for each node")
     parser.add_argument("--memory", default="500 MB", help="for packing")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="processes for each graph, in turns: the least time counts"
+    )
+    parser.add_argument("--states", nargs="+", choices=("warm", "cold"), default=["warm", "cold"])
     parser.add_argument("--power-law", type=float, default=0.0, metavar="POWER", help="of the degrees, 0.8 for example")
     parser.add_argument("--reach", type=int, default=20_000, help="nodes and edges that explained nodes may depend on")
     parser.add_argument("--methods", nargs="+", default=["kec", "anchored-kec"])
@@ -213,7 +252,7 @@ def main() -> None:
     found: dict[str, dict[str, float]] = {}
     try:
         for nodes in given.nodes:
-            make_arrays(place / f"arrays-{nodes}", nodes, given.power_law)
+            make_arrays(place / f"arrays-{nodes}", nodes, given.degree, given.power_law)
             packed = place / f"packed-{nodes}"
             took = run("pack", place / f"arrays-{nodes}", packed, given.memory)
             shutil.rmtree(place / f"arrays-{nodes}")
@@ -227,25 +266,31 @@ def main() -> None:
             )
         for method in given.methods:
             run("explain", packed, method, "warm", sets)  # compiles what is not compiled yet
-            for nodes, state in itertools.product(given.nodes, ("warm", "cold")):
+            for _, nodes, state in itertools.product(range(given.rounds), given.nodes, given.states):
                 options = method, state, place / f"nodes-{nodes}.json"
-                took = found[f"{method} {nodes} {state}"] = run("explain", place / f"packed-{nodes}", *options)
+                took, name = run("explain", place / f"packed-{nodes}", *options), f"{method} {nodes} {state}"
+                found[name] = merge(found.get(name, took), took)
+            for nodes, state in itertools.product(given.nodes, given.states):
+                took = found[f"{method} {nodes} {state}"]
                 print(
                     f"{nodes:>9} nodes, {method}, {state}: open {took['open_seconds']:.3f} s, first node "
                     f"{took['first_seconds']:.2f} s, {took['first_bytes'] / 1e6:.0f} MB and "
                     f"{took['first_kb_read']:.0f} kB read, one by one {took['alone_ms']:.2f} ms at the median, "
-                    f"together {took['ms_a_node']:.2f} ms, {took['entries_a_node']:.0f} entries of A and "
+                    f"together {took['ms_a_node']:.2f} ms ({took['system_ms_a_node']:.2f} of the system for "
+                    f"{took['faults_a_node']:.0f} faults, {took['clock_ms_a_node']:.2f} by the clock), "
+                    f"{took['entries_a_node']:.0f} entries of A and "
                     f"{took['read_kb_a_node']:.0f} kB read a node, private {took['private_bytes'] / 1e6:.0f} MB",
                     flush=True,
                 )
-            few = found[f"{method} {given.nodes[0]} warm"]
-            for state in ("warm", "cold"):
-                many = found[f"{method} {given.nodes[-1]} {state}"]
+            # The last graph is compared with each of the others: in the smallest one computation graphs overlap.
+            for fewer, state in itertools.product(given.nodes[:-1], given.states):
+                few, many = found[f"{method} {fewer} {given.states[0]}"], found[f"{method} {given.nodes[-1]} {state}"]
                 names = "private_bytes", "alone_ms", "ms_a_node", "entries_a_node"
                 memory, one, time_each, entries = (many[name] / few[name] for name in names)
                 print(
-                    f"{method}, {state}: private memory {memory:.2f}, time of a node one by one {one:.2f}, together "
-                    f"{time_each:.2f} times, where it has {entries:.2f} times the entries of A"
+                    f"{method}, {given.nodes[-1]} nodes {state} / {fewer} {given.states[0]}: private memory "
+                    f"{memory:.2f}, time of a node one by one {one:.2f}, together {time_each:.2f} times, where it has "
+                    f"{entries:.2f} times the entries of A"
                 )
     finally:
         shutil.rmtree(place)

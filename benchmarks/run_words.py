@@ -39,7 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="the folder of a run on all nodes of Cora")
     run = gf.Run(parser.parse_args().run)
-    data = run.job.open().load()
+    data = run.job.open().graph
     has, labels = (data.x != 0).numpy(), data.y.numpy()
     table, rng, sums = run.features(by="class", top=TOP).columns, np.random.default_rng(0), []
     head = (
@@ -63,7 +63,7 @@ def main() -> None:
                 *(table[name][own][:3] for name in ("feature", "mean_size", "mean_size_stderr")), strict=True
             )
         )
-        print(f"| {group} ({(labels == group).sum()}) | {shown} | {line(found)} |")
+        print(f"| {group} {data.class_names[group]} ({(labels == group).sum()}) | {shown} | {line(found)} |")
     print(f"| mean | | {line(np.mean(sums, axis=0))} |\n")
     tell_more(run)
 

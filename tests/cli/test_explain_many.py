@@ -101,7 +101,7 @@ def test_a_run_in_which_all_rows_failed_has_failed(monkeypatch, capsys, folder):
     code, out, err = run(monkeypatch, capsys, *given)
     assert code == 1
     assert "1 failed" in out
-    assert err == "note: 1 rows have the status 'failed', and an error that says why (see --retry-failed)\n"
+    assert err == "note: 1 row has the status 'failed', and an error that says why (see --retry-failed)\n"
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,9 @@ def test_a_run_in_which_all_rows_failed_has_failed(monkeypatch, capsys, folder):
         (("--dataset", "cora", "--graph", "graph.pt", "--model", "eightfold:load"), "leave it out"),
         (("--graph", "graph.pt", "--model", "eightfold:load", "--model-seed", "1"), "--model-seed is for"),
         (("--graph", "none.pt", "--model", "eightfold:load"), "there is no graph 'none.pt'"),
+        (("--graph", ".", "--model", "eightfold:load"), "it is not a packed graph; `graphfaith graph pack"),
         (("--graph", "graph.pt", "--model", "eightfold:load", "--nodes", "0:9"), "node 8 is out of range"),
-        (("--graph", "graph.pt", "--model", "eightfold:load", "--nodes", "none.txt"), "no such file"),
+        (("--graph", "graph.pt", "--model", "eightfold:load", "--nodes", "none.txt"), "no such file (nodes are all,"),
         (("--graph", "graph.pt", "--model", "eightfold:load", "--engine", "dask"), "engine must be"),
         (("--graph", "graph.pt", "--model", "eightfold:load", "--address", "auto"), "address is for"),
         (("--graph", "graph.pt", "--model", "eightfold:load", "--samples", "few"), "--samples must be a number"),

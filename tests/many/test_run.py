@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +45,8 @@ def test_a_run_has_its_rows(run):
     frame = run.to_pandas(["node", "status"])
     assert frame[frame["status"] == "failed"]["node"].tolist() == BAD
     assert sum(batch.num_rows for batch in run.batches(["node"])) == NODES
+    with pytest.raises(InputError, match="has no column 'nod': its columns are node, class"):
+        run.to_pandas(["node", "nod"])
 
 
 def test_an_explanation_has_what_was_kept_and_says_that_it_is_not_all(run):
@@ -180,6 +184,35 @@ def test_a_ranking_of_all_nodes_has_names_and_no_more_rows_than_asked_for(run):
     assert "->" in str(run.edges(top=1))
     with pytest.raises(InputError, match="by must be"):
         run.features(by="node")
+
+
+def test_classes_have_their_names(run):
+    classes = ["Theory", "Neural Networks", "Rules"]
+    ranking = run.features(top=1, classes=classes)
+    assert ranking.columns["class_name"].tolist() == [classes[i] for i in ranking.columns["class"]]
+    assert f"class {ranking.columns['class'][0]}, {classes[ranking.columns['class'][0]]} (" in str(ranking)
+    assert "class_name" in run.edges(top=1, classes=classes).columns
+    assert "class_name" not in run.features(by=None, classes=classes).columns
+    assert "class_name" not in run.features().columns
+    with pytest.raises(InputError, match="classes must be a list of at least"):
+        run.features(classes=classes[:1])
+    with pytest.raises(InputError, match="names must be a list of at least"):
+        run.features(names=["one word"])
+
+
+def test_cora_s_classes_and_words_are_looked_at_by_the_benchmark_of_the_docs(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    import run_words
+
+    write_run(tmp_path / "run", gf.ManyJob("cora", method="saliency"), range(0, 2708, 20))
+    run = gf.Run(tmp_path / "run")
+    assert "class 3, Neural Networks (" in str(run.features())
+    assert run[20].class_names[3] == "Neural Networks"
+    monkeypatch.setattr(sys, "argv", ["run_words.py", str(tmp_path / "run")])
+    run_words.main()
+    told = capsys.readouterr().out
+    assert "| 3 Neural Networks (818) |" in told
+    assert "Not to be trusted" in told
 
 
 def test_sums_do_not_depend_on_how_they_come(monkeypatch):
@@ -347,20 +380,18 @@ def test_a_run_is_read_from_anywhere_and_a_moved_graph_is_the_same(tmp_path, mon
     assert int(gf.Run(tmp_path / "run")[3].index) == 3
 
 
-def test_rows_are_queried_by_duckdb(run):
+def test_the_query_of_the_docs_gives_the_ranking_of_the_features(run):
     import duckdb
 
-    parts = str(run.folder / "explanations" / "*.parquet")
-    query = """
-        SELECT class, feature.index AS word, avg(abs(feature.score)) AS size
-        FROM (SELECT class, unnest(features) AS feature FROM read_parquet(?) WHERE status = 'ok')
-        GROUP BY class, word ORDER BY class, size DESC
-    """
-    found = duckdb.connect().execute(query, [parts]).fetchall()
-    rows = [row for row in run if row["status"] == "ok"]
-    assert {(group, word) for group, word, _ in found} == {
-        (r["class"], f["index"]) for r in rows for f in r["features"]
-    }
+    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    (query,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    found = duckdb.connect().execute(query.replace("run/", f"{run.folder}/")).fetchall()
+    columns = run.features(by="class", top=FEATURES).columns
+    wanted = dict(zip(zip(columns["class"], columns["feature"], strict=True), columns["mean_size"], strict=True))
+    assert {(group, word): size for group, word, size in found} == pytest.approx(wanted)
+    assert [size for group, _, size in found if group == found[0][0]] == sorted(
+        (size for group, _, size in found if group == found[0][0]), reverse=True
+    )
 
 
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch):

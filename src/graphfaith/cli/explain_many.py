@@ -137,5 +137,6 @@ def _tell(summary: Summary) -> None:
     for path in summary.aside:
         say(f"note: {path.name} was no part of this run and is in '{path.parent}' now")
     if summary.failed:
-        say(f"note: {summary.failed:,} rows have the status 'failed', and an error that says why (see --retry-failed)")
+        rows = "1 row has" if summary.failed == 1 else f"{summary.failed:,} rows have"
+        say(f"note: {rows} the status 'failed', and an error that says why (see --retry-failed)")
     typer.echo(f"{summary}\nRows: {summary.folder / 'explanations'}")

@@ -258,10 +258,20 @@ def open_graph(folder: str | os.PathLike[str]) -> PackedGraph:
     return PackedGraph(folder)
 
 
-def _read_header(folder: Path) -> dict[str, Any]:
-    """Return what ``graph.json`` says, after checking that it says all that is needed."""
+def check_packed(folder: Path) -> None:
+    """Raise a :class:`DataError` if there is no such folder, or if it is not one of a packed graph."""
     if not folder.is_dir():
         raise DataError(f"cannot open the graph '{folder}': there is no such folder")
+    if not (folder / HEADER).exists():
+        raise DataError(
+            f"cannot open the graph '{folder}': it has no {HEADER}, so it is not a packed graph; `graphfaith graph "
+            "pack NEW_FOLDER --data ...` makes one"
+        )
+
+
+def _read_header(folder: Path) -> dict[str, Any]:
+    """Return what ``graph.json`` says, after checking that it says all that is needed."""
+    check_packed(folder)
     content = read_file(folder / HEADER, "cannot open the graph")
     try:
         about = json.loads(content)

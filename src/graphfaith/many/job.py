@@ -42,7 +42,7 @@ from ..facade import Options
 from ..facade.subject import METHOD, NEIGHBORHOOD, neighborhood_on, prepare
 from ..graph.excerpt import cut_out
 from ..graph.graph import Int64
-from ..graph.packed import HEADER, Column, PackedGraph, open_graph
+from ..graph.packed import HEADER, Column, PackedGraph, check_packed, open_graph
 from ..model.arguments import arguments_for
 from ..model.call import Edges
 from ..model.home import check_device, home_of
@@ -319,7 +319,10 @@ def _stamp(graph: str) -> tuple[int, ...]:
         return ()
     path = Path(graph)
     try:
-        found = (path / HEADER if path.is_dir() else path).stat()
+        if path.is_dir():
+            check_packed(path)
+            path = path / HEADER
+        found = path.stat()
     except OSError as error:
         raise DataError(f"cannot read the graph '{graph}': {error.strerror or error}") from error
     return found.st_mtime_ns, found.st_size, found.st_ino

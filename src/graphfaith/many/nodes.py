@@ -123,6 +123,10 @@ def _read(path: Path) -> Any:
         if isinstance(error, InputError):
             raise
         raise DataError(f"cannot read the nodes in '{path}': {describe_error(error)}") from error
+    if not path.exists():
+        raise DataError(
+            f"cannot read the nodes in '{path}': there is no such file (nodes are all, start:stop:step, 3,5 or a file)"
+        )
     text = read_file(path, "cannot read the nodes in", growth=_GROWTH).decode(errors="replace")
     words = text.split()
     try:

@@ -15,6 +15,7 @@ from ..graph.graph import Int64
 
 _PENDING = 2**21  # scores that are kept at least before they are added up
 _SHOWN = 10  # rows of each group that a printed ranking has
+_CLASS_NAME = "class_name"
 
 
 class Sums:
@@ -116,7 +117,8 @@ class Ranking:
         for row in self.rows():
             if self.by is not None and row[self.by] != last:
                 last = row[self.by]
-                lines.append(f"{self.by} {last} ({row['explained']} nodes)")
+                named = f", {row[_CLASS_NAME]}" if row.get(_CLASS_NAME) else ""
+                lines.append(f"{self.by} {last}{named} ({row['explained']} nodes)")
             if row["rank"] <= _SHOWN:
                 known = (row[name] for name in ("name", "feature") if name in row)
                 what = next(known, None)
@@ -126,13 +128,34 @@ class Ranking:
         return "\n".join(lines)
 
 
-def rank(sums: Sums, by: str | None, names: Sequence[str], top: int, labels: Sequence[str] | None = None) -> Ranking:
-    """Return the ranking of sums, whose keys are columns of these ``names``; ``labels`` are those of features."""
+def rank(
+    sums: Sums,
+    by: str | None,
+    names: Sequence[str],
+    top: int,
+    labels: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+) -> Ranking:
+    """Return the ranking of sums, whose keys are columns of these ``names``.
+
+    ``labels`` are the names of features, and ``classes`` those of classes, if groups are classes; -1 is none of them.
+    """
     found = sums.rank(top)
     keys = found.pop("keys")
     group = found.pop("group")
     columns: dict[str, NDArray[Any]] = {} if by is None else {by: group}
     columns |= {"rank": found.pop("rank"), **{name: keys[:, i] for i, name in enumerate(names)}}
+    if by == "class" and classes is not None:
+        columns[_CLASS_NAME] = _named(group, classes, "classes")
     if labels is not None:
-        columns["name"] = np.array([str(labels[i]) for i in keys[:, 0].tolist()], dtype=object)
+        columns["name"] = _named(keys[:, 0], labels, "names")
     return Ranking(by, columns | found)
+
+
+def _named(numbers: Int64, names: Sequence[str], what: str) -> NDArray[Any]:
+    """Return the name that each number has; a number below 0 has none."""
+    least = int(numbers.max(initial=-1)) + 1
+    if isinstance(names, str) or len(names) < least:
+        given = "a text" if isinstance(names, str) else len(names)
+        raise InputError(f"{what} must be a list of at least {least} names, one for each number (got {given})")
+    return np.array([str(names[i]) if i >= 0 else "" for i in numbers.tolist()], dtype=object)

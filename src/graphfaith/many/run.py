@@ -13,6 +13,7 @@ import numpy as np
 
 from .._base.checks import check_count, check_real, check_seed, is_whole
 from .._base.errors import DataError, InputError, UnfinishedRunWarning, describe_error, show
+from ..data.planetoid import CLASS_NAMES
 from ..explanation.signed import SignedExplanation
 from ..graph.graph import Int64
 from ..view import Page, page
@@ -23,7 +24,7 @@ from .job import ManyJob
 from .parts import PARTS
 from .parts import PLAN as OF_PLAN
 from .ranking import Ranking, Sums, rank
-from .rows import OK
+from .rows import OK, schema
 from .stored import explanation_of
 
 _ROWS = 4096  # of a batch, so that memory does not grow with the run
@@ -106,6 +107,11 @@ class Run:
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Yield the rows as a ``pyarrow.RecordBatch`` after the other, with some columns or all of them."""
+        known = schema().names
+        for name in columns or ():
+            # Arrow would leave out what it does not know. Fields of lists are known, too: edges.list.element.score.
+            if name.partition(".")[0] not in known:
+                raise InputError(f"a run has no column {show(name)}: its columns are {', '.join(known)}")
         for part in self.parts:
             yield from _read_part(part, columns)
 
@@ -169,22 +175,34 @@ class Run:
 
     # Summaries --------------------------------------------------------------------------------------------------
 
-    def features(self, by: str | None = "class", top: int = 20, names: Sequence[str] | None = None) -> Ranking:
+    def features(
+        self,
+        by: str | None = "class",
+        top: int = 20,
+        names: Sequence[str] | None = None,
+        classes: Sequence[str] | None = None,
+    ) -> Ranking:
         """Return the features with the largest mean \\|score\\| by class, or of all nodes if ``by`` is None.
 
-        ``names`` are those of the columns of X.
+        ``names`` are those of the columns of X, and ``classes`` those of the classes; Cora's and CiteSeer's are known.
         """
-        return self._rank("features", ("index",), by, top, names)
+        return self._rank("features", ("index",), by, top, names, classes)
 
-    def edges(self, by: str | None = "class", top: int = 20) -> Ranking:
+    def edges(self, by: str | None = "class", top: int = 20, classes: Sequence[str] | None = None) -> Ranking:
         """Return the edges with the largest mean \\|score\\| by class, or of all nodes if ``by`` is None.
 
-        One number for each edge that any explanation has kept is held in memory.
+        One number for each edge that any explanation has kept is held in memory. ``classes`` are names of classes.
         """
-        return self._rank("edges", ("source", "target", "edge_id"), by, top)
+        return self._rank("edges", ("source", "target", "edge_id"), by, top, None, classes)
 
     def _rank(
-        self, of: str, fields: tuple[str, ...], by: str | None, top: int, names: Sequence[str] | None = None
+        self,
+        of: str,
+        fields: tuple[str, ...],
+        by: str | None,
+        top: int,
+        names: Sequence[str] | None,
+        classes: Sequence[str] | None,
     ) -> Ranking:
         if by not in ("class", None):
             raise InputError(f"by must be 'class' or None (got {show(by)})")
@@ -197,7 +215,9 @@ class Run:
             owner = np.repeat(group, np.diff(start))
             keys = [owner, *(_numbers(entries.field(name), np.int64) for name in fields)]
             sums.add(np.stack(keys, axis=1), _numbers(entries.field("score"), np.float64))
-        return rank(sums, by, [_NAMES.get(name, name) for name in fields], top, names)
+        if classes is None:
+            classes = CLASS_NAMES.get(self.plan["job"].get("graph", ""))
+        return rank(sums, by, [_NAMES.get(name, name) for name in fields], top, names, classes)
 
     def untrusted(self, relative: float = 0.5) -> dict[str, np.ndarray]:
         """Return the nodes whose explanation is not to be trusted, as columns: node, class, relative, its error, why.

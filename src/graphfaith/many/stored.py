@@ -61,7 +61,7 @@ def explanation_of(row: dict[str, Any], job: ManyJob) -> SignedExplanation:
         explanation.neighborhood = str(near)
     if row["samples"] is not None:
         explanation.fit_samples = int(row["samples"])
-    explanation.name(data.get("node_names"), data.get("feature_names"))
+    explanation.name(data.get("node_names"), data.get("feature_names"), data.get("class_names"))
     if row["delta"] is not None and near is not None:
         own, scores = (
             _record(row, of, str(near), job.seed, near.perturbs_edges, near.perturbs_features) for of in ("p_", "")
