@@ -145,7 +145,7 @@ def edges_of(adjacency: Any) -> tuple[Tensor, Tensor | None]:
     (tensor([[1],
             [0]]), tensor([0.5000]))
     """
-    shape = adjacency.sizes() if hasattr(adjacency, "sizes") else getattr(adjacency, "shape", ())
+    shape: Any = adjacency.sizes() if hasattr(adjacency, "sizes") else getattr(adjacency, "shape", ())
     if len(shape) == 2 and shape[0] != shape[1]:
         raise InputError(f"a sparse matrix [nodes, nodes] is needed (got shape {list(shape)})")
     if isinstance(adjacency, Tensor) and adjacency.layout != torch.strided and adjacency.dim() == 2:
