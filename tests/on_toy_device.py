@@ -373,6 +373,26 @@ def test_edge_attributes_there(device, data):
         assert "</html>" in gf.page([found])
 
 
+def test_a_model_of_data_with_several_outputs_there(device, data):
+    class OfData(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = make(pyg.GAT)
+
+        def forward(self, data):
+            out = self.inner(data.x, data.edge_index)
+            return out, out.softmax(dim=-1)
+
+    here = OfData().eval()
+    there, elsewhere = copy.deepcopy(here).to(device), data.clone().to(device)
+    own, found = (
+        gf.explain(gf.adapt(model, takes="data", output=0), graph, 3, samples=60, test_samples=20)
+        for model, graph in ((here, data), (there, elsewhere))
+    )
+    assert found.edge_mask.device == device
+    torch.testing.assert_close(found.edge_mask.cpu(), own.edge_mask, rtol=1e-5, atol=1e-7)
+
+
 def test_a_packed_graph_with_a_model_there(device, data, tmp_path):
     here = make(pyg.GCN)
     packed = gf.pack_graph(data, tmp_path / "packed")

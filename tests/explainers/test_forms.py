@@ -158,6 +158,17 @@ def test_a_recurrent_model_on_its_computation_graph_and_in_a_file(windows, tmp_p
         gf.explainer_for(model, windows, neighborhood="U(X,0.2r)"), loaded, "U(X,0.2r)", num_samples=40, seed=1
     )
     assert again.relative == pytest.approx(explanation.unfaithfulness.relative)
+    asked = explanation.what_if(set={(3, 2, 1): 0.0}, check=True)
+    changed = windows.x.clone()
+    changed[3, 2, 1] = 0.0
+    label = int(explanation.target[3])
+    with torch.no_grad():
+        actual = (model(changed, windows.edge_index) - model(windows.x, windows.edge_index))[3, label]
+    assert asked.actual == pytest.approx(float(actual))
+    assert asked == explanation.what_if(set={(3, 2 * CHANNELS + 1): 0.0}, check=True)
+    for place in ((3, STEPS, 1), (3, 2, CHANNELS), (3, 2, -1)):
+        with pytest.raises(gf.InputError, match="out of range: a node's features have shape"):
+            explanation.what_if(set={place: 0.0})
     many = list(gf.explain_nodes(gf.explainer_for(model, windows, method="kec"), windows.x, windows.edge_index, [3, 4]))
     assert all(one.node_mask.shape == windows.x.shape for one in many)
 
@@ -250,6 +261,7 @@ def test_methods_of_derivatives_refuse_categories_and_say_what_to_do(categories,
         explainer(categories.x, categories.edge_index, index=3)
     assert not algorithm.supports(model, categories.x, categories.edge_index)
     assert algorithm.supports(model, categories.x.double(), categories.edge_index)
+    assert not type(algorithm)().supports(model, categories.x, categories.edge_index)  # before it is connected
     edges_alone = Explainer(model, copy.deepcopy(algorithm), "model", NODE, None, "object")
     assert bool(edges_alone(categories.x, categories.edge_index, index=3).edge_mask.any())
 

@@ -192,8 +192,39 @@ def test_what_needs_an_adapter_is_told_so_in_one_line(data):
     for wrong in ({"takes": "graph"}, {"output": 1.5}, {"fields": ("pos",)}, {"layout": torch.strided}):
         with pytest.raises(gf.InputError):
             gf.adapt(seeded(OfData), **wrong)
-    with pytest.raises(gf.InputError, match="a sparse matrix"):
-        gf.edges_of(torch.eye(3))
+    for fields in ("pos", (3,)):
+        with pytest.raises(gf.InputError, match="fields must be names of tensors"):
+            gf.adapt(seeded(OfData), takes="data", fields=fields)
+    for matrix in (torch.eye(3), torch.ones(2, 3).to_sparse()):
+        with pytest.raises(gf.InputError, match="a sparse matrix"):
+            gf.edges_of(matrix)
+    with pytest.raises(gf.UnsupportedError, match=r"\(got dict\): explain graphfaith.adapt\(model, output='hidden'\)"):
+        gf.explain(gf.adapt(seeded(lambda: OfData(form=dict)), takes="data"), data, 3)
+    with pytest.raises(
+        gf.ModelError, match=r"edge_index for 'adj_t'.*explain graphfaith.adapt\(model, takes=\"adjacency"
+    ):
+        gf.explain(seeded(Matrix), data, 3, num_hops=2)
+    for layout in (torch.sparse_csr, torch.sparse_csc):
+        explainer = gf.explainer_for(seeded(lambda: GCN(3, 5, 2, out_channels=3)), data, method="kec")
+        with pytest.raises(gf.UnsupportedError, match="pass edge_index, edge_weight"):
+            gf.explain_all(explainer, data.x, adj_t.to_sparse_coo().double().to_sparse(layout=layout))
+
+
+def test_pyg_cannot_mask_a_matrix_which_is_said(data):
+    adapted = gf.adapt(seeded(Matrix), takes="adjacency")
+    with pytest.raises(
+        gf.UnsupportedError, match="GNNExplainer masks messages along edges, and this model takes a matr"
+    ):
+        gf.explain(adapted, data, 3, num_hops=2, method="gnnexplainer")
+    assert not gf.PGExplainer().supports(adapted)
+    assert gf.Saliency().supports(adapted)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+def test_torchscript_is_refused_in_one_line(data):
+    scripted = torch.jit.script(seeded(lambda: torch.nn.Linear(3, 3)))
+    with pytest.raises(gf.UnsupportedError, match="TorchScript does not allow: explain the model it was made of"):
+        gf.explain(scripted, data, 3, num_hops=1)
 
 
 def test_threads_leave_the_compiler_as_it_was():

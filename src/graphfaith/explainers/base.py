@@ -262,13 +262,19 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         part = None if model is None or typed or x is None else heterogeneous_part(model)
         if part is not None:
             return f"was given one graph, and the model has several node or edge types ({part}): call it with x_dict"
-        if self.follows_slopes and is_categorical(x) and self.explainer_config.node_mask_type is not None:
+        connected = self.connected
+        if self.follows_slopes and is_categorical(x) and (connected is None or connected.node_mask_type is not None):
             return (
                 "scores features by derivatives, and x has ids of categories, which have none: pass "
                 "node_mask_type=None to explain edges alone, explain features by AnchoredKEC, KEC, Linear or Shapley "
                 "in B(X,0.5), where the most frequent category replaces others, or pass x.float() if they are numbers"
             )
         return None
+
+    @property
+    def connected(self) -> ExplainerConfig | None:
+        """The settings of the ``Explainer`` that this method belongs to; None if there is none yet."""
+        return getattr(self, "_explainer_config", None)
 
     def supports(self, model: torch.nn.Module | None = None, x: Any = None, edge_index: Any = None) -> bool:
         """Return whether the connected settings, and a model and graph if given, can be used; log the reason if not."""

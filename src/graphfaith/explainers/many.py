@@ -18,7 +18,6 @@ from .._base.errors import InputError, UnsupportedError
 from .._base.progress import track
 from .._base.stages import stage
 from .._base.version import __version__
-from ..graph.graph import check_features
 from ..graph.packed import Column, PackedGraph
 from ..model.record import evaluating
 from ..model.side_by_side import may_stand_side_by_side
@@ -215,7 +214,8 @@ class _Asked:
             if target is not None:
                 raise InputError(_NO_TARGET)
             if isinstance(explainer.algorithm, FaithfulExplainer):
-                check_features(x)  # before the model runs, which would raise an error that does not say what is right
+                # before the model runs, which would raise an error that does not say what is right
+                explainer.algorithm.check_call(explainer.model, x, edge_index)
             prediction = explainer.get_prediction(x, edge_index, **kwargs)
             predicted = explainer.get_target(prediction)
             once.get_prediction = lambda *_, **__: prediction

@@ -82,7 +82,7 @@ class PGExplainer(MaskLearner):
 
     def unsupported(self, model: torch.nn.Module | None = None, x: Any = None, edge_index: Any = None) -> str | None:
         """Return why the model cannot be explained, or None; PyG's PGExplainer does not explain pairs of nodes."""
-        if self.model_config.task_level == ModelTaskLevel.edge:
+        if self.connected is not None and self.model_config.task_level == ModelTaskLevel.edge:
             return "explains nodes and graphs, but not edges: PyG's PGExplainer has no argument for a pair of nodes"
         return super().unsupported(model, x, edge_index)
 

@@ -11,15 +11,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits
 from torch_geometric.explain.config import ModelReturnType
-from torch_geometric.nn import HANConv, HGTConv
+from torch_geometric.nn import FastRGCNConv, HANConv, HGTConv, RGCNConv
 
 from .._base.checks import check_count, check_real, check_seed
 from .._base.errors import InputError, UnsupportedError
 from .._base.randomness import seeded
+from ..model.adapter import Adapter
 from ..model.call import Edges
 from ..model.home import fetch, home_of, send
 from ..model.joint import JointModel
-from ..model.layers import message_passing_layers, remove_masks_afterwards
+from ..model.layers import find_originals, message_passing_layers, remove_masks_afterwards, unwrap
 from ..model.record import evaluating
 from ..model.target import Target
 from ..surrogate.difference import DifferenceModel, SubgraphModel
@@ -89,6 +90,29 @@ class MaskLearner(SubgraphExplainer):
         """The arguments that this method was made with, PyG's coefficients among them."""
         return {**super().settings, **self.coefficients}
 
+    def unsupported(self, model: torch.nn.Module | None = None, x: Any = None, edge_index: Any = None) -> str | None:
+        """Return why the settings, or this model and graph, cannot be used: some layers have edges PyG cannot mask."""
+        reason = super().unsupported(model, x, edge_index)
+        masks_edges = self.connected is None or self.connected.edge_mask_type is not None
+        if reason is not None or model is None or not masks_edges:
+            return reason
+        inner = unwrap(model)
+        if isinstance(inner, Adapter) and inner.takes == "adjacency":
+            return "masks messages along edges, and this model takes a matrix: use AnchoredKEC or Saliency"
+        for layer in message_passing_layers(model):
+            if isinstance(layer, HGTConv | HANConv):
+                return (
+                    f"is PyG's, which cannot mask {type(layer).__name__}, one layer for all edge types: use "
+                    "HeteroConv, or a method without masks, such as AnchoredKEC"
+                )
+            if isinstance(layer, RGCNConv) and not isinstance(layer, FastRGCNConv):
+                return (
+                    "is PyG's, which cannot mask RGCNConv, because it passes the messages of one relation after the "
+                    "other: use FastRGCNConv, which has the same parameters, or a method without masks, such as "
+                    "AnchoredKEC"
+                )
+        return None
+
     def _call(self, target: Target) -> tuple[tuple[Any, ...], dict[str, Any], Tensor]:
         """Return the arguments of PyG's algorithms on the computation graph, and the places of their edges in A."""
         graph = target.computation_graph
@@ -122,12 +146,6 @@ class MaskLearner(SubgraphExplainer):
         self, model: JointModel, x: Tensor, edges: Tensor, kwargs: dict[str, Any], labels: Tensor, rows: Tensor
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of PyG's algorithms on a heterogeneous graph, by type."""
-        for layer in message_passing_layers(model):
-            if isinstance(layer, HGTConv | HANConv):
-                raise UnsupportedError(
-                    f"PyG's {type(self).__name__} cannot mask {type(layer).__name__}, which has one layer for all edge "
-                    "types: use HeteroConv, or a method without masks, such as AnchoredKEC"
-                )
         split = model.split(kwargs["node_place"], kwargs["edge_place"])
         of_x, of_edges, named = model.inputs(split, x, edges, **kwargs)
         if model.node_type is not None:
@@ -197,6 +215,7 @@ def leave_untouched(model: torch.nn.Module, seed: int) -> Iterator[None]:
         warnings.catch_warnings(),
     ):
         warnings.filterwarnings("ignore", message="Converting a tensor with requires_grad=True")
+        find_originals(message_passing_layers(model))
         # Another thread may have frozen the parameters until now, so they are listed in here.
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
         try:

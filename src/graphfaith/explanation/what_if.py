@@ -76,7 +76,8 @@ def what_if(
         explanation: one whose method fits a p, such as AnchoredKEC.
         remove: pairs (source, sink) of nodes, by id or by name; (v, v) is the self-loop of v. In a heterogeneous graph
             also (edge type, source, sink).
-        set: other values of features, by (node, feature), where either may be an id or a name.
+        set: other values of features, by (node, feature), where either may be an id or a name; by (node, step, channel)
+            and so on if features have several dimensions, of which a single number counts all places in order.
         directed: whether (u, v) means that entry alone. If None, both entries are removed if the graph is undirected,
             which is that every edge is there in both directions.
         check: ask the model too.
@@ -278,6 +279,19 @@ def _entries_of_type(explanation: Explanation, graph: ComputationGraph, name: An
     return entries
 
 
+def _on_matrix(explanation: Explanation, place: Any) -> Any:
+    """Return (node, feature) for a place in features of several dimensions, as (node, step, channel)."""
+    shape = tuple(explanation.x.shape[1:]) if isinstance(explanation.get("x"), Tensor) else ()
+    if len(shape) < 2 or not isinstance(place, tuple | list) or len(place) != 1 + len(shape):
+        return place
+    column = 0
+    for at, size in zip(place[1:], shape, strict=True):
+        if not is_whole(at) or not 0 <= int(at) < size:
+            raise InputError(f"set {show(place)} is out of range: a node's features have shape {list(shape)}")
+        column = column * size + int(at)
+    return place[0], column
+
+
 def _feature_at(explanation: Explanation, graph: ComputationGraph, place: Any, names: Any) -> tuple[int | None, int]:
     """Return row and column of a feature in the computation graph; the row is None if F does not see the node."""
     kinds = graph.kinds
@@ -286,6 +300,7 @@ def _feature_at(explanation: Explanation, graph: ComputationGraph, place: Any, n
         node = check_node(place[1], kinds.node_start[kind + 1] - kinds.node_start[kind])
         column = check_node(place[2], kinds.column_start[kind + 1] - kinds.column_start[kind])
         place = kinds.node_start[kind] + node, kinds.column_start[kind] + column
+    place = _on_matrix(explanation, place)
     if not isinstance(place, tuple | list) or len(place) != 2:
         raise InputError(f"set= takes values by (node, feature) (got {show(place)})")
     node, column = _node_at(place[0], graph.size[0], names), place[1]

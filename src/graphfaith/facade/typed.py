@@ -51,9 +51,11 @@ class TypedSubject:
         self.model = model if node_type is None else OfType(model, node_type)
         self.data, self.options = data, options
         self.x, self.edge_index = _in_precision(model, data.collect("x", True)), data.collect("edge_index", True)
-        lacking = [name for name in data.node_types if name not in self.x]
+        named = dict.fromkeys((*data.node_types, *(end for kind in self.edge_index for end in kind[::2])))
+        lacking = [name for name in named if name not in self.x]
         if lacking or not self.edge_index:
-            raise InputError(f"data needs x of every node type, and edges (there is no x of {', '.join(lacking)})")
+            lacks = f"there is no x of {', '.join(lacking)}" if lacking else "there is no edge_index"
+            raise InputError(f"data needs x of every node type, and edges ({lacks})")
         self.arguments = arguments_of(self.model, self._find)
         check_typed_home(model, x=self.x, edge_index=self.edge_index, **self.arguments)
         out = run_typed(self.model, self.x, self.edge_index, self.arguments, Task(level=level))

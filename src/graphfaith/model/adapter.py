@@ -59,6 +59,8 @@ def adapt(
         raise InputError(f"takes must be one of {', '.join(get_args(Takes))} (got {show(takes)})")
     if isinstance(output, bool) or not (output is None or isinstance(output, int | str) or callable(output)):
         raise InputError(f"output must be a place, a name or a function (got {show(output)})")
+    if isinstance(fields, str) or not all(isinstance(name, str) for name in fields):
+        raise InputError(f'fields must be names of tensors, such as ("pos",) (got {show(fields)})')
     if fields and takes != "data":
         raise InputError('fields= are those of a graph that a model takes whole: use takes="data"')
     if layout not in _TO_LAYOUT:
@@ -144,6 +146,9 @@ def edges_of(adjacency: Any) -> tuple[Tensor, Tensor | None]:
     (tensor([[1],
             [0]]), tensor([0.5000]))
     """
+    shape: Any = adjacency.sizes() if hasattr(adjacency, "sizes") else getattr(adjacency, "shape", ())
+    if len(shape) == 2 and shape[0] != shape[1]:
+        raise InputError(f"a sparse matrix [nodes, nodes] is needed (got shape {list(shape)})")
     if isinstance(adjacency, Tensor) and adjacency.layout != torch.strided and adjacency.dim() == 2:
         coordinates = adjacency.to_sparse(layout=torch.sparse_coo).coalesce()
         sink, source = coordinates.indices()
@@ -160,6 +165,8 @@ def reason_to_adapt(model: torch.nn.Module, edge_index: Any = None) -> str | Non
         return _CONVERT.format(kind=type(edge_index).__name__)
     if isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
         return _CONVERT.format(kind=str(edge_index.layout).removeprefix("torch."))
+    if isinstance(model, torch.jit.ScriptModule):
+        return "changes layers while a model runs, which TorchScript does not allow: explain the model it was made of"
     code = _plain_code(model.forward)
     if code is not None and code.co_argcount > 2:  # nearly always, and a signature takes far longer
         return None

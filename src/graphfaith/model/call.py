@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -287,9 +287,10 @@ def _count_near(part: ComputationGraph) -> list[int] | None:
 def check_output(out: Any) -> None:
     """Check that a model has returned a tensor of real numbers, as F and its changes are."""
     if not isinstance(out, Tensor):
+        which = next(iter(out), 0) if isinstance(out, Mapping) else 0
         raise UnsupportedError(
-            f"the model must return one tensor (got {type(out).__name__}): explain graphfaith.adapt(model, output=0), "
-            "or another of its outputs, instead"
+            f"the model must return one tensor (got {type(out).__name__}): explain graphfaith.adapt(model, "
+            f"output={which!r}), or another of its outputs, instead"
         )
     if not out.is_floating_point():
         raise UnsupportedError(

@@ -7,6 +7,7 @@ Exceptions from anywhere else are mistakes of the library, and stay as they are.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from traceback import walk_tb
@@ -33,12 +34,18 @@ def naming_failures(model: torch.nn.Module) -> Iterator[None]:
 
 
 def describe_failure(model: torch.nn.Module, error: BaseException) -> str:
-    """Return what the forward of ``model`` has raised, in a line, and what to pass if x has whole numbers."""
+    """Return what the forward of ``model`` has raised, in a line, and what to do if x or edges are of another kind."""
     for frame, _ in walk_tb(error.__traceback__):
         given = frame.f_locals.get("args") if frame.f_code is _CALL and frame.f_locals.get("self") is model else None
         if given and isinstance(given[0], torch.Tensor) and not given[0].is_floating_point():
             kind = f"x holds {given[0].dtype}, which are ids of categories: pass x.float() if they are numbers"
             return f"{describe_error(error)} ({kind})"
+    second = list(inspect.signature(model.forward).parameters)[1:2]
+    if second and second[0].startswith("adj"):
+        way = 'graphfaith.adapt(model, takes="adjacency")'
+        return (
+            f"{describe_error(error)} (it was given edge_index for {second[0]!r}: if that is a matrix, explain {way})"
+        )
     return describe_error(error)
 
 

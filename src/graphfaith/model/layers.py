@@ -217,13 +217,27 @@ def mask_messages(model: torch.nn.Module, factors: Tensor, edge_index: Tensor, e
     ``edge_type`` are the types of the edges, if the model is called with some: RGCNConv passes the messages of one type
     after the other.
     """
+    find_originals(message_passing_layers(model))
     set_masks(model, factors, edge_index, apply_sigmoid=False)
     for layer in message_passing_layers(model):
         if type(layer) is nn.RGCNConv and isinstance(edge_type, Tensor):
             mask_in_turn(layer, [factors[edge_type == kind] for kind in range(layer.num_relations)])
-        if layer.explain and layer.propagate.__module__.endswith("_propagate"):
-            # PyG takes the compiled propagate of a parent class, as of RGCNConv for FastRGCNConv, for the original one.
-            layer.propagate = types.MethodType(MessagePassing.propagate, layer)
+
+
+def find_originals(layers: Sequence[Any]) -> None:
+    """Let PyG know the original ``propagate`` of the layers, which it masks messages in.
+
+    PyG takes the compiled one of a parent class for the original, as that of RGCNConv for FastRGCNConv if a layer of
+    the parent was made first. It knows no masks, and may have other arguments.
+    """
+    for kind in {type(layer) for layer in layers}:
+        if _is_compiled(getattr(kind, "_orig_propagate", None)):
+            own = (vars(parent).get("propagate") for parent in kind.__mro__)
+            kind._orig_propagate = next(method for method in own if method is not None and not _is_compiled(method))
+
+
+def _is_compiled(method: Any) -> bool:
+    return method is not None and str(method.__module__).endswith("_propagate")
 
 
 def mask_in_turn(layer: MessagePassing, masks: Sequence[Tensor]) -> None:
