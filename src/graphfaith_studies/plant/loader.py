@@ -118,16 +118,13 @@ class _Table:
                 self._leave_out(number, missing, f"the row ends after {len(cells)} cells")
             return
         values, layout = self._pick(cells), self._plant.layout
-        stamp, under_attack = cells[self._places[layout.time]], False
-        if self._labelled:
-            label = cells[self._places[layout.label]]
-            known = self._words.get(_normalise(label))
-            if known is None:
-                if not _is_blank(cells):
-                    what = f"{_show(label)} is neither {layout.normal[0]!r} nor {layout.attack[0]!r}"
-                    self._leave_out(number, layout.label, what)
-                return
-            under_attack = known
+        stamp, label = cells[self._places[layout.time]], cells[self._places[layout.label]] if self._labelled else None
+        under_attack = self._words.get(_normalise(label)) if self._labelled else False
+        if under_attack is None:
+            if not _is_blank(cells):
+                what = f"{_show(label)} is neither {layout.normal[0]!r} nor {layout.attack[0]!r}"
+                self._leave_out(number, layout.label, what)
+            return
         if len(cells) > len(self._names) and any(cell not in (None, "") for cell in cells[len(self._names) :]):
             what = f"the row has more cells than the header: {len(cells)} cells for {len(self._names)} names"
             self._leave_out(number, self._names[-1], what)
