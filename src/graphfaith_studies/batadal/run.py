@@ -47,7 +47,9 @@ def run(
     plant = Plant.named("batadal")
     case, network = load_case(plant, data, say), read_network(data / MODEL)
     # Options are sent to the worker processes, which a function defined in here could not be.
-    options = Options(QUICK if quick else FULL, compare=compare, more=partial(list_further_tables, network))
+    options = Options(
+        QUICK if quick else FULL, compare=compare, more=partial(list_further_tables, network), quick=quick
+    )
     return run_studies(folder, case, options, title=plant.title, seeds=seeds, workers=workers, say=say)
 
 

@@ -164,7 +164,7 @@ def examine_alarm(
     alarm: Alarm,
     watched: Watched,
     monitor: Monitor,
-    events: Sequence[Event],
+    events: Sequence[Event] | None,
     replays: Replays | None,
     *,
     what: What = "deviation",
@@ -172,10 +172,11 @@ def examine_alarm(
 ) -> dict[str, Any]:
     """Explain an alarm, ask the model and the plant about its causes, and return all of it as plain values for JSON.
 
-    ``options`` are those of `explain_alarm`. Under ``event`` is what an operator cannot know.
+    ``options`` are those of `explain_alarm`. Under ``event`` is what an operator cannot know; it is None if nobody
+    knows it, which is what ``events`` None means.
     """
     plant = monitor.scale.plant
-    when, near = find_events(alarm, events, plant.recovery // plant.step)
+    when, near = find_events(alarm, events or (), plant.recovery // plant.step)
     at = choose_step(alarm, watched)
     question = ask(alarm, at, watched, monitor, what)
     causes = explain_alarm(monitor.forecaster, question, **options)
@@ -211,7 +212,9 @@ def examine_alarm(
             plant.names[tag]: _judge_tag(tag, question, restored, in_model, truth, watched, monitor, at)
             for tag in sorted(listed)
         },
-        "event": {
+        "event": None
+        if events is None
+        else {
             "when": when,
             "attacks": [event.number for event in near],
             "attacked": [plant.names[tag] for tag in attacked],

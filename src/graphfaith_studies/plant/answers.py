@@ -22,9 +22,14 @@ _WHEN: Final = {"during": "during", "after": "soon after", "elsewhere": "no atta
 
 
 def write_answers(
-    folder: Path, title: str, found: Sequence[Finding], study: dict[str, Any], tables: Sequence[tuple[str, Table]]
+    folder: Path,
+    title: str,
+    found: Sequence[Finding],
+    study: dict[str, Any],
+    tables: Sequence[tuple[str, Table]],
+    remarks: Sequence[str] = (),
 ) -> Path:
-    """Write the page, with the tables of the run, and return its path."""
+    """Write the page, with the tables of the run and remarks on them, and return its path."""
     known = bool(study["marks"]["truth"])
     rows = [
         [f"<a href='{PAGE}#alarm-{finding.number}'>{finding.number}</a>", *map(html.escape, _answer(finding, known))]
@@ -34,7 +39,8 @@ def write_answers(
     body = [
         f"<header><h1>{html.escape(title)}: answers</h1><p>What was attacked, beside what the "
         f"<a href='{PAGE}'>operator's page</a> suggests. \"The plant says\" is what comes out when the simulated plant "
-        "runs again with the suggested tag as it would have been without the attack.</p></header>",
+        "runs again with the suggested tag as it would have been without the attack.</p>"
+        f"{''.join(f'<p><strong>{html.escape(remark)}</strong></p>' for remark in remarks)}</header>",
         render_table(heads, rows, escaped=True),
         _render_missed(found, study),
     ]

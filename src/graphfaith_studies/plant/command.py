@@ -60,7 +60,7 @@ def check(
         recording = load(known, path, max_gap=max_gap)
         typer.echo(
             f"{path}: {len(recording)} rows from {_clock(recording.times[0])} to {_clock(recording.times[-1])}, "
-            f"{int(recording.labels.sum())} of them under attack"
+            + (f"{int(recording.labels.sum())} of them under attack" if recording.labelled else "without labels")
         )
         for notice in recording.notices:
             typer.echo(f"  {notice}")
@@ -71,7 +71,9 @@ def run(
     folder: Annotated[Path, typer.Option("--out", help="Folder for the results.")],
     data: Annotated[
         Path,
-        typer.Option(help="Folder with your files: *normal* and *attack* (.xlsx or .csv), and perhaps *truth* (.csv)."),
+        typer.Option(
+            help="Folder with your files: *normal* and *monitor* (or *attack*), .xlsx or .csv; perhaps *truth* (.csv)."
+        ),
     ],
     plant: Plant = "swat",
     quick: Annotated[bool, typer.Option("--quick", help="Few epochs and samples.")] = False,
@@ -83,7 +85,8 @@ def run(
     """Train a monitor on normal operation, raise alarms in another recording, explain them, and write pages.
 
     For batadal the folder has the competition's files: dataset03.csv, dataset04.csv, test_dataset.csv and
-    ctown_map.inp. A run that was stopped resumes where it stopped.
+    ctown_map.inp. Files of your own need no labels; without them nothing is judged, and only the operator's page is
+    written. A run that was stopped resumes where it stopped.
 
     \b
     Examples:
@@ -108,14 +111,14 @@ def run(
     else:
         known = find_plant(plant)
         case = load_case(known, data, max_gap, say)
-        settings = Options(QUICK if quick else FULL, compare=compare)
+        settings = Options(QUICK if quick else FULL, compare=compare, quick=quick)
         results, paths = run_studies(folder, case, settings, title=known.title, **options)
-    show_tables(list_tables(results)[:1])
+    show_tables(list_tables(results)[:1], results["remarks"])
     typer.echo(f"\nNumbers: {paths[0]}\nAlarms (open it in a browser): {paths[1]}")
 
 
-def show_tables(tables: Sequence[tuple[str, Table]]) -> None:
-    """Print tables on standard output."""
+def show_tables(tables: Sequence[tuple[str, Table]], remarks: Sequence[str] = ()) -> None:
+    """Print tables on standard output, and remarks below them."""
     from rich.console import Console
     from rich.table import Table as Grid
 
@@ -127,6 +130,8 @@ def show_tables(tables: Sequence[tuple[str, Table]]) -> None:
         for row in rows:
             grid.add_row(*row)
         console.print(grid)
+    for remark in remarks:
+        typer.echo(remark)
 
 
 def _batadal() -> Callable[..., tuple[dict[str, Any], list[Path]]]:

@@ -100,6 +100,7 @@ class _Table:
         self._names: list[str] = []
         self._places: dict[str, int] = {}
         self._last_cell = 0
+        self._labelled = True
         self._readings, self._labels, self._numbers = array("f"), array("b"), array("i")
         self._clock = Clock()
         self._left_out: _Fault | None = None
@@ -112,15 +113,15 @@ class _Table:
             self._find_header(number, cells)
             return
         if len(cells) <= self._last_cell:
-            if not all(cell is None or cell == "" for cell in cells):
+            if not _is_blank(cells):
                 missing = next(name for name, place in self._places.items() if place >= len(cells))
                 self._leave_out(number, missing, f"the row ends after {len(cells)} cells")
             return
         values, layout = self._pick(cells), self._plant.layout
-        stamp, label = cells[self._places[layout.time]], cells[self._places[layout.label]]
-        under_attack = self._words.get(_normalise(label))
+        stamp, label = cells[self._places[layout.time]], cells[self._places[layout.label]] if self._labelled else None
+        under_attack = self._words.get(_normalise(label)) if self._labelled else False
         if under_attack is None:
-            if not all(cell is None or cell == "" for cell in cells):
+            if not _is_blank(cells):
                 what = f"{_show(label)} is neither {layout.normal[0]!r} nor {layout.attack[0]!r}"
                 self._leave_out(number, layout.label, what)
             return
@@ -129,7 +130,8 @@ class _Table:
             self._leave_out(number, self._names[-1], what)
             return
         if not self._clock.add(stamp):
-            self._leave_out(number, layout.time, f"{_show(stamp)} is not a time such as '28/12/2015 10:00:00 AM'")
+            if not _is_blank(cells):
+                self._leave_out(number, layout.time, f"{_show(stamp)} is not a time such as '28/12/2015 10:00:00 AM'")
             return
         size = len(self._readings)
         try:
@@ -155,9 +157,10 @@ class _Table:
         """Return the recording, after the checks that need all rows."""
         plant = self._plant
         if not self._places:
+            names = f"{plant.layout.time}, {plant.names[0]} to {plant.names[-1]}"
             raise DataError(
                 f"cannot load '{self._path}': none of its first {HEADER_WITHIN} rows is a header with the columns "
-                f"{plant.layout.time}, {plant.names[0]} to {plant.names[-1]} and {plant.layout.label}"
+                f"{names}{f' and {plant.layout.label}' if plant.layout.needs_label else ''}"
             )
         if not self._numbers and self._left_out is None:
             raise DataError(f"cannot load '{self._path}': there is no row below the header")
@@ -207,6 +210,7 @@ class _Table:
             readings=mended.readings,
             labels=labels[source],
             gaps=_list_gaps(left),
+            labelled=self._labelled,
         )
         self._describe_gaps(recording, max_gap)
         return replace(recording, notices=tuple(self._notices))
@@ -340,9 +344,15 @@ class _Table:
         twice = sorted({name for name in places if name is not None and places.count(name) > 1})
         if twice:
             raise self._cell_error(number, twice[0], "the header has this column twice")
-        missing = [name for name in self._columns if name not in places]
+        layout = self._plant.layout
+        self._labelled = layout.label in places
+        missing = [
+            name for name in self._columns if name not in places and (name != layout.label or layout.needs_label)
+        ]
         if missing:
             others = f", and {len(missing) - 1} more are missing" if len(missing) > 1 else ""
+            if missing == [layout.label]:
+                others = "; for files without labels, use a plant file without 'label' in [files]"
             raise self._cell_error(number, missing[0], f"the header has no such column{others}")
         self._places = {name: place for place, name in enumerate(places) if name is not None}
         self._names = [str(cell).strip() for cell in cells]
@@ -375,6 +385,10 @@ def _say_possible(tag: Tag) -> str:
 def _normalise(cell: Any) -> str:
     """Return the text of a cell without spaces and in capitals; names and labels are compared in this form."""
     return "".join(str(cell).split()).upper()
+
+
+def _is_blank(cells: Sequence[Any]) -> bool:
+    return all(cell is None or cell == "" for cell in cells)
 
 
 def _show(cell: Any) -> str:

@@ -62,10 +62,15 @@ class Tag:
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of a plant's files: the names of two columns, the words of the label, and the order in dates."""
+    """The layout of a plant's files: the names of two columns, the words of the label, and the order in dates.
+
+    A file may have no labels, unless the plant file names their column (``needs_label``): then a column that is not
+    there is a mistake.
+    """
 
     time: str = "time"
     label: str = "label"
+    needs_label: bool = False
     normal: tuple[str, ...] = ("normal",)
     attack: tuple[str, ...] = ("attack",)
     day_first: bool = True
@@ -231,6 +236,7 @@ def _parse_layout(table: _Table) -> Layout:
     layout = Layout(
         time=table.text("time", default.time),
         label=table.text("label", default.label),
+        needs_label="label" in table,
         normal=table.words("normal", default.normal),
         attack=table.words("attack", default.attack),
         day_first=table.flag("day_first", default.day_first),

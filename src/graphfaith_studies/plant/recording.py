@@ -24,9 +24,9 @@ class Gap(NamedTuple):
 class Recording:
     """Readings [T, n] of the n tags of ``plant``, with their increasing ``times`` [T] in seconds and ``labels`` [T].
 
-    A label is true under attack. At ``gaps`` rows are missing. ``notices`` say
-    what was wrong in the file and how it was mended. Use ``times`` or ``seconds``, and not the row number, to
-    measure time.
+    A label is true under attack; if nothing is known of attacks, the recording is not ``labelled``, and all are false.
+    At ``gaps`` rows are missing. ``notices`` say what was wrong in the file and how it was mended. Use ``times`` or
+    ``seconds``, and not the row number, to measure time.
     """
 
     plant: Plant
@@ -35,6 +35,7 @@ class Recording:
     labels: NDArray[np.bool_]
     gaps: tuple[Gap, ...] = ()
     notices: tuple[str, ...] = ()
+    labelled: bool = True
 
     def __len__(self) -> int:
         return len(self.times)

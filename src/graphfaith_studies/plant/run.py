@@ -52,6 +52,7 @@ class Options:
     examine: Examine | None = None
     shown: tuple[int, ...] = ()  # numbers of attacks that are drawn by all methods
     more: Callable[[Case, Sequence[dict[str, Any]]], list[tuple[str, Table]]] | None = None  # further tables
+    quick: bool = False  # The size is a small one, to see how a run goes.
 
 
 def run(
@@ -85,7 +86,7 @@ def run(
 def load_case(
     plant: Plant, folder: Path, max_gap: int | None = None, say: Callable[[str], None] = lambda _: None
 ) -> Case:
-    """Read the case of a folder with one file of normal operation, one with attacks, and perhaps one of their tags.
+    """Read the case of a folder with one file of normal operation, one to monitor, and perhaps one of attacked tags.
 
     ``say`` gets what was mended in the files.
     """
@@ -134,18 +135,37 @@ def _finish(
     studies = _run_studies(folder, chosen, source, options, workers, say)
     results = summarise(studies)
     results |= {"source": title, "what": options.what, "truth": bool(studies[0]["marks"]["truth"])}
-    write_file(folder / "results.json", (json.dumps(results, indent=1, allow_nan=False) + "\n").encode())
     first = _case_of(source, chosen[0], options.size)
+    remarks = results["remarks"] = _remark(first, options, len(chosen))
+    write_file(folder / "results.json", (json.dumps(results, indent=1, allow_nan=False) + "\n").encode())
     tables = list_tables(results) + ([] if options.more is None else options.more(first, studies))
-    write_file(folder / TABLES, format_tables(tables).encode())
+    write_file(folder / TABLES, format_tables(tables, remarks).encode())
     say("writing the pages")
     monitor, _ = train_monitor(first, chosen[0], options.size, folder / f"seed-{chosen[0]}", lambda _: None)
     watched = monitor.watch(first.attacked)
     found = find_findings(first.attacked, monitor.scale, studies[0]["alarms"])
     pages = write_pages(folder, f"Alarms of {title}", watched, monitor, found, first.notices)
-    pages.append(write_answers(folder, f"Alarms of {title}", found, studies[0], tables))
-    pages += _draw_attacks(folder, first.plant, found, options.shown)
+    if first.labelled:
+        pages.append(write_answers(folder, f"Alarms of {title}", found, studies[0], tables, remarks))
+        pages += _draw_attacks(folder, first.plant, found, options.shown)
     return results, [folder / "results.json", *pages, folder / TABLES]
+
+
+def _remark(case: Case, options: Options, trainings: int) -> list[str]:
+    """Return what a reader of the numbers has to know first."""
+    remarks = []
+    if options.quick:
+        epochs = options.size.epochs
+        words = f"one short training ({epochs} epochs)"
+        if trainings > 1:
+            words = f"{trainings} short trainings ({epochs} epochs each)"
+        remarks.append(f"A quick run: these numbers are of {words}. Run without --quick for numbers to rely on.")
+    if not case.labelled:
+        remarks.append(
+            f"The recording has no column '{case.plant.layout.label}': whether there were attacks is not known, so the "
+            f"tables of detection and localisation, and {ANSWERS}, are left out."
+        )
+    return remarks
 
 
 def _draw_attacks(folder: Path, plant: Plant, found: Sequence[Finding], shown: Sequence[int]) -> list[Path]:
@@ -170,20 +190,23 @@ def _case_of(source: Source, seed: int, size: Size) -> Case:
 
 
 def find_files(folder: Path) -> tuple[Path, Path]:
-    """Return the two files of a folder that have "normal" and "attack" in their names."""
+    """Return the two files of a folder that have "normal" and "monitor" (or "attack") in their names."""
     if not folder.is_dir():
         raise DataError(f"there is no folder '{folder}'")
     chosen = []
-    for word in ("normal", "attack"):
+    for words in (("normal",), ("monitor", "attack")):
         files = sorted(
             path
             for path in folder.iterdir()
             # Excel writes a file whose name begins with ~$ beside each open workbook.
-            if path.suffix.lower() in SUFFIXES and word in path.stem.lower() and not path.name.startswith("~$")
+            if path.suffix.lower() in SUFFIXES
+            and any(word in path.stem.lower() for word in words)
+            and not path.name.startswith("~$")
         )
         if len(files) != 1:
             names = ", ".join(f"'{path.name}'" for path in files) or "none"
-            raise DataError(f"'{folder}' must have one .csv or .xlsx file with '{word}' in its name; it has {names}")
+            wanted = " or ".join(f"'{word}'" for word in words)
+            raise DataError(f"'{folder}' must have one .csv or .xlsx file with {wanted} in its name; it has {names}")
         chosen.append(files[0])
     return chosen[0], chosen[1]
 

@@ -75,7 +75,7 @@ def score_detector(
     quiet_excess: Array,
     series: Series,
     quiet: Series,
-    events: Sequence[Event],
+    events: Sequence[Event] | None,
     long: int | None,
     parts: Sequence[tuple[str, int, int]] = (),
 ) -> dict[str, Any]:
@@ -83,11 +83,19 @@ def score_detector(
 
     ``excess`` [T, n] is that of the ``series`` with attacks, ``quiet_excess`` that of normal operation that was not
     used before. ``long`` is the number of an attack that is left out in ``without_long``, or None. ``parts`` of
-    the series, each a name, its first step and its end, are scored as the BATADAL competition does.
+    the series, each a name, its first step and its end, are scored as the BATADAL competition does. If ``events`` is
+    None, nothing is known of attacks, and only those scores are returned that need none.
     """
     plant = series.plant
     gap, recovery = plant.quiet // plant.step, plant.recovery // plant.step
     alarms, quiet_alarms = find_alarms(excess, gap), find_alarms(quiet_excess, gap)
+    scores: dict[str, Any] = {
+        "false_alarms_per_day": len(quiet_alarms) / (len(quiet) * plant.step / DAY),
+        "quiet_in_alarm": float(mark_raised(quiet_alarms, len(quiet)).mean()),
+        "alarms_raised": len(alarms),
+    }
+    if events is None:
+        return scores
     raised, size = mark_raised(alarms, len(series)), np.abs(excess).max(1)
     stretches = [(event.start, event.stop) for event in events]
     found = score_events(stretches, raised)
@@ -98,11 +106,11 @@ def score_detector(
         if when == "during" and all(event.attacked for event in others)
     ]
     delays = [row.delay for row in found if row.delay is not None]
-    days = len(quiet) * plant.step / DAY
     elsewhere = sum(when == "elsewhere" for when, _ in near)
     far_days = max(float((~_mark_near(events, len(series), recovery)).sum()) * plant.step / DAY, 1e-9)
     others = series.attack_id != long
     return {
+        **scores,
         **score_points(series.labels, raised),
         "without_long": None if long is None else score_points(series.labels[others], raised[others]),
         "f1_oracle": _find_best_f1(series, size, gap),
@@ -116,8 +124,6 @@ def score_detector(
         "coverage": float(np.mean([row.coverage for row in found])) if found else None,
         "delay_seconds_median": float(np.median(delays) + 1) * plant.step if delays else None,
         "accused_attacked": float(np.mean(known)) if known else None,
-        "false_alarms_per_day": len(quiet_alarms) / days,
-        "quiet_in_alarm": float(mark_raised(quiet_alarms, len(quiet)).mean()),
         "parts": {
             name: score_competition(
                 [(event.start - low, event.stop - low) for event in events if low <= event.start < high],
@@ -127,7 +133,6 @@ def score_detector(
             for name, low, high in parts
         },
         "events_at_one": count_events_at(1.0, size, np.abs(quiet_excess).max(1, initial=0.0), series, quiet, events),
-        "alarms_raised": len(alarms),
         "alarms_after": sum(when == "after" for when, _ in near),
         "alarms_elsewhere": elsewhere,
         "elsewhere_per_day": elsewhere / far_days,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,7 +63,8 @@ class Case:
     up most of the attacked time, or None; points are also scored without it. ``known`` are the attacks, if they are
     known better than from the series, in which one hides another. ``replays`` lets the plant run again, if it can.
     ``notices`` say what was mended in the files. ``parts`` are names, first steps and ends of parts of
-    ``attacked`` that are also scored alone.
+    ``attacked`` that are also scored alone. If it is not ``labelled``, nothing is known of attacks: ``attacked`` is
+    watched and its alarms are explained, but nothing is judged.
     """
 
     normal: Series
@@ -75,10 +76,13 @@ class Case:
     replays: Replays | None = None
     notices: tuple[str, ...] = ()
     parts: tuple[tuple[str, int, int], ...] = ()
+    labelled: bool = True
 
     @property
-    def events(self) -> tuple[Event, ...]:
-        """The attacks."""
+    def events(self) -> tuple[Event, ...] | None:
+        """The attacks, or None if nothing is known of them."""
+        if not self.labelled:
+            return None
         return events_of(self.attacked) if self.known is None else self.known
 
     @property
@@ -93,14 +97,18 @@ def case_of(recordings: Iterable[Recording], truth: Sequence[KnownAttack] | None
     Of each recording only the medians are kept. So if they are read one after the other (an iterator), a long one
     is not in memory while the next one is read.
     """
-    series, labelled = [], []
+    series, attacks, labelled = [], [], True
     for recording in recordings:
         series.append(series_of(recording))
-        labelled.append(bool(recording.labels.any()))
+        attacks.append(bool(recording.labels.any()))
+        labelled = recording.labelled  # that of the second counts, because it is the one that is judged
         del recording
-    (normal, attacked), (wrong, right) = series, labelled
-    if not right:
-        raise InputError("no row of the second recording is labelled as an attack: are the two files swapped?")
+    (normal, attacked), (wrong, right) = series, attacks
+    if labelled and not right:
+        raise InputError(
+            "no row of the second recording is labelled as an attack: are the two files swapped? If nothing is known "
+            "of attacks, leave out the column of labels"
+        )
     if wrong:
         raise InputError("rows of the first recording are labelled as attacks; it must contain normal operation only")
     if normal.plant.period != attacked.plant.period:
@@ -108,7 +116,10 @@ def case_of(recordings: Iterable[Recording], truth: Sequence[KnownAttack] | None
             f"rows of the first recording are {normal.plant.period} s apart and those of the second "
             f"{attacked.plant.period} s; export both at the same interval"
         )
-    return split_series(normal, attacked if truth is None else add_truth(attacked, truth))
+    if truth is not None and not labelled:
+        raise InputError("a truth file needs labels: the second recording has none; add them, or remove the truth file")
+    case = split_series(normal, attacked if truth is None else add_truth(attacked, truth))
+    return replace(case, labelled=labelled)
 
 
 def split_series(normal: Series, attacked: Series) -> Case:
@@ -250,7 +261,8 @@ def _compute_result(
             row = _write_result(path, row, marks)
         alarms.append({key: value for key, value in row.items() if key not in ("marks", "checksum")})
     result: dict[str, Any] = {"detectors": detectors, "alarms": alarms}
-    result["attacks"] = [event.as_json(case.plant) for event in case.events]
+    events = case.events
+    result["attacks"] = None if events is None else [event.as_json(case.plant) for event in events]
     if examine is not None:
         result["examined"] = examine(Judged(case, monitor, watched, seed), alarms)
     return result

@@ -44,7 +44,7 @@ def summarise(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     ``detectors`` has means over seeds and their standard deviations. ``causes`` has means over alarms, with standard
     errors that are clustered by seed and by attack: over all alarms that come from attacks, and over those that accuse
-    a tag that was not attacked.
+    a tag that was not attacked. It is None if nothing is known of attacks.
     """
     detectors = {
         name: _summarise_detector([study["detectors"][name] for study in studies])
@@ -52,11 +52,14 @@ def summarise(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
         if all(name in study["detectors"] for study in studies)
     }
     alarms = [(study["marks"]["seed"], alarm) for study in studies for alarm in study["alarms"]]
-    results: dict[str, Any] = {"detectors": detectors, "alarms": _count_alarms(alarms)}
-    results["causes"] = {
-        "all": _pool(alarms, lambda _: True),
-        "another": _pool(alarms, lambda alarm: alarm["alarm"]["accused"] not in alarm["event"]["attacked"]),
-    }
+    labelled = all(study["attacks"] is not None for study in studies)
+    results: dict[str, Any] = {"detectors": detectors, "alarms": _count_alarms(alarms, labelled)}
+    results["labelled"], results["causes"] = labelled, None
+    if labelled:
+        results["causes"] = {
+            "all": _pool(alarms, lambda _: True),
+            "another": _pool(alarms, lambda alarm: alarm["alarm"]["accused"] not in alarm["event"]["attacked"]),
+        }
     clusters = [_cluster_of(seed, alarm) for seed, alarm in alarms]
     results["faithfulness"] = {
         method: pool_faithfulness([alarm["faithfulness"][method] for _, alarm in alarms], clusters)
@@ -85,7 +88,7 @@ def _cluster_of(seed: int, alarm: dict[str, Any]) -> Cluster:
 
     An alarm without an attack is an attack of its own.
     """
-    numbers = alarm["event"]["attacks"]
+    numbers = alarm["event"] and alarm["event"]["attacks"]
     if not numbers:
         return seed, -(seed * 1_000_000 + int(alarm["alarm"]["first"])) - 1
     first = int(numbers[0])
@@ -105,26 +108,28 @@ def _pool(alarms: Sequence[tuple[int, dict[str, Any]]], chosen: Callable[[dict[s
     return pool_rankings([alarm["found"] for _, alarm in known], [_cluster_of(seed, alarm) for seed, alarm in known])
 
 
-def _count_alarms(alarms: Sequence[tuple[int, dict[str, Any]]]) -> dict[str, int]:
-    """Return how many alarms there are, of which kind."""
+def _count_alarms(alarms: Sequence[tuple[int, dict[str, Any]]], labelled: bool) -> dict[str, int]:
+    """Return how many alarms there are, of which kind; when they were is only known of ``labelled`` recordings."""
     rows = [alarm for _, alarm in alarms]
     counts = {"all": len(rows)}
-    for when in ("during", "after", "elsewhere"):
-        counts[when] = sum(row["event"]["when"] == when for row in rows)
     counts["range"] = sum(row["alarm"]["reason"] == "range" for row in rows)
     counts["developed"] = sum(row["at"] > row["alarm"]["first"] for row in rows)
-    counts["not caused"] = sum(row["event"]["caused"] is False for row in rows)
+    if labelled:
+        for when in ("during", "after", "elsewhere"):
+            counts[when] = sum(row["event"]["when"] == when for row in rows)
+        counts["not caused"] = sum(row["event"]["caused"] is False for row in rows)
     return counts
 
 
 def _summarise_detector(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     values = {name: [_look_up(row, path) for row in rows] for name, path in NUMBERS.items()}
-    curves = np.mean([row["pa_k"]["f1"] for row in rows], axis=0)
+    curves = [row["pa_k"] for row in rows if "pa_k" in row]
+    mean = np.mean([curve["f1"] for curve in curves], axis=0) if curves else None
     return {
         **{name: _mean(numbers) for name, numbers in values.items()},
         "spread": {name: _spread(numbers) for name, numbers in values.items()},
-        "pa_k_curve": {"k": rows[0]["pa_k"]["k"], "f1": curves.tolist()},
-        "missed": [row["missed"] for row in rows],
+        "pa_k_curve": None if mean is None else {"k": curves[0]["k"], "f1": mean.tolist()},
+        "missed": [row["missed"] for row in rows] if curves else None,
     }
 
 

@@ -56,6 +56,10 @@ _COLUMNS: Final = {
     "accused_attacked": ("accuses an attacked tag", format_percent),
     "forecast_gain": ("forecast's error, of persistence's", _format_remaining),
 }
+_UNJUDGED: Final = {
+    "alarms_raised": ("alarms", number_format(1)),
+    **{name: _COLUMNS[name] for name in ("false_alarms_per_day", "quiet_in_alarm", "forecast_gain")},
+}
 _POINTS: Final = {
     "f1": ("F1 of points", number_format(2)),
     "f1_without_long": ("F1 without the longest attack", number_format(2)),
@@ -71,6 +75,11 @@ _POINTS: Final = {
 def detection_table(results: dict[str, Any]) -> Table:
     """Return the table of events and alarms, a row for each detector; ± is the standard deviation over seeds."""
     return _detector_table(results, _COLUMNS)
+
+
+def alarms_table(results: dict[str, Any]) -> Table:
+    """Return the table of what is known of each detector without labels; quiet time is normal operation held back."""
+    return _detector_table(results, _UNJUDGED)
 
 
 def points_table(results: dict[str, Any]) -> Table:
@@ -207,12 +216,16 @@ def _say(verdict: bool | None) -> str:
 
 
 def list_tables(results: dict[str, Any]) -> list[tuple[str, Table]]:
-    """Return all tables with their titles."""
+    """Return all tables with their titles; without labels, those that need no truth."""
+    believed = ("How far explanations of alarms can be believed", causes_table(results))
+    if not results.get("labelled", True):
+        parts = [("Alarms", alarms_table(results))]
+        return [*parts, believed] if results["alarms"]["all"] else parts
     parts = [
         ("Events and alarms", detection_table(results)),
         ("Points and ranges", points_table(results)),
         ("PA%K", curve_table(results)),
-        ("How far explanations of alarms can be believed", causes_table(results)),
+        believed,
     ]
     if results["truth"]:
         counts = {group: results["causes"][group] for group in ("all", "another")}
@@ -235,9 +248,10 @@ def markdown(results: dict[str, Any]) -> str:
     return format_tables(list_tables(results))
 
 
-def format_tables(tables: Sequence[tuple[str, Table]]) -> str:
-    """Return tables with their titles as Markdown."""
-    return "\n".join(f"### {title}\n\n{_format_markdown(*table)}" for title, table in tables)
+def format_tables(tables: Sequence[tuple[str, Table]], remarks: Sequence[str] = ()) -> str:
+    """Return remarks, and tables with their titles, as Markdown."""
+    parts = [f"{remark}\n" for remark in remarks]
+    return "\n".join([*parts, *(f"### {title}\n\n{_format_markdown(*table)}" for title, table in tables)])
 
 
 def _format_markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

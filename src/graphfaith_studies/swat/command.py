@@ -121,5 +121,5 @@ def run(
         max_gap=max_gap,
         say=say,
     )
-    show_tables(list_tables(results))
+    show_tables(list_tables(results), results["remarks"])
     typer.echo(f"\nNumbers: {paths[0]}\nReport (open it in a browser): {paths[1]}")

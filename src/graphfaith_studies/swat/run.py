@@ -31,7 +31,7 @@ def run(
     ``data`` is a folder with two files of the user, one of normal operation and one with attacks. Without ``data`` the
     plant is simulated. A run that was stopped resumes where it stopped.
     """
-    options = Options(QUICK if quick else FULL, what, compare, examine, STORY)
+    options = Options(QUICK if quick else FULL, what, compare, examine, STORY, quick=quick)
     source: Source = simulate_case if data is None else load_case(SWAT, data, max_gap, say)
     title = SWAT.title if data is None else str(data)
     return run_studies(folder, source, options, title=title, seeds=seeds, workers=workers, say=say)

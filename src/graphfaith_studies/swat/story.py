@@ -44,7 +44,7 @@ def _tell(number: int, judged: Judged, alarms: list[dict[str, Any]]) -> list[dic
     In the paper attack 8 makes the model accuse P601, and the explanation leads over P602 to DPIT301. Hence the place
     of P601 by its largest excess during that attack.
     """
-    event = next((event for event in judged.case.events if event.number == number and event.attacked), None)
+    event = next((event for event in judged.case.events or () if event.number == number and event.attacked), None)
     if event is None:
         return []
     largest = np.abs(judged.watched.excess[event.start : event.stop]).max(0)

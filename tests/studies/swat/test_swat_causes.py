@@ -394,7 +394,8 @@ class TestWords:
         assert describe(SWAT, "UV401") == "UV401 (lamp, dechlorination)"
         assert format_reading(SWAT, "MV101", 0.0) == "moving"
         assert format_reading(SWAT, "LIT101", 812.34) == "812 mm"
-        assert format_reading(SWAT, "MV101", 0.5) == "0.50"
+        assert format_reading(SWAT, "MV101", 0.5) == "between moving and closed"
+        assert format_reading(SWAT, "MV101", 2.5) == "2.50"  # There is no state above 2.
         assert join_names(["a"]) == "a"
         assert {describe(SWAT, tag) for tag in TAGS}
         assert len(METHODS) == 4
