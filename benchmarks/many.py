@@ -22,6 +22,7 @@ from pathlib import Path
 
 import graphfaith as gf
 from graphfaith._base.files import write_file
+from graphfaith._base.heap import keep_free_memory
 from graphfaith._base.threads import use_one_thread
 from graphfaith.many import job as job_module
 from graphfaith.many.engines import ENGINES, open_engine
@@ -84,6 +85,7 @@ def run_on(engine, tasks):
 def work_apart(pipe, job, tasks):
     """Do tasks whenever the pipe asks, knowing nothing of an engine or of the process beside."""
     use_one_thread()
+    keep_free_memory()  # as workers do
     run_alone(job, tasks[:1])
     pipe.send("ready")
     with contextlib.suppress(EOFError):
@@ -156,6 +158,7 @@ def measure_hubs(job, tasks):
 def measure(engines, turns, quick):
     """Return all figures."""
     use_one_thread()
+    keep_free_memory()  # as workers do
     job = gf.ManyJob("cora", method="anchored-kec")
     nodes = choose_nodes("0:600" if quick else "all", job.num_nodes)
     plan = Plan.of(job, nodes, QUICK if quick else BLOCK)

@@ -160,10 +160,13 @@ def explain(folder: str, method: str, state: str, nodes: str) -> dict[str, float
     from torch_geometric.nn import GCN
 
     import graphfaith as gf
+    from graphfaith._base.heap import keep_free_memory
     from graphfaith._base.threads import use_one_thread
     from graphfaith.graph.computation_graph import ComputationGraph
 
-    use_one_thread()  # as workers do; the threads of a BLAS would wait for each other by spinning
+    # As workers do: the threads of a BLAS would wait for each other by spinning, and freed memory is kept.
+    use_one_thread()
+    keep_free_memory()
     torch.manual_seed(0)
     model = GCN(FEATURES, 16, 2, out_channels=4).eval()
     algorithm = {"kec": gf.KEC, "anchored-kec": gf.AnchoredKEC}[method]("U(A,0.5)", num_samples=200)

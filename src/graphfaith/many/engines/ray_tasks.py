@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any
 
 from ..._base.errors import GraphfaithError, RunError, describe_error
+from ..._base.heap import keep_free_memory
 from ..._base.threads import use_one_thread
 from ..extra import import_extra
 from ..plan import Job
@@ -30,6 +31,7 @@ _STORE = 100 << 20  # bytes of the object store of a Ray of our own, which holds
 def _open(path: tuple[str, ...], pickled: bytes) -> tuple[Job, dict[str, str]]:
     """Return the job and the digests of the plan, once in a process: the job keeps what it has loaded."""
     use_one_thread()
+    keep_free_memory()
     # The module of the job, or of its model, may lie where only the path of the run leads.
     sys.path += [folder for folder in path if folder not in sys.path]
     job, digests = pickle.loads(pickled)

@@ -10,6 +10,7 @@ import threading
 from typing import Any, BinaryIO
 
 from ..._base.errors import GraphfaithError, RunError, describe_error
+from ..._base.heap import keep_free_memory
 from ..._base.threads import use_one_thread
 from ..work import check_same, do
 from .base import NO_MEMORY
@@ -25,6 +26,7 @@ def main() -> None:
     os.close(nothing)
     os.dup2(2, 1)
     use_one_thread()
+    keep_free_memory()
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(requests, tasks), daemon=True).start()
     path, pickled = tasks.get()
