@@ -28,10 +28,11 @@ UNIT = Rates(1.0, 1.0, 1.0, 1.0)
 PATH = Shape(nodes=(1, 3, 5), into=(3, 8, 12), entries=12, nonzeros=20, widths=(4, 3, 2))
 
 
-def test_rates_are_positive_and_a_product_is_the_fastest_way_to_compute():
+def test_rates_are_positive():
     rates = measure_rates(trials=2)
     assert rates.moved > 1e7
-    assert rates.product > rates.looped > 1e7
+    # Which of them is the fastest is not asked here: beside other work it may be any.
+    assert min(rates.looped, rates.product, rates.product_single) > 1e7
     assert list(rates.as_json().values()) == pytest.approx(
         [rate / 1e9 for rate in (rates.moved, rates.looped, rates.product, rates.product_single)]
     )
