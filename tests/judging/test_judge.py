@@ -286,9 +286,79 @@ def test_mistakes_are_found_before_any_work():
         {"nodes": [99]},
         {"draws": 0},
         {"seed": -1},
+        {"measures": 3},
+        {"measures": []},
+        {"measures": "roc-auc"},  # without a truth
+        {"measures": "stability-training"},  # of one training
+        {"measures": ["label-fidelity+", "gef"], "mode": "regression"},
+        {"measures": "roc-auc", "truth": metric.Truth(nodes=data.x[:, 0])},  # which has signs
+        {"truth": metric.Truth(edges=torch.ones(3))},
+        {"truth": {1: metric.Truth(nodes=torch.full((data.num_nodes,), math.nan))}},
+        {"truth": {1: torch.ones(data.num_edges)}},
+        {"noise": -0.1},
+        {"noise": math.nan},
+        {"samples": 0},
     ):
+        found: dict = {"model": model, "data": data, "explainers": {"never": never}, "nodes": [1], **wrong}
         with pytest.raises(gf.InputError):
-            gf.judge(**{"model": model, "data": data, "explainers": [never], "nodes": [1], **wrong})
+            gf.judge(**found)
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (lambda data: torch.full((data.num_edges,), math.nan), "not finite"),
+        (lambda data: None, "must return scores of edges"),
+        (lambda data: (None, None), "must return scores of edges"),
+        (lambda data: "scores", "must return numbers"),
+        (lambda data: torch.ones(data.num_edges, dtype=torch.complex64), "real numbers"),
+        (lambda data: torch.ones(2, 2), "of shape"),
+    ],
+)
+def test_scores_that_cannot_be_judged_are_a_row_that_says_so(returned, said):
+    model, data, *_ = setting("gcn")
+    found = gf.judge(model, data, {"bad": lambda m, d, n: returned(d)}, [1], ["delta", "sparsity"], **QUICK)
+    row = found.row("bad", "sparsity")
+    assert math.isnan(row.value)
+    assert said in row.errors[1]
+    assert math.isfinite(found.row("random", "sparsity").value)
+
+
+def test_a_list_of_numbers_is_scores_of_edges():
+    model, data, *_ = setting("gcn")
+    ones = {"list": lambda m, d, n: [1] * d.num_edges, "tensor": lambda m, d, n: torch.ones(d.num_edges)}
+    found = gf.judge(model, data, ones, [1], "fidelity+", **QUICK)
+    assert found.row("list", "fidelity+").value == found.row("tensor", "fidelity+").value
+
+
+def test_what_a_function_does_to_the_graph_reaches_nobody():
+    model, data, *_ = setting("gcn")
+
+    def spoils(model, data, node):
+        data.x.zero_()
+        return torch.ones(data.num_edges)
+
+    before = data.x.clone()
+    found = gf.judge(model, data, [spoils, "saliency"], [1], "fidelity+", **QUICK)
+    assert torch.equal(data.x, before)
+    alone = gf.judge(model, data, ["saliency"], [1], "fidelity+", **QUICK)
+    assert found.row("saliency", "fidelity+").value == alone.row("saliency", "fidelity+").value
+
+
+def test_a_judgement_in_which_everything_fails_says_why():
+    model, data, *_ = setting("gcn")
+    wrong = metric.Truth(edges=torch.ones(3))
+    found = gf.judge(model, data, ["saliency"], [1], "roc-auc", truth=lambda node: wrong, **QUICK)
+    assert "a truth of edges must have" in found.row("saliency", "roc-auc").errors[1]
+    assert "a truth of edges must have" in str(found)
+
+
+def test_measures_that_are_not_defined_are_left_out():
+    model, data, config, row = setting("regression")
+    words = {"level": config["task_level"], "mode": config["mode"], "return_type": "raw"}
+    found = gf.judge(model, data, ["saliency"], [row], "all", **words, **QUICK)
+    assert {"fidelity+", "characterization"} <= {measure for measure, _ in found.columns}
+    assert not {"gef", "label-fidelity+", "roc-auc"} & {measure for measure, _ in found.columns}
 
 
 def test_json_pandas_and_the_page(verdict, tmp_path):

@@ -14,7 +14,7 @@ from graphfaith._base.errors import InputError
 from graphfaith.explanation.soundness import check_model
 from graphfaith.metric import unfaithfulness_of
 from graphfaith.sampling.neighborhood import as_neighborhood
-from graphfaith.surrogate.hinges import find_hinges
+from graphfaith.surrogate.hinges import Hinges, _find_kinks, find_hinges
 from graphfaith.surrogate.terms import BLOCKS
 
 CONFIG = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
@@ -74,12 +74,75 @@ def test_the_units_of_a_network_are_found_where_they_switch():
     own = target.computation_graph.x[0]  # the explained node comes first
     for unit, sign, shift in zip(model.units.detach(), model.signs.detach(), model.shift, strict=True):
         direction = sign * unit
-        far = (found.along_x[:, 0] - direction).norm(dim=1) / direction.norm()
+        # A line that crosses from the other side sees the unit with the other sign: it is the same hinge.
+        turned = torch.sign(found.along_x[:, 0] @ direction)
+        far = (turned.unsqueeze(1) * found.along_x[:, 0] - direction).norm(dim=1) / direction.norm()
         place = int(far.argmin())
         assert float(far[place]) < 1e-6
         assert float(found.side[place]) == float(sign.sign())
-        assert float(found.level[place]) == pytest.approx(float(direction @ own - sign * shift), abs=1e-6)
+        level = float(direction @ own - sign * shift)
+        assert float(turned[place] * found.level[place]) == pytest.approx(level, abs=1e-6)
     assert float(found.along_x[:, 1:].abs().max()) < 1e-6  # No other node has units of its own here.
+
+
+def test_known_units_are_not_found_again():
+    """Every line crosses every unit, half of them from the other side: three units are three hinges."""
+    target = target_of(Units())
+    found = hinges_of(target)
+    assert len(found) == 3
+    lines = as_neighborhood("U(X,0.5r)").sample(target.computation_graph, 17, 0).features
+    assert len(_find_kinks(target, lines, None)[0]) > 10
+    assert len(_find_kinks(target, lines, found)[0]) == 0
+
+
+class Curved(torch.nn.Module):
+    """F bends everywhere, and has no kinks."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = SAGEConv(WIDTH, 2).double()
+
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index) + x.square().sum(dim=1, keepdim=True)
+
+
+def test_what_bends_without_a_kink_has_no_hinges():
+    assert hinges_of(target_of(Curved())) is None
+
+
+def test_terms_follow_their_equation():
+    """h(X - eps_X, A - eps_A), written out for each sample and hinge, with hinges of all four kinds."""
+    target, near = target_of(Network()), as_neighborhood("U(X,0.5r)xU(A,0.5)")
+    samples = near.sample(target.computation_graph, 30, 3)
+    draw = torch.Generator().manual_seed(1)
+    along_x, along_a = (
+        torch.randn(4, *eps.shape[1:], generator=draw, dtype=torch.float64) for eps in (samples.features, samples.edges)
+    )
+    level, side = torch.tensor([2.0, -2.0, 2.0, -2.0]).double(), torch.tensor([1.0, 1.0, -1.0, -1.0]).double()
+    weights = torch.tensor([1.0, 0.5, 2.0, -1.0]).double()
+    hinges = Hinges(along_x, along_a, level, side, weights, torch.zeros(4).double())
+
+    def h(moved, j):
+        on = float(side[j] * level[j] > 0)
+        after = level[j] - moved
+        return side[j] * max(0.0, side[j] * after) - on * after
+
+    for s in range(30):
+        total = 0.0
+        for j in range(4):
+            moved = (along_x[j] * samples.features[s]).sum() + (along_a[j] * samples.edges[s]).sum()
+            lost = float(h(0.0, j) - h(moved, j))
+            assert float(hinges.terms(samples)[0][s, j]) == pytest.approx(lost, abs=1e-9)
+            total += float(weights[j]) * lost
+        assert float(hinges.change(samples)[s]) == pytest.approx(total, abs=1e-9)
+
+
+def test_every_hinge_has_a_direction_in_a_if_edges_move():
+    target = target_of(Network())
+    found = hinges_of(target, "U(X,0.5r)xU(A,0.5)")
+    assert len(found) > 12
+    assert float(found.along_a.abs().sum(dim=1).min()) > 1e-4
+    assert hinges_of(target).along_a is None
 
 
 def test_there_are_no_hinges_where_f_is_linear_or_only_edges_move():
@@ -113,11 +176,13 @@ def test_hinges_are_flat_at_the_graph_and_have_the_mean_slope_of_the_samples():
     tiny = replace(samples, features=samples.features * 1e-7, edges=samples.edges * 1e-7)
     assert float(hinges.change(tiny).abs().max()) < 1e-15
     # The slope of the change for eps, summed over the samples, by automatic differentiation.
-    eps = samples.features.clone().requires_grad_()
-    hinges.change(replace(samples, features=eps)).sum().backward()
+    eps, of_edges = (one.clone().requires_grad_() for one in (samples.features, samples.edges))
+    hinges.change(replace(samples, features=eps, edges=of_edges)).sum().backward()
     switched = hinges.terms(samples)[1].mean(dim=0)
-    of_x, _ = replace(hinges, switched=switched).mean_gradient()
+    of_x, of_a = replace(hinges, switched=switched).mean_gradient()
     assert torch.allclose(eps.grad.sum(dim=0), 20 * of_x, atol=1e-9)
+    assert torch.allclose(of_edges.grad.sum(dim=0), 20 * of_a, atol=1e-9)
+    assert float(of_a.abs().max()) > 0
     kept = p.mean_gradient(None, None)[0] - replace_hinges(p, None).mean_gradient(None, None)[0]
     assert torch.allclose(kept, hinges.mean_gradient()[0], atol=1e-12)
 

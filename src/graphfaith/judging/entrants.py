@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.explain.algorithm import ExplainerAlgorithm, PGExplainer
 
-from .._base.errors import InputError
+from .._base.errors import InputError, show
 from ..explainers.base import FaithfulExplainer
 from ..explainers.methods import method_named, method_names
 from ..metric.attribution import Attribution
@@ -97,8 +97,11 @@ class Function:
         """Call the function, and take the scores of what F depends on."""
         graph = scene.target(index).computation_graph
         with seeded_at(scene, seed, index):
-            found = self.function(scene.copy_model(), scene.subject.data, index)
-        nodes, edges = found if isinstance(found, tuple | list) else (None, found)
+            # A copy: what a function does to the graph must not reach the others, nor the user.
+            found = self.function(scene.copy_model(), scene.subject.data.clone(), index)
+        nodes, edges = found if isinstance(found, tuple | list) and len(found) == 2 else (None, found)
+        if nodes is None and edges is None:
+            raise InputError(f"{self.name} must return scores of edges, or of (nodes, edges) (got {show(found)})")
         num_nodes, num_edges = graph.size
         d, scores, features = graph.x.size(1), None, None
         if edges is not None:
@@ -148,7 +151,13 @@ class Zero:
 
 
 def _check_scores(scores: Any, shapes: list[tuple[int, ...]], name: str) -> Tensor:
-    numbers = torch.as_tensor(scores).detach().double().cpu()
+    try:
+        given = torch.as_tensor(scores).detach().cpu()
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{name} must return numbers (got {show(scores)})") from None
+    if given.is_complex():
+        raise InputError(f"{name} must return real numbers (got {given.dtype})")
+    numbers = given.double()
     if tuple(numbers.shape) not in shapes:
         known = " or ".join(str(list(shape)) for shape in shapes)
         raise InputError(f"{name} must return scores of shape {known} (got {list(numbers.shape)})")

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from .._base.checks import check_count, check_seed
-from .._base.errors import GraphfaithError, InputError
+from .._base.checks import check_count, check_real, check_seed
+from .._base.errors import GraphfaithError, InputError, show
 from .._base.threads import one_thread
 from ..explainers.base import Samples
 from ..facade.comparison import Track, list_of
@@ -39,7 +39,7 @@ from ..sampling.neighborhood import Neighborhood, as_neighborhood
 from ..sampling.restricted import By, Top
 from .entrants import Entrant, Random, Zero, make_entrants
 from .ledger import Ledger
-from .measures import MEASURES, expand_measures
+from .measures import MEASURES, expand_measures, keep_defined
 from .peers import PEERS
 from .scene import Scene
 from .verdict import Verdict
@@ -136,7 +136,8 @@ def judge(
         explainers: names of methods ("anchored-kec", "pyg-gnnexplainer", "captum-ig", ...), PyG's algorithms, functions
             (model, data, node) that return scores of edges or of (nodes, edges), or a mapping of names to these.
         nodes: the nodes to explain; pairs or graphs, by their row in the output, at another ``level``.
-        measures: names of figures of merit, or "all"; see :data:`graphfaith.judging.MEASURES`.
+        measures: names of figures of merit, or "all"; see :data:`graphfaith.judging.MEASURES`. Those that are not
+            defined, for a regression, without a truth or with one training, are left out; one has to remain.
         neighborhoods: where Delta and infidelity are measured. Methods that are fitted are fitted in each; their scores
             in the first one are what the other figures of merit judge.
         truth: what is known to matter, for all nodes or by node; see :class:`~graphfaith.metric.truth.Truth`.
@@ -169,6 +170,9 @@ def judge(
     check_seed(int(seed) + 1)
     for count, name in ((test_samples, "test_samples"), (draws, "draws"), (repeats, "repeats")):
         check_count(count, name)
+    check_real(noise, "noise", above=0)
+    if samples != "auto":
+        check_count(samples, "samples")
     models = [model] if isinstance(model, torch.nn.Module) else list(model)
     asked = list_of(neighborhoods, str | Neighborhood, "neighborhoods", "them")
     for near in asked:
@@ -178,11 +182,13 @@ def judge(
     nodes = list_of(nodes, int, "nodes", "ids")
     if not nodes or not asked or not models:
         raise InputError("nothing to judge: name at least one node, one neighbourhood and one model")
-    wanted = [name for name in expand_measures(measures) if truth is not None or MEASURES[name].group != "truth"]
+    wanted = expand_measures(measures)
     entrants = [*make_entrants(explainers, PEERS), Random(), Zero()]
     data = prepare(models[0], data)
     nears = tuple({str(near): near for near in (neighborhood_on(data, near) for near in asked)}.values())
     task = find_task(models[0], data, level, mode, return_type)
+    signed = _check_truth(truth, int(data.num_nodes), int(data.edge_index.size(1)))
+    wanted = keep_defined(wanted, mode=task.mode, truth=truth is not None, signed=signed, trainings=len(models))
     rows = task.rows(nodes, int(data.num_nodes) if level == "node" else 1 << 62).tolist()
     parts_asked = tuple(list_of(parts, str, "parts", "edges or features"))
     rules = Rules(
@@ -203,6 +209,22 @@ def judge(
     if "stability-training" in wanted and len(models) > 1:
         _compare_trainings(ledger, kept, len(rows), entrants)
     return ledger.verdict(rules.measures, dataset, seed, regression=task.mode == "regression")
+
+
+def _check_truth(truth: TruthOf | None, num_nodes: int, num_edges: int) -> bool | None:
+    """Check the truths that are known before the work begins, and return whether all have signs; None if they differ.
+
+    What a function returns is known only when its row is judged.
+    """
+    if truth is None or (callable(truth) and not isinstance(truth, Truth | Mapping)):
+        return None
+    known = list(truth.values()) if isinstance(truth, Mapping) else [truth]
+    for one in known:
+        if not isinstance(one, Truth):
+            raise InputError(f"truth must be a Truth, a mapping of rows to these, or a function (got {show(one)})")
+        one.check(num_nodes, num_edges)
+    signed = {one.is_signed for one in known}
+    return signed.pop() if len(signed) == 1 else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from .._base.errors import InputError
+from .._base.errors import InputError, show
 from ..metric.measured import Better
 
 Group = Literal["delta", "fidelity", "robust", "sufficiency", "curves", "gef", "scores", "again", "training", "truth"]
@@ -61,6 +61,8 @@ def expand_measures(names: str | Iterable[str]) -> list[str]:
     >>> expand_measures(["robust", "sparsity"])
     ['robust-fidelity+', 'robust-fidelity-', 'sparsity']
     """
+    if not isinstance(names, Iterable):
+        raise InputError(f"measures must be names of them, or 'all' (got {show(names)})")
     found: list[str] = []
     for name in [names] if isinstance(names, str) else list(names):
         exact = [name] if name in MEASURES else []
@@ -70,3 +72,33 @@ def expand_measures(names: str | Iterable[str]) -> list[str]:
             raise InputError(f"unknown measure {name!r}: known are all, {', '.join(MEASURES)}")
         found += exact or group
     return list(dict.fromkeys(found))
+
+
+def keep_defined(names: Iterable[str], *, mode: str, truth: bool, signed: bool | None, trainings: int) -> list[str]:
+    """Return the measures that are defined for a task, a truth and so many trainings; raise an error if none is.
+
+    ``signed`` says whether the truth has contributions with a sign; None if that is not known of all rows.
+
+    >>> keep_defined(["fidelity+", "gef"], mode="regression", truth=False, signed=None, trainings=1)
+    ['fidelity+']
+    """
+    kept, reasons = [], []
+    for name in names:
+        reason = ""
+        if mode == "regression" and (name.startswith("label-") or name == "gef"):
+            reason = "is of classes, and the task is a regression"
+        elif MEASURES[name].group == "truth":
+            of_signs = name.endswith("-agreement")
+            if not truth:
+                reason = "needs a truth"
+            elif signed is not None and signed != of_signs:
+                reason = f"needs a truth {'with signs' if of_signs else 'of zeros and ones'}"
+        elif MEASURES[name].group == "training" and trainings < 2:
+            reason = "needs several trainings of the model"
+        if reason:
+            reasons.append(f"{name} {reason}")
+        else:
+            kept.append(name)
+    if not kept:
+        raise InputError(f"nothing to judge by: {'; '.join(reasons) or 'name at least one measure, or all'}")
+    return kept

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from .._base.checks import check_count
 from .._base.errors import InputError
-from ..graph.computation_graph import ComputationGraph
 from .attribution import Attribution, judged_places
 from .measured import Measured
 from .stability import rank, rank_correlation
@@ -52,7 +51,7 @@ class Truth:
     def beside(self, attribution: Attribution) -> tuple[Tensor, Tensor]:
         """Return the scores of what is judged, and the truth of the same entries."""
         graph = attribution.graph
-        self._check(graph)
+        self.check(*graph.size)
         if self.edges is not None:
             places = judged_places(graph, "edges")
             scores = torch.zeros(len(places)).double() if attribution.edges is None else attribution.edges[places]
@@ -60,11 +59,14 @@ class Truth:
         seen = torch.arange(graph.num_visible)
         return attribution.node_scores[seen], self.numbers[graph.nodes[seen]]
 
-    def _check(self, graph: ComputationGraph) -> None:
-        wanted = graph.size[1] if self.edges is not None else graph.size[0]
+    def check(self, num_nodes: int, num_edges: int) -> None:
+        """Raise an :class:`InputError` unless there is a finite number for each node, or each edge, of the graph."""
+        wanted = num_edges if self.edges is not None else num_nodes
         if self.numbers.shape != (wanted,):
             what = "edges" if self.edges is not None else "nodes"
             raise InputError(f"a truth of {what} must have [{wanted}] numbers (got {list(self.numbers.shape)})")
+        if not bool(torch.isfinite(self.numbers).all()):
+            raise InputError("the truth has numbers that are not finite")
 
 
 class Agreement(NamedTuple):

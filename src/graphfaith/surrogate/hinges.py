@@ -99,18 +99,24 @@ def _add_kinks(target: Target, lines: Tensor, known: Hinges | None, *, of_a: boo
     if not len(place):
         return known
     graph, step = target.computation_graph, 2 * _REACH / (POINTS - 1)
-    slopes = []
+    sides = []
     for beside in (-_BESIDE * step, _BESIDE * step):
         parts = []
         for start in range(0, len(place), POINTS):
             at = slice(start, start + POINTS)
             moved = (place[at] + beside).to(lines.dtype)[:, None, None] * lines[which[at]]
-            parts.append(target.gradients(graph.x - moved, graph.weight.expand(len(moved), -1))[1:])
-        slopes.append([torch.cat(part) for part in zip(*parts, strict=True)])
-    along_x, along_a = (after - before for before, after in zip(*slopes, strict=True))
-    pull = torch.stack([one.flatten() @ lines[k].flatten() for one, k in zip(along_x, which, strict=True)]).double()
+            parts.append(target.gradients(graph.x - moved, graph.weight.expand(len(moved), -1)))
+        sides.append([torch.cat(part) for part in zip(*parts, strict=True)])
+    rise, along_x, along_a = (after - before for before, after in zip(*sides, strict=True))
+    along = [[one.flatten() @ lines[k].flatten() for one, k in zip(side[1], which, strict=True)] for side in sides]
+    first, last = (torch.stack(one).double() for one in along)
+    pull = last - first
     # A kink is where it was thought to be if the gradient's jump is that of the slope; NaN is not.
     share = -pull / jump
+    # Between the two points F is the one straight line and then the other, whatever it does farther away.
+    far = _BESIDE * step
+    nearer = (rise.double() + far * (first + last)) / pull
+    place = torch.where(nearer.abs() <= far, place + nearer, place)
     good = (share > _LEAST) & (share < _LARGEST) & torch.isfinite(along_a.double().sum(dim=1))
     zeros = torch.zeros(int(good.sum()), dtype=torch.float64)
     new = Hinges(
@@ -172,11 +178,14 @@ def _select(hinges: Hinges, places: Tensor) -> Hinges:
 
 
 def _tell_apart(hinges: Hinges) -> Tensor:
-    """Return the places of hinges that look in different directions; of those in the same one the first is taken."""
+    """Return the places of hinges that are of different units; of those of the same one the first is taken.
+
+    A line may cross a kink from either side: then d and y have the other sign, and the hinge is the same function.
+    """
     flat = hinges.along_x.flatten(1)
     gram = (flat @ flat.T).double()
     size = gram.diagonal().sqrt()
-    alike = gram * hinges.side * hinges.side.unsqueeze(1) >= _SAME * size * size.unsqueeze(1)
+    alike = (gram.abs() >= _SAME * size * size.unsqueeze(1)) & (hinges.side == hinges.side.unsqueeze(1))
     kept: list[int] = []
     for place in range(len(hinges)):
         if not bool(alike[place, kept].any()) and float(size[place]) > 0:

@@ -73,6 +73,8 @@ class Arena(Experiment):
         methods = [name for name in (*METHODS, *SLOW) if _enters(name, contest)]
         methods = [name for name in methods if _is_slow(name, contest) == (part == "slow")]
         if part == "trainings":
+            if len(_seeds(size)) < 2:
+                return {"columns": []}
             ground = ground_of(contest, _seeds(size), count)
             verdict = _judge(contest, ground, methods, ground.rows[:NODES_SLOW], [OF_TRAININGS], size)
             return {"columns": _columns(verdict)}

@@ -16,7 +16,7 @@ from ..paper.journal import Journal
 from ..paper.results import rows_in
 from ..paper.run import write_rows
 from .arena import SLOW, Arena
-from .text import format_agreement
+from .text import format_agreement, format_random
 
 MARK, END = "<!-- arena: agreement -->", "<!-- /arena -->"
 INTRODUCTION = """\
@@ -47,7 +47,7 @@ pyg-pgexplainer), and stability under noise and other seeds is of that predictio
 
 
 def make_page(folder: Path, path: Path) -> Path:
-    """Write the page of a run in ``folder`` to ``path``, and its table of agreement to measures.md beside it."""
+    """Write the page of a run in ``folder`` to ``path``, and its last two tables to measures.md beside it."""
     target = check_output(path, (".md",))
     finished = folder / "arena.json"
     if not finished.exists():
@@ -63,7 +63,8 @@ def make_page(folder: Path, path: Path) -> Path:
     write_file(target, text.encode())
     beside = path.parent / "measures.md"
     if beside.exists():
-        _put_agreement(beside, format_agreement(rows), folder)
+        random = f"## Which a random explainer wins\n\n{format_random(rows)}"
+        _put_agreement(beside, f"{format_agreement(rows)}\n\n{random}", folder)
     return target
 
 
@@ -98,7 +99,7 @@ def collect_rows(folder: Path) -> None:
 
 
 def _put_agreement(path: Path, table: str, folder: Path) -> None:
-    """Put the table of agreement after its mark in a page, in place of the one that is there."""
+    """Put tables after their mark in a page, in place of those that are there."""
     text = path.read_text(encoding="utf-8")
     if MARK not in text:
         return

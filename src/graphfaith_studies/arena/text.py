@@ -34,7 +34,7 @@ def format_rows(rows: Sequence[Row], contests: Sequence[str]) -> str:
     if motifs:
         parts += ["## Motifs: ROC-AUC of the edges that are known to matter", _motifs(motifs)]
     parts += ["## Every measure: mean rank of each method", _ranks(rows)]
-    parts += ["## Which measures the random explainer wins", _random_wins(rows)]
+    parts += ["## Which measures the random explainer wins", format_random(rows)]
     parts += ["## Which measures agree", format_agreement(rows)]
     failed = _failures(rows)
     if failed:
@@ -269,7 +269,8 @@ def _ranks(rows: Sequence[Row]) -> str:
     )
 
 
-def _random_wins(rows: Sequence[Row]) -> str:
+def format_random(rows: Sequence[Row]) -> str:
+    """Return a table of how often the random explainer is ranked before KEC, AnchoredKEC and everybody."""
     lines = []
     for measure in MEASURES:
         found = [row for row in rows if row["measure"] == measure and not math.isnan(_value(row, RANDOM))]

@@ -119,6 +119,7 @@ def test_page_of_a_run_that_is_not_finished(tmp_path):
     assert first.startswith("# Measures")
     assert first.endswith("after\n")
     assert "deletion" in first
+    assert "random first of all" in first
     make_page(folder, page)
     assert measures.read_text() == first, "the table is replaced, not added again"
 
