@@ -216,9 +216,7 @@ def test_a_tutorial_is_short_and_was_run(notebook):
 
 def test_every_page_begins_with_one_message():
     """The first paragraph after the title begins with a sentence or two in bold."""
-    # These are handed round among more writers; each begins with its message in plain type.
-    plain = {"batadal", "scale", "view"}
     for page in sorted({*HOWTO, *DOCS.glob("*.md")}):
         title, _, rest = page.read_text().partition("\n\n")
         assert title.startswith("# ")
-        assert rest.startswith("**") != (page.stem in plain), page.name
+        assert rest.startswith("**"), page.name
