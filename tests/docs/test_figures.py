@@ -18,6 +18,7 @@ import graphfaith as gf
 from conftest import needs_data
 from graphfaith.data.models import load_trained
 from graphfaith.explainers.methods import method_names
+from graphfaith.facade import Subject
 from graphfaith.testing import CHECKS
 
 ROOT = Path(__file__).parents[2]
@@ -104,6 +105,26 @@ def test_the_output_in_readme_is_what_the_three_lines_print():
     assert re.sub(r"[\d.]+", "#", shown) == re.sub(r"[\d.]+", "#", printed)
     numbers = [[float(text) for text in re.findall(r"\d+\.?\d*(?:e-?\d+)?", line)] for line in (shown, printed)]
     assert numbers[0] == pytest.approx(numbers[1], rel=0.15)
+
+
+def test_the_shares_under_the_picture_of_readme_are_those_of_the_demo():
+    words = " ".join(README.split())
+    rival = re.search(r"PGExplainer, the closest rival, is even ahead at this node \((\d+) %\)", words).group(1)
+    scores, whole = re.search(r"has (\d+) % by its scores and (\d+) % as a whole", words).groups()
+    assert "The gradient looks as convincing, and foretells nothing." in words
+    demo = importlib.import_module("graphfaith.cli.demo")
+    houses = load_trained(demo.DATASET)
+    # The demo draws the node that depends on the fewest others.
+    subject = Subject(houses.model, houses.data)
+    shown = min(demo.NODES, key=lambda node: subject.target(node).computation_graph.num_nodes)
+    found = {name: subject.explain(shown, name, "B(A,0.5)", seed=0).unfaithfulness for name in demo.PICTURED}
+    assert set(found) == {"anchored-kec", "pgexplainer", "kec", "saliency"}
+    foretold = {name: 100 * (1 - of.relative) for name, of in found.items()}
+    # A point more or less is the rounding of another machine.
+    assert foretold["pgexplainer"] == pytest.approx(float(rival), abs=1)
+    assert foretold["anchored-kec"] == pytest.approx(float(whole), abs=1)
+    assert 100 * (1 - found["anchored-kec"].scores.relative) == pytest.approx(float(scores), abs=1)
+    assert foretold["saliency"] < 1
 
 
 def test_captum_crashes_after_pygs_gnnexplainer_and_not_after_ours():
