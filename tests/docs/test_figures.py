@@ -20,6 +20,8 @@ from graphfaith.data.models import load_trained
 from graphfaith.explainers.methods import method_names
 from graphfaith.facade import Subject
 from graphfaith.testing import CHECKS
+from graphfaith_studies.arena.page import page_text
+from graphfaith_studies.paper.results import rows_in
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -71,6 +73,12 @@ def test_what_readme_says_of_the_best_is_so():
 def test_counts_in_readme_are_those_of_the_code():
     assert f"| methods | {len(method_names())}, " in README
     assert f"and {len(CHECKS) - 1} other things" in " ".join(README.split())
+
+
+def test_the_page_of_the_arena_is_what_its_command_writes():
+    page = ROOT / "docs" / "arena.md"
+    rows = rows_in(ROOT / "docs" / "results", "arena")
+    assert page.read_text() == page_text(Path("docs/results"), Path("docs/arena.md"), rows)
 
 
 def test_what_readme_says_of_the_arena_is_what_its_page_says():

@@ -16,11 +16,13 @@ from ..paper.journal import Journal
 from ..paper.results import rows_in
 from ..paper.run import write_rows
 from .arena import SLOW, Arena
-from .text import format_agreement, format_random
+from .text import format_agreement, format_message, format_random
 
 MARK, END = "<!-- arena: agreement -->", "<!-- /arena -->"
 INTRODUCTION = """\
 # The arena
+
+{message}
 
 Every explainer of the judge on data and truths that others have made: heterophilous web graphs and minesweeper,
 Tree-Cycles and Tree-Grid, BA-2Motifs, and molecules with the exact signed contribution of every atom (Crippen). Models
@@ -74,7 +76,8 @@ def page_text(folder: Path, path: Path, rows: list[Row]) -> str:
     command = f"graphfaith reproduce arena --page {shlex.quote(path.as_posix())} --out {where}"
     quick = " --quick" if rows[0]["size"] == "quick" else ""
     made = f"graphfaith reproduce arena{quick} --out {where}"
-    start = INTRODUCTION.format(command=command, made=made, slow=", ".join(SLOW)).rstrip()
+    words = {"message": format_message(rows), "command": command, "made": made, "slow": ", ".join(SLOW)}
+    start = INTRODUCTION.format(**words).rstrip()
     return "\n\n".join([start, Arena().to_markdown(rows)]) + "\n"
 
 

@@ -96,6 +96,24 @@ def _delta_rows(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["measure"] == "delta" and "winner" in row]
 
 
+def _wins_by_what_moves(found: Sequence[Row]) -> dict[str, str]:
+    """Return in how many columns AnchoredKEC has the lowest mean Delta, where only edges and where features move."""
+    wins = {}
+    for moves, words in ((False, "only edges move"), (True, "features move")):
+        kind = [row for row in found if ("X" in row["neighborhood"]) == moves]
+        wins[words] = f"{sum(row['winner'] == ANCHORED for row in kind)} of {len(kind)}"
+    return wins
+
+
+def format_message(rows: Sequence[Row]) -> str:
+    """Return what the page is about, in a sentence: in how many columns AnchoredKEC is the lowest."""
+    edges, features = _wins_by_what_moves(_delta_rows(rows)).values()
+    return (
+        f"**On data and truths of others AnchoredKEC has the lowest mean Delta in {edges} columns where only edges "
+        f"move, and in {features} where features move.**"
+    )
+
+
 def _summary(rows: Sequence[Row]) -> str:
     found = _delta_rows(rows)
     won = [row for row in found if row["winner"] == ANCHORED]
@@ -111,9 +129,8 @@ def _summary(rows: Sequence[Row]) -> str:
     held = sum(row["winner"] == ANCHORED for row in fair)
     text += f" Of models that have learnt something alone, it is so in {held} of {len(fair)} columns"
     text += f" ({100 * held / len(fair):.0f} %)." if fair else "."
-    for moves, words in ((False, "only edges move"), (True, "features move")):
-        kind = [row for row in found if ("X" in row["neighborhood"]) == moves]
-        text += f" Where {words}, it wins {sum(row['winner'] == ANCHORED for row in kind)} of {len(kind)}."
+    for words, wins in _wins_by_what_moves(found).items():
+        text += f" Where {words}, it wins {wins}."
     lost = [row for row in found if row["winner"] != ANCHORED and ANCHORED in row["values"]]
     if not lost:
         return text
