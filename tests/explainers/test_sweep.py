@@ -333,6 +333,21 @@ def test_blocks_do_not_change_answers(monkeypatch, spy, room):
     assert len(spy.blocks) == NODES if room == 1 else 1 < len(spy.blocks) < NODES
 
 
+@pytest.mark.parametrize("near", [True, False])
+def test_blocks_are_as_large_as_their_joint_graph_may_be(monkeypatch, spy, near):
+    x, edges = ring(200)
+    entries = 90
+    monkeypatch.setattr(sweep, "CHUNK_BYTES", 41 * 8 * entries)
+    nodes = list(range(200)) if near else torch.randperm(200, generator=torch.Generator().manual_seed(0)).tolist()
+    explain(explainer_of(gcn()), x, edges, nodes, together=True)
+    assert [node for block in spy.blocks for node in block] == nodes
+    sizes = list(map(len, spy.blocks))
+    # Two layers see five nodes and two more in degrees: 7 nodes, 10 edges and 7 loops. Of nodes in a row, each further
+    # one adds one node, two edges and one loop, and of nodes that are far apart all of them.
+    assert max(sizes) <= (entries if near else 2 * entries // 17)
+    assert sizes[0] >= (18 if near else 4)
+
+
 @pytest.mark.parametrize("limit", ["_ENTRIES", "_NUMBERS"])
 @pytest.mark.parametrize("count", [1, 60, 10**6])
 def test_batches_do_not_change_answers(monkeypatch, spy, limit, count):

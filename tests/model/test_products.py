@@ -219,6 +219,36 @@ def test_hooks_hear_every_call():
     assert heard == [1]
 
 
+def test_what_chunks_of_samples_share_is_computed_once(monkeypatch):
+    monkeypatch.setattr(products, "LARGEST", 0)
+    case = make_case(nodes=9, edges=30)
+    target, near = target_of(case), parse_neighborhood("U(A,0.5)")
+    layer, calls = case.model.convs[0].lin, []
+    usual = layer.forward
+    first, second = (near.sample(target.computation_graph, 4, seed) for seed in (0, 1))
+    target.changes(first)  # Batches are compared before they are believed.
+    with mock.patch.object(torch.nn.functional, "linear", side_effect=torch.nn.functional.linear) as linear:
+
+        def count():
+            calls.append(sum(given[0][1] is layer.weight for given in linear.call_args_list))
+            linear.reset_mock()
+
+        target.changes(first)
+        count()
+        target.changes(second)
+        count()
+        with torch.no_grad():
+            before = target.call.batch(target.computation_graph.x, first.weight, trimmed=False)
+            count()
+            layer.weight.mul_(2)
+            after = target.call.batch(target.computation_graph.x, first.weight, trimmed=False)
+            count()
+    assert usual == layer.forward
+    assert calls[:3] == [0, 0, 0] or calls[:3] == [0, 0, 1]  # Trimmed calls may need fewer rows.
+    assert calls[3] == 1
+    assert not torch.allclose(after, before)
+
+
 def test_no_trace_is_left():
     class Fails(TwoLayerGCN):
         fails = False

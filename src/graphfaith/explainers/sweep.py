@@ -290,7 +290,37 @@ class Sweep:
         most = entries * len(parts) // int(parts.entry_start[-1])
         if graph.num_nodes > rows:
             most = min(most, rows * len(parts) // int(parts.node_start[-1]))
-        return max(1, most)
+        return self._grow_block(nodes, max(1, most), entries, rows)
+
+    def _grow_block(self, nodes: Sequence[int], size: int, entries: int, rows: int) -> int:
+        """Return how many nodes a block may have if its joint computation graph fits: ``size``, or more.
+
+        Nodes that follow on each other often have neighbours in common, so that their joint graph is far smaller than
+        all of their computation graphs. It is looked at in three places, and a walk that finds too much ends at once.
+        """
+        call, graph, hops = self.first.call, self.first.graph, self.first.num_hops
+        depth = hops if call.degrees is not None else hops - 1
+
+        def fits(count: int) -> bool:
+            last = len(nodes) - count
+            for start in sorted({0, last // 2, last}):
+                seeds = np.unique(np.fromiter(nodes[start : start + count], dtype=np.int64))
+                try:
+                    part = graph.find_part(seeds, hops, depth, out_degrees=call.degrees == "out", most=entries)
+                except MemoryLimitError:
+                    return False
+                # A part also has a self-loop for every node, and one node that stands for those further away.
+                many = len(part.nodes) + 1
+                if many > rows or many + len(part.edges) > entries:
+                    return False
+            return True
+
+        growing = True
+        while growing and size < len(nodes):
+            tried = (min(part * size // 4, len(nodes)) for part in (8, 6, 5))
+            larger = next((count for count in tried if count > size and fits(count)), size)
+            growing, size = larger > size, larger
+        return size
 
     def _parts(self, nodes: Sequence[int], block: Block | None = None, largest: int = NO_LIMIT) -> Parts:
         """Return the computation graphs of nodes, of as many as a batch takes.

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse
@@ -71,6 +71,8 @@ class Products:
         self.near = near if near is not None and len(near) == len(layers) + 1 else None
         self.dense = num_nodes <= LARGEST
         self.first_order = False  # whether to use the derivative in closed form, which cannot be differentiated again
+        self._kept: tuple[tuple[Any, ...], Tensor] | None = None  # X W, and which X and W these were
+        self._holds: tuple[Tensor, ...] = ()
 
     def matrix(self, weight: Tensor) -> Tensor:
         """Return N(A) = D^-1/2 A D^-1/2 with D = diag(A 1), [n, n] or [S, n, n], for the entries [e] or [S, e] of A."""
@@ -165,12 +167,28 @@ class Products:
             # all columns, of which X usually has more than X W.
             saved = (columns - rows) * w.out_channels
             first = x.dim() == 3 and _SPARSE * taken < saved and not (torch.is_grad_enabled() and entries.requires_grad)
-            h = x if first else w(x)
+            h = x if first else self._apply(w, x)
             product = pattern.by(entries[:, :taken], h.reshape(-1, h.size(-1)))
             product = product.view(len(entries), rows, h.size(-1))
             return w(product) if first else product
 
         return multiply
+
+    def _apply(self, w: Any, x: Tensor) -> Tensor:
+        """Return X W, which is kept for the next call: chunk after chunk of samples has the same X in the first layer.
+
+        What is kept holds X and W, so that no other tensor can take their places in memory.
+        """
+        held = x, w.weight
+        if x.dim() != 2 or torch.is_grad_enabled() or w.bias is not None:
+            return cast(Tensor, w(x))
+        if any(type(one) not in (Tensor, torch.nn.Parameter) or one.is_inference() for one in held):
+            return cast(Tensor, w(x))  # Such tensors do not say whether they were changed in place.
+        kept, key = self._kept, tuple((one.data_ptr(), one.shape, one.stride(), one._version) for one in held)
+        if kept is not None and kept[0] == key:
+            return kept[1]
+        self._kept, self._holds = (key, w(x)), held
+        return self._kept[1]
 
     @contextmanager
     def _replace_forward(self, weight: Tensor, multiply: Multiply) -> Iterator[None]:

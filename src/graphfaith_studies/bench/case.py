@@ -15,6 +15,7 @@ from graphfaith.explainers import explain_all, explain_nodes
 from graphfaith.explainers.records import Records
 from graphfaith.facade import Subject
 
+from .copies import linked_copies
 from .lattice import CLASSES, lattice
 
 MILLION, TEN_THOUSAND = 10**6, 10**4
@@ -69,6 +70,12 @@ def generate_case(num_nodes: int, nodes: Sequence[int], model: torch.nn.Module |
             torch.manual_seed(0)
             model = CitationGCN(data.num_features, CLASSES).eval()
     return Case(model, data, labels=data.y, name=f"lattice-{num_nodes}", nodes=nodes)
+
+
+def copy_case(case: Case, num_nodes: int) -> Case:
+    """Return linked copies of a graph, about ``num_nodes`` nodes in all, with the same model and no nodes chosen."""
+    count = max(1, round(num_nodes / int(case.data.num_nodes)))
+    return Case(case.model, linked_copies(case.data, count), name=f"{case.name}-{count}-times")
 
 
 def train_lattice_model() -> torch.nn.Module:

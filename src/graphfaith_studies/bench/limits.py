@@ -25,6 +25,8 @@ from .work import (
     work_of_masks,
     work_of_model,
     work_of_records,
+    work_of_share_draws,
+    work_of_shares,
 )
 
 _MOST = 1000  # computation graphs of which the mean is taken for a graph with more nodes
@@ -84,11 +86,12 @@ def _limit_of(name: str, cases: Mapping[str, Case], plan: Plan, rates: Rates) ->
     samples = plan.many_samples if name == pieces.MANY else plan.samples
     if name in (pieces.ALL, pieces.ALL_THREADS, pieces.ALL_ANCHORED, pieces.LARGE_SWEEP):
         case = cases["large-sweep" if name == pieces.LARGE_SWEEP else "cora"]
-        fit = work_of_anchored_fit if name == pieces.ALL_ANCHORED else work_of_fit
+        anchored = name == pieces.ALL_ANCHORED
+        fit = work_of_whole_anchored if anchored else work_of_fit
         count = int(case.data.num_nodes)
         shapes = shapes_of(case, spread(range(count), _MOST if count > 10 * _MOST else count))
         own = [fit(shape, samples) + work_of_records(shape) for shape in shapes]
-        total = sum(own, Work()) * (1 / len(own)) + shared_work(case, samples) * (1 / count)
+        total = sum(own, Work()) * (1 / len(own)) + shared_work(case, samples, shares=anchored) * (1 / count)
         return total.seconds(rates) / (2 if name == pieces.ALL_THREADS else 1), (0, 0)
     case = cases[{pieces.CITESEER: "citeseer", pieces.MILLION: "million"}.get(name, "cora")]
     each = [_work_of_one(name, shape, samples).seconds(rates) for shape in shapes_of(case, case.nodes)]
@@ -97,15 +100,22 @@ def _limit_of(name: str, cases: Mapping[str, Case], plan: Plan, rates: Rates) ->
 
 
 def _work_of_one(name: str, shape: Shape, samples: int) -> Work:
-    """Return the work of one node that is explained alone; for AnchoredKEC that of its slope."""
+    """Return the work of one node that is explained alone."""
     features = name == pieces.FEATURES
     fits: dict[str, Callable[[Shape, int], Work]] = {
         pieces.FEATURES: work_of_feature_fit,
         pieces.SLOPE: work_of_anchored_fit,
-        pieces.ANCHORED: work_of_anchored_fit,
+        pieces.ANCHORED: work_of_whole_anchored,
     }
     drawn, ran = (work(shape, samples, features=features) for work in (work_of_draws, work_of_model))
+    if name == pieces.ANCHORED:
+        drawn = drawn + work_of_share_draws(shape)
     return drawn + ran + fits.get(name, work_of_fit)(shape, samples) + work_of_masks(shape)
+
+
+def work_of_whole_anchored(shape: Shape, samples: int) -> Work:
+    """Return the work of AnchoredKEC's fit and of the shares and pairs that are read off it."""
+    return work_of_anchored_fit(shape, samples) + work_of_shares(shape, samples)
 
 
 def measure_calls(case: Case, repetitions: int = 20) -> tuple[float, float]:

@@ -106,7 +106,7 @@ def _figures(result: Mapping[str, Any]) -> Section:
     for key, bar in BARS.items():
         value = result["ratios"].get(key)
         if value is not None:
-            reached = "yes" if bar.reached(value) else "no"
+            reached = "-" if bar.bound is None else "yes" if bar.reached(value) else "no"
             rows.append(
                 (bar.what, str(bar), _format(value), _format(means.get(key)), _format(floors.get(key)), reached)
             )

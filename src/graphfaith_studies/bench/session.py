@@ -22,6 +22,7 @@ from .contenders import check_peers
 from .curve import Curve
 from .machine import machine
 from .picture import draw
+from .ratios import THREADS
 from .run import cases_for, run
 from .sections import sections_of
 from .tables import fill_page, mark, marked_in, print_sections
@@ -100,6 +101,8 @@ def _measure(
         result["growth"] = [curve.as_json() for curve in sweep.measure_growth(sizes, show=True)]
     if threads:
         result["threads"] = compare_threads("cora", plans.FULL.nodes, 1 if quick else 3)
+        if result.get("ratios", {}).get(THREADS) is not None:
+            result["floors"][THREADS] = result["threads"]["sweep_floor"]
     return {**result, "quick": quick, "seconds": time.perf_counter() - started}
 
 

@@ -14,14 +14,18 @@ import numpy as np
 from torch_geometric.nn import GCNConv
 
 from graphfaith.graph.parts import Parts
+from graphfaith.surrogate import readings
 from graphfaith.surrogate.sensitivity import RANK
 
 from .case import Case
+from .contenders import EDGES
 from .rates import Rates
 
 _DRAW = 11  # operations of a random number: a dozen on 32 bits, of which two are done at a time, and five on doubles
 _DRAW_SINGLE = 5  # the same for a feature, in single precision
 _EVERY = 12  # AnchoredKEC takes the gradient of F at one in this many samples
+_STEPS = 3  # how often what the shares leave is projected on the units
+_LEADING, _PAIRS, _LONG = 32, 10, 3  # units that pairs are looked for among, pairs, and how many more are compared
 
 
 @dataclass(frozen=True)
@@ -174,6 +178,32 @@ def work_of_anchored_fit(shape: Shape, samples: int) -> Work:
     return backwards + Work(looped=looped, product=product + float(size) ** 2 * samples + size**3 / 3)
 
 
+def work_of_shares(shape: Shape, samples: int) -> Work:
+    """Return the work of reading shares, their errors and pairs off AnchoredKEC's p where edges move uniformly.
+
+    Every entry is a unit. Half of the points are mirror images, which are not drawn.
+    """
+    hops, entries, into = shape.num_hops, shape.entries, shape.into[-1]
+    slopes, drawn = readings.count_slopes(entries), readings.count_samples(EDGES, entries, entries)
+    asked = samples - -(-samples // _EVERY)
+    looped = slopes * (9.0 * entries + 6.0 * hops * into)  # the mean gradient of p
+    looped += 2 * drawn * (2.0 * entries + 4.0 * into)  # N(A), and N(A) 1
+    for k in range(1, hops + 1):
+        looped += 2 * drawn * (2.0 * shape.into[k - 1] + 5.0 * shape.nodes[k])  # the sum over walks, step by step
+    looped += drawn * entries * (2.0 + 7.0 * _STEPS) + 7.0 * asked * entries  # projections on units
+    product = 2.0 * drawn * entries * (2 + RANK)  # along the directions of the curvature
+    leading, compared = min(_LEADING, entries), min(_LONG * _PAIRS, entries**2)
+    product += 2.0 * drawn * (leading**2 / 2 + compared**2 / 2)
+    product += 2.0 * asked * entries * (1 + _PAIRS)
+    return Work(looped=looped, product=product)
+
+
+def work_of_share_draws(shape: Shape) -> Work:
+    """Return the work of drawing the samples that shares are read in."""
+    points = readings.count_slopes(shape.entries) // 2
+    return work_of_draws(shape, points + readings.count_samples(EDGES, shape.entries, shape.entries))
+
+
 def work_of_masks(shape: Shape) -> Work:
     """Return the work of reading one computation graph, and of writing its scores for edges and features."""
     numbers = float(shape.nodes[-1]) * shape.widths[0]
@@ -189,11 +219,16 @@ def work_of_records(shape: Shape) -> Work:
     return Work(moved=32.0 * shape.entries + 16.0 * shape.nodes[-1])
 
 
-def shared_work(case: Case, samples: int) -> Work:
-    """Return what is done once for all nodes of a graph: draws, F, and a table of perturbed entries of A."""
+def shared_work(case: Case, samples: int, *, shares: bool = False) -> Work:
+    """Return what is done once for all nodes of a graph: draws, F, and a table of perturbed entries of A.
+
+    With ``shares`` the samples that they are read in are drawn too.
+    """
     shape = shape_of_all(case)
+    more = readings.SLOPES + readings.SAMPLES if shares else 0
+    drawn = work_of_draws(shape, more) + Work(moved=8.0 * more * shape.entries)
     table = Work(moved=2 * 8.0 * (samples + 1) * shape.entries + 4.0 * shape.nodes[-1] * shape.widths[0])
-    return work_of_draws(shape, samples) + work_of_model(shape, samples) + table
+    return work_of_draws(shape, samples) + work_of_model(shape, samples) + table + drawn
 
 
 def _nonzeros(case: Case) -> np.ndarray:

@@ -22,6 +22,7 @@ from graphfaith_studies.bench.work import (
     work_of_feature_fit,
     work_of_fit,
     work_of_model,
+    work_of_shares,
 )
 
 UNIT = Rates(1.0, 1.0, 1.0, 1.0)
@@ -91,6 +92,23 @@ def test_the_products_of_a_fit_with_many_unknowns():
 def test_more_samples_are_more_work(work_of):
     some, more = (work_of(PATH, count).seconds(UNIT) for count in (100, 200))
     assert 1.3 * some < more < 2.5 * some
+
+
+def test_the_work_of_shares_is_of_samples_of_p():
+    more, wide = replace(PATH, entries=24), replace(PATH, entries=10**5, into=(3, 8, 10**5))
+    products = [work_of_shares(shape, 200).product for shape in (PATH, more)]
+    # 1024 samples along ten directions; products of 12 and of 24 units in pairs, of which 30 are compared.
+    alone = 183 * 11 * 2
+    assert products[0] == 2 * 1024 * (12 * 10 + 12**2 / 2 + 30**2 / 2) + alone * 12
+    assert products[1] == 2 * 1024 * (24 * 10 + 24**2 / 2 + 30**2 / 2) + alone * 24
+    assert work_of_shares(wide, 200).product < 1e5 / 12 * products[0]  # There are fewer samples of more entries.
+
+
+def test_the_draws_of_shares_are_shared_too():
+    case = generate_case(500, [0])
+    with_shares, without = (shared_work(case, 50, shares=shares) for shares in (True, False))
+    assert with_shares.looped > 2 * without.looped
+    assert with_shares.product_single == without.product_single
 
 
 def test_what_all_nodes_share_grows_with_the_graph():
