@@ -95,6 +95,35 @@ class TestLayout:
         texts = [fold.text for fold in layout.folds]
         assert f"{len(layout.folds[0].members)} more" in texts[0]
 
+    @pytest.mark.parametrize("max_nodes", [32, 60, 300])
+    def test_drawn_and_folded_together_are_everything(self, max_nodes: int) -> None:
+        far = both_ways([(140, 141), (141, 142), (150, 151)])  # a branch behind the hub, and what no path leads to
+        edge_index = torch.cat([hub().edge_index, far], dim=1)
+        mask = torch.cat([hub().edge_mask, torch.full((6,), 2e-4)])
+        explanation = hub(edge_index=edge_index, edge_mask=mask, num_nodes=160)
+        layout = lay_out(explanation, max_nodes=max_nodes)
+        assert layout.num_scored == 145
+        drawn = int(layout.visible.sum())
+        assert drawn + sum(fold.count for fold in layout.folds) == layout.num_scored
+        assert sum(len(fold.members) for fold in layout.folds) == len(layout.nodes) - drawn
+        panel = layout.panels[0]
+        seen = float(panel.edges[layout.visible_edges].sum() * panel.edge_scale)
+        assert seen + sum(fold.sums[0] for fold in layout.folds) == pytest.approx(float(mask.sum()))
+        texts = [text.get_text() for axes in gf.figure(explanation, max_nodes=max_nodes).axes for text in axes.texts]
+        assert any(f"{drawn} of 145 nodes drawn, dotted circles stand for the others" in text for text in texts)
+        counts = [fold["count"] for fold in page_data(explanation, max_nodes=max_nodes)["folds"]]
+        assert counts == [fold.count for fold in layout.folds]
+        assert all(fold.text.startswith(f"{fold.count} more") for fold in layout.folds)
+
+    def test_no_fold_stands_for_one_node(self) -> None:
+        # Eight branches have a leaf that says little, and two have many: there is no room to draw the leaves.
+        pairs = [(0, i) for i in range(1, 27)] + [(i, 30 + i) for i in range(1, 9)]
+        pairs += [(9, 40 + i) for i in range(20)] + [(10, 60 + i) for i in range(20)]
+        scores = torch.tensor([1.0] * 26 + [0.01] * 48)
+        layout = lay_out(Explanation(edge_index=both_ways(pairs), edge_mask=scores.repeat(2), index=0, num_nodes=80))
+        assert len(layout.folds) > 0
+        assert min(fold.count for fold in layout.folds) > 1
+
     def test_what_matters_is_seen_and_the_share_is_said(self) -> None:
         layout = lay_out(hub())
         assert {0, 1, 2, 3, 4, 5, 6, 80} <= set(layout.nodes[layout.visible].tolist())

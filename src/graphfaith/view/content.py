@@ -102,6 +102,7 @@ def _folds(layout: Layout) -> list[dict[str, Any]]:
         {
             "parent": fold.parent,
             "members": list(fold.members),
+            "count": fold.count,
             "position": [_short(fold.position[0]), _short(fold.position[1])],
             "text": shorten(fold.text, LONGEST_TEXT),
             "sums": [None if total is None else _short(total) for total in fold.sums],

@@ -88,7 +88,7 @@ function readLabels() {
   // says the same.
   return [
     ...data.labels.map((text, i) => (data.kinds?.nodes?.[i] === text ? "" : text)),
-    ...data.folds.map((fold) => `${fold.members.length} more${sumOf(fold)}`),
+    ...data.folds.map((fold) => `${fold.count} more${sumOf(fold)}`),
   ];
 }
 
