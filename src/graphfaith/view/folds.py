@@ -138,8 +138,8 @@ def _find_best(tree: Tree, edges: Index, strength: Array, own: Array, visible: N
 def fold_up(tree: Tree, visible: NDArray[np.bool_], roots: Sequence[int], held: Index) -> dict[int, list[int]]:
     """Return the hidden nodes by the drawn node that their mark is put at.
 
-    A node that would be folded alone joins the fold of the nearest ancestor. `held` [n] is how many nodes the layout has
-    no room for at each node (:class:`~.selection.Rest`).
+    A node that would be folded alone joins the fold of the nearest ancestor. `held` [n] is how many nodes the layout
+    has no room for at each node (:class:`~.selection.Rest`).
     """
     groups = _group(tree, visible, roots)
     for at in sorted(groups, key=lambda at: (-tree.hops[at], at)):
