@@ -193,6 +193,8 @@ class TestLayout:
         assert given.fixed
 
     def test_nothing_is_folded_if_that_is_asked_for(self) -> None:
+        with pytest.raises(InputError, match="fold must be True or False, not 'no'"):
+            lay_out(hub(), fold="no")
         layout = lay_out(hub(), fold=False)
         assert layout.visible.all()
         assert len(layout.nodes) == 141
@@ -415,11 +417,26 @@ def test_by_scores_is_the_sum_of_scores() -> None:
         explanation.what_if(remove=[pair], by="guess")
 
 
-def test_pairs_have_both_ends_on_the_page_and_a_sentence() -> None:
-    explanation = toy("B(A,0.5,paired)")
-    panel = page_data(explanation)["panels"][0]
-    assert panel["pairs"]
-    assert {pair["text"] for pair in panel["pairs"]} <= {str(pair) for pair in explanation.interactions(10)}
+def test_every_pair_that_is_counted_has_its_sentence() -> None:
+    explanation = toy("B(A,0.5)")  # Each direction of a link is dropped by itself here, so both may be a pair.
+    found = explanation.interactions()
+    for options in ({}, {"max_nodes": 3}):  # The page of few nodes lacks ends of pairs.
+        panel = page_data(explanation, **options)["panels"][0]
+        assert [pair["text"] for pair in panel["pairs"]] == [str(pair) for pair in found]
+        assert len(found) == explanation.unfaithfulness.num_pairs
+    whole, cut = (page_data(explanation, **options)["panels"][0]["pairs"] for options in ({}, {"max_nodes": 3}))
+    assert all(pair["first"] and pair["second"] for pair in whole)
+    assert any(pair["first"] is None or pair["second"] is None for pair in cut)
+    both = [pair for pair, one in zip(whole, found, strict=True) if sorted(one.first) == sorted(one.second)]
+    assert all(pair["first"] == pair["second"] for pair in both)
+
+
+def test_the_neighbourhood_is_in_words_beside_a_method_that_is_fitted_in_none() -> None:
+    words = "What speaks for and against it when every edge is dropped with probability 1/2."
+    ours, gradient = toy("B(A,0.5)"), toy("B(A,0.5)", method="saliency")
+    for shown in (ours, gradient, [ours, gradient], [gradient, ours]):
+        assert page_data(shown)["near_words"] == words
+    assert page_data([ours, toy("R(A,5)")])["near_words"] == ""
 
 
 @pytest.mark.parametrize("kind", ["object", "common_attributes"])
@@ -481,6 +498,17 @@ class TestFigure:
         explanation = toy("R(A,5)")
         texts = [text.get_text() for axes in gf.figure(explanation, panel_width=8).axes for text in axes.texts]
         assert f"Node 0: {explanation.headline().answer}" in texts
+
+    def test_show_takes_what_the_figure_takes(self) -> None:
+        places = np.random.default_rng(0).random((141, 2))
+        options = {"positions": places, "stars": [5], "star_means": "a pump", "fold": False, "dpi": 50}
+        drawn, figure = gf.show(hub(), **options), gf.figure(hub(), **options)
+        said = [[text.get_text() for axes in one.axes for text in axes.texts] for one in (drawn, figure)]
+        assert said[0] == said[1]
+        assert any("star: a pump" in text for text in said[0])
+        discs = [next(a for a in one.findobj() if a.get_gid() == "panel0-discs").get_offsets() for one in (drawn, figure)]
+        assert np.array_equal(*discs)
+        assert len(discs[0]) == 141
 
     def test_a_column_of_a_paper(self, tmp_path) -> None:
         drawn = gf.figure([hub(), hub()], tmp_path / "column.pdf", width="column")

@@ -113,6 +113,8 @@ def lay_out(
     shown = _as_list(explanations)
     if titles is not None and len(titles) != len(shown):
         raise InputError(f"{len(titles)} titles for {len(shown)} explanations")
+    if not isinstance(fold, bool):
+        raise InputError(f"fold must be True or False, not {fold!r}")
     if not 1 <= max_nodes <= MOST_NODES:
         raise InputError(f"max_nodes must be between 1 and {MOST_NODES} (got {max_nodes})")
     scores = [_read(explanation) for explanation in shown]
