@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from playwright.sync_api import Browser
+from torch_geometric.explain import Explanation
 
 import graphfaith as gf
 from engines import ChromiumReader, Firefox, FirefoxReader, Reader, started_firefox, wait
@@ -152,6 +154,23 @@ class TestThePage:
                 reader.look("new Promise((done) => setTimeout(() => done(0), 250))")
             assert max(map(abs, reader.look(AWAY))) < 0.1
             assert reader.look("document.documentElement.scrollWidth") <= width
+
+    def test_the_fold_with_the_largest_sum_has_its_label(self, reader: Reader, tmp_path: Path) -> None:
+        # A hub with 74 links: 54 of them are one fold, which adds up to more than the strongest link.
+        pairs = torch.tensor([(0, i) for i in range(1, 75)] + [(i, 74 + i) for i in range(1, 75)]).T
+        scores = torch.cat([torch.linspace(1.0, 0.3, 26), torch.full((48,), 0.08), torch.full((74,), 0.002)])
+        ends = torch.cat([pairs, pairs.flip(0)], dim=1)
+        gf.page(Explanation(edge_index=ends, edge_mask=scores.repeat(2), index=0), tmp_path / "crowd.html")
+        open_file(reader, tmp_path / "crowd.html")
+        folds = reader.look("JSON.parse(document.getElementById('data').textContent).folds")
+        heaviest = max(folds, key=lambda fold: abs(fold["sums"][0]))
+        assert heaviest["sums"][0] > 1
+        for width in (1280, 360):
+            reader.resize(width, 800)
+            reader.look("new Promise((done) => setTimeout(() => done(0), 250))")
+            names = reader.look("[...document.querySelectorAll('.name:not([hidden])')].map((one) => one.textContent)")
+            assert any(name.startswith(f"{heaviest['count']} more") for name in names)
+            assert reader.look(OVERLAPS) == 0
 
     def test_what_is_explained_is_in_the_middle_even_if_all_else_is_at_one_side(
         self, reader: Reader, tmp_path: Path

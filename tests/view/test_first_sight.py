@@ -95,6 +95,35 @@ class TestLayout:
         texts = [fold.text for fold in layout.folds]
         assert f"{len(layout.folds[0].members)} more" in texts[0]
 
+    @pytest.mark.parametrize("max_nodes", [32, 60, 300])
+    def test_drawn_and_folded_together_are_everything(self, max_nodes: int) -> None:
+        far = both_ways([(140, 141), (141, 142), (150, 151)])  # a branch behind the hub, and what no path leads to
+        edge_index = torch.cat([hub().edge_index, far], dim=1)
+        mask = torch.cat([hub().edge_mask, torch.full((6,), 2e-4)])
+        explanation = hub(edge_index=edge_index, edge_mask=mask, num_nodes=160)
+        layout = lay_out(explanation, max_nodes=max_nodes)
+        assert layout.num_scored == 145
+        drawn = int(layout.visible.sum())
+        assert drawn + sum(fold.count for fold in layout.folds) == layout.num_scored
+        assert sum(len(fold.members) for fold in layout.folds) == len(layout.nodes) - drawn
+        panel = layout.panels[0]
+        seen = float(panel.edges[layout.visible_edges].sum() * panel.edge_scale)
+        assert seen + sum(fold.sums[0] for fold in layout.folds) == pytest.approx(float(mask.sum()))
+        texts = [text.get_text() for axes in gf.figure(explanation, max_nodes=max_nodes).axes for text in axes.texts]
+        assert any(f"{drawn} of 145 nodes drawn, dotted circles stand for the others" in text for text in texts)
+        counts = [fold["count"] for fold in page_data(explanation, max_nodes=max_nodes)["folds"]]
+        assert counts == [fold.count for fold in layout.folds]
+        assert all(fold.text.startswith(f"{fold.count} more") for fold in layout.folds)
+
+    def test_no_fold_stands_for_one_node(self) -> None:
+        # Eight branches have a leaf that says little, and two have many: there is no room to draw the leaves.
+        pairs = [(0, i) for i in range(1, 27)] + [(i, 30 + i) for i in range(1, 9)]
+        pairs += [(9, 40 + i) for i in range(20)] + [(10, 60 + i) for i in range(20)]
+        scores = torch.tensor([1.0] * 26 + [0.01] * 48)
+        layout = lay_out(Explanation(edge_index=both_ways(pairs), edge_mask=scores.repeat(2), index=0, num_nodes=80))
+        assert len(layout.folds) > 0
+        assert min(fold.count for fold in layout.folds) > 1
+
     def test_what_matters_is_seen_and_the_share_is_said(self) -> None:
         layout = lay_out(hub())
         assert {0, 1, 2, 3, 4, 5, 6, 80} <= set(layout.nodes[layout.visible].tolist())
@@ -164,6 +193,8 @@ class TestLayout:
         assert given.fixed
 
     def test_nothing_is_folded_if_that_is_asked_for(self) -> None:
+        with pytest.raises(InputError, match="fold must be True or False, not 'no'"):
+            lay_out(hub(), fold="no")
         layout = lay_out(hub(), fold=False)
         assert layout.visible.all()
         assert len(layout.nodes) == 141
@@ -386,11 +417,26 @@ def test_by_scores_is_the_sum_of_scores() -> None:
         explanation.what_if(remove=[pair], by="guess")
 
 
-def test_pairs_have_both_ends_on_the_page_and_a_sentence() -> None:
-    explanation = toy("B(A,0.5,paired)")
-    panel = page_data(explanation)["panels"][0]
-    assert panel["pairs"]
-    assert {pair["text"] for pair in panel["pairs"]} <= {str(pair) for pair in explanation.interactions(10)}
+def test_every_pair_that_is_counted_has_its_sentence() -> None:
+    explanation = toy("B(A,0.5)")  # Each direction of a link is dropped by itself here, so both may be a pair.
+    found = explanation.interactions()
+    for options in ({}, {"max_nodes": 3}):  # The page of few nodes lacks ends of pairs.
+        panel = page_data(explanation, **options)["panels"][0]
+        assert [pair["text"] for pair in panel["pairs"]] == [str(pair) for pair in found]
+        assert len(found) == explanation.unfaithfulness.num_pairs
+    whole, cut = (page_data(explanation, **options)["panels"][0]["pairs"] for options in ({}, {"max_nodes": 3}))
+    assert all(pair["first"] and pair["second"] for pair in whole)
+    assert any(pair["first"] is None or pair["second"] is None for pair in cut)
+    both = [pair for pair, one in zip(whole, found, strict=True) if sorted(one.first) == sorted(one.second)]
+    assert all(pair["first"] == pair["second"] for pair in both)
+
+
+def test_the_neighbourhood_is_in_words_beside_a_method_that_is_fitted_in_none() -> None:
+    words = "What speaks for and against it when every edge is dropped with probability 1/2."
+    ours, gradient = toy("B(A,0.5)"), toy("B(A,0.5)", method="saliency")
+    for shown in (ours, gradient, [ours, gradient], [gradient, ours]):
+        assert page_data(shown)["near_words"] == words
+    assert page_data([ours, toy("R(A,5)")])["near_words"] == ""
 
 
 @pytest.mark.parametrize("kind", ["object", "common_attributes"])
@@ -452,6 +498,17 @@ class TestFigure:
         explanation = toy("R(A,5)")
         texts = [text.get_text() for axes in gf.figure(explanation, panel_width=8).axes for text in axes.texts]
         assert f"Node 0: {explanation.headline().answer}" in texts
+
+    def test_show_takes_what_the_figure_takes(self) -> None:
+        places = np.random.default_rng(0).random((141, 2))
+        options = {"positions": places, "stars": [5], "star_means": "a pump", "fold": False, "dpi": 50}
+        drawn, figure = gf.show(hub(), **options), gf.figure(hub(), **options)
+        said = [[text.get_text() for axes in one.axes for text in axes.texts] for one in (drawn, figure)]
+        assert said[0] == said[1]
+        assert any("star: a pump" in text for text in said[0])
+        discs = [next(a for a in one.findobj() if a.get_gid() == "panel0-discs").get_offsets() for one in (drawn, figure)]
+        assert np.array_equal(*discs)
+        assert len(discs[0]) == 141
 
     def test_a_column_of_a_paper(self, tmp_path) -> None:
         drawn = gf.figure([hub(), hub()], tmp_path / "column.pdf", width="column")

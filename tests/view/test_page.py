@@ -178,9 +178,9 @@ class TestData:
         one = small(x=torch.ones(3, 3), node_mask=torch.tensor([[1.0, -4.0, 2.0]]), feature_names=["a", "a", "b"])
         features = data_of(gf.page([one, one]))["features"]
         assert features == [
-            {"name": "a", "column": 1, "absent": False, "values": [-4.0, -4.0]},
-            {"name": "b", "column": 2, "absent": False, "values": [2.0, 2.0]},
-            {"name": "a", "column": 0, "absent": False, "values": [1.0, 1.0]},
+            {"name": "a", "column": 1, "absent": False, "x": [1.0], "values": [-4.0, -4.0]},
+            {"name": "b", "column": 2, "absent": False, "x": [1.0], "values": [2.0, 2.0]},
+            {"name": "a", "column": 0, "absent": False, "x": [1.0], "values": [1.0, 1.0]},
         ]
 
     def test_a_method_of_edges_alone_scores_no_node(self) -> None:

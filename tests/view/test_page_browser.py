@@ -314,7 +314,9 @@ class TestChoosing:
                 )
             )
         wanted = ["search", "find-it", "share", "closer", "further", "all", "theme"]
-        assert reached[2 : 2 + len(wanted)] == wanted  # after the two panels
+        assert reached[0] == "see-agree"
+        assert reached[2:6:2] == ["All four numbers"] * 2  # each after its panel
+        assert reached[5 : 5 + len(wanted)] == wanted
         assert sum("Arrow keys" in one for one in set(reached)) == 2
         assert "Copy the table of edges" in reached
 
@@ -500,9 +502,25 @@ class TestTables:
         one = wheel(x=torch.ones(6, 3), node_mask=torch.tensor([[1.0, -2.0, 3.0]]), feature_names=["a", "b", "c"])
         gf.page([one, wheel(method="Two")], tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
-        assert self.column(page, "features", 2) == ["", "", ""]
-        page.locator("#features thead button").nth(1).click()
-        assert self.column(page, "features", 1) == ["+3.00", "+1.00", "\u22122.00"]
+        assert self.column(page, "features", 1) == ["1.00"] * 3  # the values of the explained node
+        assert self.column(page, "features", 3) == ["", "", ""]
+        page.locator("#features thead button").nth(2).click()
+        assert self.column(page, "features", 2) == ["+3.00", "+1.00", "\u22122.00"]
+
+    def test_the_value_stands_beside_the_score(self, hub: list[Explanation], quiet: Watched, tmp_path: Path) -> None:
+        explanation = hub[0]
+        gf.page(explanation, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        heads = page.locator("#features thead button").all_inner_texts()
+        assert heads[1] == "Value"
+        for name, value in zip(self.column(page, "features", 0), self.column(page, "features", 1), strict=True):
+            column = explanation.feature_names.index(name.removesuffix(" (absent here)"))
+            held = float(explanation.x[0, column])
+            assert value == as_shown(held).removeprefix("+")
+            assert name.endswith("(absent here)") == (held == 0)
+        row = page.locator("#features tbody tr", has_not_text="absent").first
+        row.click()
+        expect(page.locator("#status")).to_contain_text(f"(here {row.locator('td').first.inner_text()})")
 
     def test_a_kind_without_scores_is_blank(self, quiet: Watched, tmp_path: Path) -> None:
         gf.page([wheel(), wheel(node_mask=None, method="Edges alone", x=torch.ones(6, 1))], tmp_path / "x.html")
@@ -514,12 +532,18 @@ class TestTrust:
     def test_a_bar_is_as_long_as_what_is_explained(self, two: Page) -> None:
         bars = two.locator(".trust rect.scores")
         assert [float(bars.nth(i).get_attribute("width")) for i in range(2)] == [80.0, 20.0]
+        assert two.locator(".trust svg").count() == 2  # one bar each, however many numbers there are
         low, high = (
             float(part) for part in two.locator(".trust .whisker").nth(1).get_attribute("d").strip("M").split(" 5H")
         )
         assert (low, high) == (10.0, 30.0)
         numbers = two.locator(".trust .number")
-        expect(numbers).to_have_text(["80 % (20 % \u00b1 5 % left)", "20 % (80 % \u00b1 10 % left)"])
+        expect(numbers.first).not_to_be_visible()
+        two.locator(".trust summary").first.click()
+        expect(numbers.first).to_be_visible()
+        missing = ["not measured", "not measured", "these scores are all of it"]
+        first, second = "80 % (20 % \u00b1 5 % left)", "20 % (80 % \u00b1 10 % left)"
+        expect(numbers).to_have_text([first, *missing, second, *missing])
 
     def test_not_measured_is_said_in_the_panel(self, quiet: Watched, tmp_path: Path) -> None:
         endless = gf.Unfaithfulness(0.3, 0.0, float("inf"), 0.0, 0.0, 500, "B(A,0.5)", 1)
@@ -539,7 +563,8 @@ class TestTrust:
         gf.page([estimated, scored], tmp_path / "x.html")
         page = quiet.open(tmp_path / "x.html")
         expect(page.locator(".trust rect.scores")).to_have_count(2)
-        expect(page.locator(".trust rect.estimate")).to_have_count(1)
+        expect(page.locator(".panel").first.locator(".trust rect.ground.estimate")).to_have_count(1)
+        expect(page.locator(".panel").nth(1).locator(".trust rect.estimate")).to_have_count(0)
         expect(page.locator(".panel").first.locator(".trust")).to_contain_text("by the method's own estimate")
         expect(page.locator(".panel").nth(1).locator(".trust rect.whole")).to_have_count(1)
 
@@ -554,7 +579,15 @@ class TestTrust:
             format_share(record.pairs.relative, record.pairs.relative_stderr),
             format_share(record.relative, record.relative_stderr),
         ]
-        assert page.locator(".trust .number .faint").all_inner_texts() == [f" ({text} left)" for text in left]
+        assert page.locator(".trust .number .faint").all_text_contents() == [f" ({text} left)" for text in left]
+        # The bar is stacked: each part begins where the one before ends, and the last ends at what p explains.
+        parts = [page.locator(f".trust rect.{key}") for key in ("scores", "pairs", "whole")]
+        ends = [sum(float(part.get_attribute(name)) for name in ("x", "width")) for part in parts]
+        explained = [1 - one.relative for one in (record.scores, record.pairs, record)]
+        assert ends == pytest.approx([100 * max(explained[: i + 1]) for i in range(3)], abs=0.11)
+        assert [float(part.get_attribute("x")) for part in parts] == pytest.approx([0.0, *ends[:2]], abs=0.11)
+        best = page.locator(".trust .most").get_attribute("d")
+        assert float(best.split(" ")[0][1:]) == pytest.approx(100 * (1 - record.floor), abs=0.06)
         assert page.locator("#headline").inner_text() == explanation.headline().text
         scores = {(edge.source, edge.sink): edge.score for edge in explanation.top_edges(None)}
         row = page.locator("#edges tbody tr", has_not_text="self-loop").first
@@ -575,8 +608,9 @@ class TestTrust:
         page = quiet.open(tmp_path / "x.html")
         assert page.locator(".trust rect.scores").get_attribute("width") == "0.0"
         expect(page.locator(".trust")).to_contain_text("no better than no scores")
-        bar, number = (page.locator(f".trust {part}").bounding_box() for part in ("svg", ".number"))
-        assert bar["x"] + bar["width"] <= number["x"] or bar["y"] >= number["y"] + number["height"]
+        page.locator(".trust summary").click()
+        bar, number = (page.locator(f".trust {part}").first.bounding_box() for part in ("svg", ".number"))
+        assert bar["y"] + bar["height"] <= number["y"]
 
 
 class TestHostileLabels:

@@ -39,7 +39,6 @@ def demo(
     from ..view import page as write_page
     from ..view.report import write_json
     from .arguments import check_numbers
-    from .explain import SHOWN
     from .score import compare_methods
     from .source import open_subject
 
@@ -62,8 +61,8 @@ def demo(
     shown = min(nodes, key=lambda node: subject.target(node).computation_graph.num_nodes)
     pictured = track(PICTURED, "drawing", "pictures")
     explanations = [subject.explain(shown, method, "B(A,0.5)", seed=seed) for method in pictured]
-    figure(explanations, picture, max_nodes=SHOWN)
-    write_page(explanations, page_file, max_nodes=SHOWN)
+    figure(explanations, picture)
+    write_page(explanations, page_file)
     # Whoever reads the output may stop reading at any time, so the files are written first.
     Console().print(rows)
     typer.echo(f"\nRows: {results}\nNode {shown} explained by {', '.join(PICTURED)}: {picture}")

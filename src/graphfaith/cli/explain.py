@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ..explanation.signed import SignedExplanation
     from ..view.report import Without
 
-SHOWN = 40  # nodes in a picture; with more nodes of BA-Shapes the edges can no longer be followed
-
 
 def explain(
     node: Annotated[int, typer.Option("--node", "--index", help="The node (or edge, or graph) to explain.")],
@@ -121,7 +119,7 @@ def explain(
         rows.append(explanation_row(explanation, top, answers[-1], **settings, **details))
         write_json(json_file, rows)  # Another method may fail, or be stopped.
     # Whoever reads the output may stop reading at any time, so the files are written first.
-    figure(explanations, figure_file, max_nodes=SHOWN)
+    figure(explanations, figure_file)
     if page_file is not None:
         write_page(explanations, page_file)
     if save_file is not None:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .folds import Fold, Tree, choose_visible, describe_fold, fold_up, grow_tree
+from ..explanation.scores import Scores
+from .folds import Fold, Tree, choose_visible, describe_fold, find_owners, fold_up, grow_tree
 from .positions import Array, Index, place
 from .rings import open_flower, place_in_rings
+from .selection import Rest
 
 _MOLECULE = 60  # A graph of so many nodes is drawn whole if it is itself explained.
 _MOST_ROOTS = 4  # Of more explained nodes than these, none is the middle of the picture.
@@ -36,6 +38,7 @@ def arrange(
     centre: int,
     wanted: Sequence[int],
     spoken: Sequence[tuple[int, ...]],
+    rest: Rest,
     about: bool,
     small: bool,
     fold: bool,
@@ -57,9 +60,10 @@ def arrange(
     start = roots if about else [centre]
     grown = grow_tree(count, edges, strength, start)
     visible = np.ones(count, dtype=bool)
+    held = np.bincount(rest.at, minlength=count)
     if fold:
-        visible = choose_visible(grown, edges, strength, own, start, [*roots, *wanted], spoken)
-    folded = fold_up(grown, visible, start)
+        visible = choose_visible(grown, edges, strength, own, start, [*roots, *wanted], spoken, held)
+    folded = fold_up(grown, visible, start, held)
     if about:
         weight = own + np.bincount(edges.ravel(), weights=np.repeat(strength, 2), minlength=count)
         rings = place_in_rings(grown, edges, strength, np.flatnonzero(visible).tolist(), folded, weight, start)
@@ -87,19 +91,43 @@ def _place_drawn(
 
 
 def make_folds(
-    arranged: Arrangement, edges: Index, scores: Sequence[Array | None], names: Sequence[str]
+    arranged: Arrangement, nodes: Index, edges: Index, scores: Sequence[Scores], rest: Rest, names: Sequence[str]
 ) -> tuple[Fold, ...]:
-    """Return the folds with the sums of the `scores` of each panel [m]; a hidden edge counts in one fold alone."""
-    owner = np.full(len(arranged.positions), -1)
-    for i, members in enumerate(arranged.folded.values()):
-        owner[members] = i
-    # A hidden edge between two folds counts in the first of them.
-    first, last = owner[edges[:, 0]], owner[edges[:, 1]]
-    of_fold = np.where((first >= 0) & (last >= 0), np.minimum(first, last), np.maximum(first, last))
+    """Return the folds, with what the layout has no room for, and the sums of the scores of each panel's hidden edges.
+
+    `nodes` [n] are the ids of the layout's nodes, and `edges` [m, 2] places in them. A hidden edge counts in one fold
+    alone: between two folds in the first of them. The sum is None if a panel scores no edges.
+    """
+    tree, folded = arranged.tree, arranged.folded
+    if not folded:
+        return ()
+    owner = np.full(len(nodes), -1)
+    for number, members in enumerate(folded.values()):
+        owner[members] = number
+    more = find_owners(tree, folded)[rest.at]
+    whole = np.full(max(one.num_nodes for one in scores), -1)
+    whole[nodes], whole[rest.ids] = owner, more
+    of_edge = _first_fold(owner, edges.T)
+    columns = []
+    for one in scores:
+        if one.edge is None or not bool(one.edge.any()):
+            columns.append([None] * len(folded))
+            continue
+        number, values = _first_fold(whole, one.edge_index.numpy()), one.edge.numpy()
+        columns.append(np.bincount(number[number >= 0], values[number >= 0], len(folded)).tolist())
     folds = []
-    for i, ((parent, members), mark) in enumerate(zip(arranged.folded.items(), arranged.marks.tolist(), strict=True)):
-        hidden = np.flatnonzero(of_fold == i)
-        sums = tuple(None if values is None else float(values[hidden].sum()) for values in scores)
-        text = describe_fold(members, parent, names[parent], arranged.tree)
-        folds.append(Fold(parent, tuple(members), tuple(hidden.tolist()), (mark[0], mark[1]), text, sums, len(members)))
+    for i, ((parent, members), mark) in enumerate(zip(folded.items(), arranged.marks.tolist(), strict=True)):
+        mine = more == i
+        hops = np.where(rest.at[mine] == parent, rest.hops[mine], rest.hops[mine] + 1).tolist()
+        text = describe_fold(members, parent, names[parent], tree, hops)
+        hidden, sums = np.flatnonzero(of_edge == i), tuple(column[i] for column in columns)
+        count = len(members) + len(hops)
+        folds.append(Fold(parent, tuple(members), tuple(hidden.tolist()), (mark[0], mark[1]), text, sums, count))
     return tuple(folds)
+
+
+def _first_fold(owner: Index, ends: Index) -> Index:
+    """Return for each edge the number of its fold, -1 if both its ends are drawn."""
+    first, last = owner[ends[0]], owner[ends[1]]
+    result: Index = np.where((first >= 0) & (last >= 0), np.minimum(first, last), np.maximum(first, last))
+    return result

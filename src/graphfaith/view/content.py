@@ -13,6 +13,7 @@ from ..explanation.scores import explained_nodes
 from ..explanation.trust import Trust
 from ..explanation.typed import as_shown
 from ..graph.form import flatten_features
+from ..sampling.neighborhood import describe_neighborhood
 from ..surrogate.estimate import KINDS
 from .foretelling import foretelling_of
 from .labels import shorten
@@ -26,6 +27,7 @@ MOST_PANELS = 12
 TOP = 100  # rows of a table
 LONGEST_LABEL, LONGEST_NAME, LONGEST_FEATURE, LONGEST_TEXT = 18, 160, 80, 400
 _DIGITS = 6
+_MOST_ENDS = 2  # Values of features are listed for so many explained nodes.
 
 
 def page_data(
@@ -54,8 +56,8 @@ def page_data(
         "ids": layout.nodes.tolist(),
         "names": names,
         "labels": [shorten(name, LONGEST_LABEL) or "(no name)" for name in name_nodes(layout)],
-        "positions": [[_short(x), _short(y)] for x, y in layout.positions.tolist()],
-        "relevance": _list(layout.relevance),
+        "positions": [[_round(x), _round(y)] for x, y in layout.positions.tolist()],
+        "relevance": [_round(value) for value in layout.relevance.tolist()],
         "edges": layout.edges[places].tolist(),
         "directed": layout.directed,
         "explained": explained,
@@ -86,9 +88,11 @@ def page_data(
 
 def _head(panels: Sequence[Panel]) -> dict[str, str]:
     """Return what stands above all panels: of one, its headline; of several, the answer if it is the same in all."""
+    # A method that is fitted in no neighbourhood has that of its measurement, and one without any says nothing of it.
+    near = {describe_neighborhood(panel.neighborhood) for panel in panels if panel.neighborhood}
     if len(panels) == 1:
-        return _say_head(panels[0].headline.text, panels[0].headline.near)
-    answers, near = {str(panel.headline.answer or "") for panel in panels}, {panel.headline.near for panel in panels}
+        return _say_head(panels[0].headline.text, near.pop() if near else "")
+    answers = {str(panel.headline.answer or "") for panel in panels}
     answer = answers.pop() if len(answers) == 1 else ""
     return _say_head(f"{answer}." if answer else "", near.pop() if len(near) == 1 else "")
 
@@ -102,6 +106,7 @@ def _folds(layout: Layout) -> list[dict[str, Any]]:
         {
             "parent": fold.parent,
             "members": list(fold.members),
+            "count": fold.count,
             "position": [_short(fold.position[0]), _short(fold.position[1])],
             "text": shorten(fold.text, LONGEST_TEXT),
             "sums": [None if total is None else _short(total) for total in fold.sums],
@@ -226,12 +231,19 @@ def _features(layout: Layout, explanations: Sequence[Any]) -> list[dict[str, Any
             "name": names[column],
             "column": column,
             "absent": rows is not None and column < rows.size(1) and not bool(rows[:, column].any()),
+            "x": _values_of(rows, column),
             "values": [
                 None if panel is None or column >= len(panel) else _short(float(panel[column])) for panel in scores
             ],
         }
         for column in order
     ]
+
+
+def _values_of(rows: Tensor | None, column: int) -> list[float]:
+    """Return the feature at what is explained, a node or both ends of a link; [] where it is unknown, or too many."""
+    known = rows is not None and column < rows.size(1) and len(rows) <= _MOST_ENDS
+    return [_short(float(value)) for value in rows[:, column]] if rows is not None and known else []
 
 
 def _explained_rows(explanations: Sequence[Any]) -> Tensor | None:
@@ -245,6 +257,11 @@ def _explained_rows(explanations: Sequence[Any]) -> Tensor | None:
 
 def _list(values: Any) -> list[float]:
     return [_short(value) for value in values.tolist()]
+
+
+def _round(value: float) -> float:
+    """Round a place or a size to what a screen can show: a panel is two wide, and has fewer than 20,000 pixels."""
+    return round(value, 4)
 
 
 def _short(value: float) -> float:

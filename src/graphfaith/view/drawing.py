@@ -36,6 +36,7 @@ RING_INK, FOLD_INK = "#ececec", "#8a8a8a"
 LABEL_SIZE = 6.5
 MARGIN = 21.0  # points around the layout in its box, as room for discs, self-loops and labels
 LOOP_FROM = 0.03  # weaker self-loops are not drawn, because they would be too small to read
+_OFF = 0.57  # the most of a panel that one side of what is explained gets; it stays within a tenth of the middle
 RING = 2.5  # points between the explained node and the ring that shows its own score
 HOLLOW = 0.72  # radius of the disc of a negative node, as a share of the dashed ring around it
 MOST_LINES = 4  # of a bond; more of them cannot be told apart, and an order may be any number
@@ -94,11 +95,15 @@ def fit(layout: Layout, box: tuple[float, float]) -> Geometry:
 
 
 def find_bounds(points: Array, centred: bool) -> tuple[Array, Array]:
-    """Return the lower left and upper right corner of what is drawn; if `centred`, the origin is in their middle."""
+    """Return the lower left and upper right corner of what is drawn; if `centred`, the origin is near their middle.
+
+    If one side has more, it gets a little more of the panel, so that less of it is empty (as in panels.js).
+    """
     low, high = points.min(0), points.max(0)
     if centred:
-        half = np.maximum(np.abs(low), np.abs(high))
-        return -half, half
+        share = np.clip(high / np.maximum(high - low, 1e-9), 1 - _OFF, _OFF)
+        span = np.maximum(high / share, -low / (1 - share))
+        return -(1 - share) * span, share * span
     return low, high
 
 

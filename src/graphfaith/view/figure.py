@@ -120,9 +120,16 @@ def show(
     directed: bool | None = None,
     columns: int | None = None,
     panel_width: float | None = None,
+    dpi: float = 110,
+    positions: Any = None,
+    stars: Sequence[int] = (),
+    star_means: str = "marked",
     width: float | Literal["column"] | None = None,
+    fold: bool = True,
 ) -> Figure:
     """Show the figure and return it; the arguments are those of `figure`.
+
+    A notebook shows a picture of `dpi` pixels an inch, and a window chooses its own.
 
     In a notebook the figure appears below the cell, and in a Python shell with a screen it appears in a window. On a
     machine without a screen it is only returned.
@@ -135,21 +142,34 @@ def show(
     >>> gf.show(gf.explain(model, ring, 1, method="saliency")).axes[0].get_title() is not None
     True
     """
-    layout = lay_out(explanations, titles=titles, max_nodes=max_nodes, max_features=max_features, directed=directed)
+    layout = lay_out(
+        explanations,
+        titles=titles,
+        max_nodes=max_nodes,
+        max_features=max_features,
+        directed=directed,
+        positions=positions,
+        stars=stars,
+        fold=fold,
+    )
+
+    def draw(make: Callable[[], Figure]) -> Figure:
+        return _draw(make, layout, None, columns, panel_width, dpi, star_means, width)
+
     if _find_notebook() is not None:
-        drawn = _draw(_make_notebook_figure, layout, None, columns, panel_width, width=width)
+        drawn = draw(lambda: _make_notebook_figure(dpi))
         sys.modules["IPython"].display.display(drawn)
         return drawn
     if not _has_windows():
-        return _draw(_make_figure, layout, None, columns, panel_width, width=width)
+        return draw(_make_figure)
     import matplotlib.pyplot as plt
 
     try:
-        drawn = _draw(plt.figure, layout, None, columns, panel_width, width=width)
+        drawn = draw(plt.figure)
     except (
         Exception
     ):  # Without a screen, each toolkit raises an exception of its own type (TclError, ImportError, ...).
-        return _draw(_make_figure, layout, None, columns, panel_width, width=width)
+        return draw(_make_figure)
     plt.show()
     return drawn
 
@@ -163,7 +183,7 @@ def _make_figure() -> Figure:
     return drawn
 
 
-def _make_notebook_figure() -> Figure:
+def _make_notebook_figure(dpi: float) -> Figure:
     """Return a figure that shows itself in a notebook, but only once in each cell.
 
     Otherwise `show(...)` on the last line of a cell would show the figure twice.
@@ -180,7 +200,7 @@ def _make_notebook_figure() -> Figure:
             if cell is None or cell != self.shown_in:
                 self.shown_in = cell
                 with mpl.rc_context(_RC):
-                    picture = render(self, ".png", 110)
+                    picture = render(self, ".png", dpi)
                 display = sys.modules["IPython"].display
                 display.display(display.Image(data=picture))
 

@@ -18,10 +18,11 @@ from scipy.sparse.csgraph import dijkstra
 from .positions import Array, Index
 
 MOST_MARKS = 30  # nodes and folds at first sight
-_FEW = 12  # So many nodes are shown even if some of them say nothing.
+_WHOLE = 16  # If no more nodes than these have scores, all are drawn.
+_FEW = 6  # So many nodes of more are drawn even if some of them say nothing.
 _MOST_FOLDS = 8  # More of them are joined with the fold of the parent's parent.
 _SLACK = 2  # marks more than these are not made by unfolding single nodes
-_NOTHING = 0.03  # of the strongest edge: a node that adds less is not worth a mark
+_NOTHING = 0.1  # of the strongest edge: a node that adds less is not worth a mark
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Fold:
     position: tuple[float, float]
     text: str
     sums: tuple[float | None, ...]  # for each panel, the sum of the scores of the edges
-    count: int = 0  # how many nodes it stands for
+    count: int = 0  # how many nodes it stands for: its members, and what the layout has no room for
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ def choose_visible(
     own: Array,
     roots: Sequence[int],
     wanted: Sequence[int],
-    spoken: Sequence[tuple[int, ...]] = (),
+    spoken: Sequence[tuple[int, ...]],
+    held: Index,
 ) -> NDArray[np.bool_]:
     """Return which nodes are drawn at first sight, [n].
 
@@ -96,6 +98,8 @@ def choose_visible(
         if _count_marks(tree, trial) <= MOST_MARKS:
             visible = trial
     strongest = max(float(strength.max(initial=0.0)), float(own.max(initial=0.0)))
+    if count + int(held.sum()) <= _WHOLE:
+        return np.ones(count, dtype=bool)
     while not visible.all():
         best, gain = _find_best(tree, edges, strength, own, visible)
         trial = visible.copy()
@@ -104,7 +108,7 @@ def choose_visible(
         if weak or _count_marks(tree, trial) > MOST_MARKS:
             break
         visible = trial
-    return _unfold_single(tree, visible)
+    return _unfold_single(tree, visible, held)
 
 
 def _find_best(tree: Tree, edges: Index, strength: Array, own: Array, visible: NDArray[np.bool_]) -> tuple[int, float]:
@@ -131,8 +135,29 @@ def _find_best(tree: Tree, edges: Index, strength: Array, own: Array, visible: N
     return best, float(share[best])
 
 
-def fold_up(tree: Tree, visible: NDArray[np.bool_], roots: Sequence[int]) -> dict[int, list[int]]:
-    """Return the hidden nodes by the drawn node that their mark is put at."""
+def fold_up(tree: Tree, visible: NDArray[np.bool_], roots: Sequence[int], held: Index) -> dict[int, list[int]]:
+    """Return the hidden nodes by the drawn node that their mark is put at.
+
+    A node that would be folded alone joins the fold of the nearest ancestor. `held` [n] is how many nodes the layout
+    has no room for at each node (:class:`~.selection.Rest`).
+    """
+    groups = _group(tree, visible, roots)
+    for at in sorted(groups, key=lambda at: (-tree.hops[at], at)):
+        if _is_single(at, groups[at], held) and tree.parent[at] >= 0:
+            above = int(tree.parent[at])
+            while above not in groups and tree.parent[above] >= 0:
+                above = int(tree.parent[above])
+            groups.setdefault(above, []).extend(groups.pop(at))
+    return {at: sorted(groups[at]) for at in sorted(groups)}
+
+
+def _is_single(at: int, members: Sequence[int], held: Index) -> bool:
+    """Return whether a fold stands for one node alone."""
+    return len(members) == 1 and not held[at] and not held[members[0]]
+
+
+def _group(tree: Tree, visible: NDArray[np.bool_], roots: Sequence[int]) -> dict[int, list[int]]:
+    """Return the hidden nodes by the nearest drawn ancestor; if there are too many groups, some are joined."""
     anchor = _find_anchors(tree, visible)
     groups: dict[int, list[int]] = {}
     for node in np.flatnonzero(~visible).tolist():
@@ -145,15 +170,35 @@ def fold_up(tree: Tree, visible: NDArray[np.bool_], roots: Sequence[int]) -> dic
             break
         at = min(inner, key=lambda at: (-tree.hops[at], len(groups[at]), at))
         groups.setdefault(int(tree.parent[at]), []).extend(groups.pop(at))
-    return {at: sorted(groups[at]) for at in sorted(groups)}
+    return groups
 
 
-def describe_fold(members: Sequence[int], parent: int, name: str, tree: Tree) -> str:
-    """Return what a mark stands for, as '57 more neighbours of 1701'."""
-    count = len(members)
-    if all(tree.parent[node] == parent for node in members):
+def find_owners(tree: Tree, folded: dict[int, list[int]]) -> Index:
+    """Return for each node the number of the fold that stands for what the layout has no room for around it, [n].
+
+    It is the node's own fold, or else the fold at it, or at the nearest ancestor that has one, or the largest.
+    """
+    owner = np.full(len(tree.hops), -1, dtype=np.int64)
+    for number, (at, members) in enumerate(folded.items()):
+        owner[members] = number
+        owner[at] = number
+    for node in tree.order:
+        if owner[node] < 0 <= tree.parent[node]:
+            owner[node] = owner[tree.parent[node]]
+    if folded:
+        owner[owner < 0] = max(range(len(folded)), key=lambda number: len([*folded.values()][number]))
+    return owner
+
+
+def describe_fold(members: Sequence[int], parent: int, name: str, tree: Tree, more: Sequence[float] = ()) -> str:
+    """Return what a mark stands for, as '57 more neighbours of 1701'.
+
+    `more` are the hops from the parent of further nodes, which the layout has no room for.
+    """
+    count = len(members) + len(more)
+    if all(tree.parent[node] == parent for node in members) and all(hops == 1 for hops in more):
         return f"{count} more neighbour{'s' * (count > 1)} of {name}"
-    if any(tree.hops[node] < 0 for node in members):
+    if any(tree.hops[node] < 0 for node in members) or not np.isfinite(more).all():
         return f"{count} more nodes, some without a path to {name}"
     return f"{count} more nodes around {name}"
 
@@ -185,18 +230,19 @@ def _count_marks(tree: Tree, visible: NDArray[np.bool_]) -> int:
     return int(visible.sum()) + min(len(np.unique(hidden)), _MOST_FOLDS)
 
 
-def _unfold_single(tree: Tree, visible: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Draw a node that would be folded alone: its mark would take as much room as the node itself."""
+def _unfold_single(tree: Tree, visible: NDArray[np.bool_], held: Index) -> NDArray[np.bool_]:
+    """Draw nodes that would be folded alone, as far as there is room: a mark takes as much of it as the node itself."""
+    refused = set[int]()
     while not visible.all():
-        groups = fold_up(tree, visible, np.flatnonzero(visible).tolist())
-        single = [members[0] for members in groups.values() if len(members) == 1]
+        groups = _group(tree, visible, np.flatnonzero(visible).tolist())
+        single = [m[0] for at, m in groups.items() if _is_single(at, m, held) and m[0] not in refused]
         if not single:
             break
         trial = visible.copy()
-        for node in single:
-            _show(tree, node, trial)
+        _show(tree, single[0], trial)
         # With one fold less there is room for one that was joined with another, so the marks may become more.
-        if int(trial.sum()) + len(fold_up(tree, trial, np.flatnonzero(trial).tolist())) > MOST_MARKS + _SLACK:
-            break
-        visible = trial
+        if int(trial.sum()) + len(_group(tree, trial, np.flatnonzero(trial).tolist())) > MOST_MARKS + _SLACK:
+            refused.add(single[0])
+        else:
+            visible = trial
     return visible

@@ -106,13 +106,11 @@ def _describe(thing: Thing) -> dict[str, Any]:
 
 
 def _list_pairs(explanation: Explanation, foretold: Foretold, things: _Things) -> list[dict[str, Any]]:
-    """Return the pairs both of whose ends are on the page, with a sentence each."""
+    """Return the pairs with a sentence each; an end that is not on the page is None."""
     labels, found = Labels(explanation, foretold.moves), []
     for pair, units in interactions_of_units(explanation):
         ends = [things.of_unit(labels, unit)[0][0] for unit in units]
-        if ends[0] is None or ends[1] is None or ends[0] == ends[1]:
-            continue
-        first, second = _describe(ends[0]), _describe(ends[1])
+        first, second = (None if end is None else _describe(end) for end in ends)
         found.append({"first": first, "second": second, "together": _short(pair.together), "text": str(pair)})
     return found
 

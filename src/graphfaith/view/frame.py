@@ -189,7 +189,7 @@ def _name_explained(layout: Layout) -> str:
 def _collect_notes(layout: Layout, star_means: str) -> list[str]:
     notes = [f"{layout.cut}, strongest first"] if layout.cut and not layout.folds else []
     if layout.folds:
-        shown = max(layout.num_scored, len(layout.nodes) + sum(fold.count for fold in layout.folds))
+        shown = len(layout.nodes) + sum(fold.count for fold in layout.folds)
         notes.append(f"{len(layout.nodes)} of {shown} nodes drawn, dotted circles stand for the others")
     carried = [panel.carried for panel in layout.panels if panel.carried is not None]
     if carried and min(carried) < 1:

@@ -32,7 +32,7 @@ from .arrangement import arrange, make_folds
 from .folds import MOST_MARKS, Fold
 from .panel import Panel, make_panel, weigh_nodes
 from .positions import Array, Index
-from .selection import check_positions, choose_nodes, common_num_nodes, measure_relevance, share_edges
+from .selection import check_positions, choose_nodes, common_num_nodes, find_rest, measure_relevance, share_edges
 from .types import NodeType, styles_of
 
 _ROUNDING = 1e-9  # of sums of scores
@@ -80,9 +80,8 @@ class Layout:
 
     @property
     def cut(self) -> str:
-        """A note for the reader where not everything is shown, for example '300 of 512 shown'; '' otherwise."""
-        shown = len(self.nodes) + sum(fold.count for fold in self.folds if not fold.members)
-        return f"{shown} of {self.num_scored} shown" if shown < self.num_scored else ""
+        """A note for the reader where there was no room for everything, as '300 of 512 shown'; '' otherwise."""
+        return f"{len(self.nodes)} of {self.num_scored} shown" if len(self.nodes) < self.num_scored else ""
 
 
 def lay_out(
@@ -114,6 +113,8 @@ def lay_out(
     shown = _as_list(explanations)
     if titles is not None and len(titles) != len(shown):
         raise InputError(f"{len(titles)} titles for {len(shown)} explanations")
+    if not isinstance(fold, bool):
+        raise InputError(f"fold must be True or False, not {fold!r}")
     if not 1 <= max_nodes <= MOST_NODES:
         raise InputError(f"max_nodes must be between 1 and {MOST_NODES} (got {max_nodes})")
     scores = [_read(explanation) for explanation in shown]
@@ -128,6 +129,7 @@ def lay_out(
     nodes, num_scored = choose_nodes(relevance, explained, wanted, max_nodes)
     place_of = torch.full((num_nodes,), -1, dtype=torch.long)
     place_of[nodes] = torch.arange(len(nodes))
+    rest = find_rest(scores, relevance, nodes, place_of, wanted, int(place_of[explained[0]]) if explained else 0)
 
     edges, weights, is_directed = share_edges(scores, place_of, len(nodes), directed)
     panels = tuple(
@@ -155,14 +157,14 @@ def lay_out(
         centre=roots[0] if roots else _first_max(relevance[nodes]),
         wanted=starred,
         spoken=_place_spoken(panels, place_of),
+        rest=rest,
         about=level != "graph",
         small=num_nodes <= MOST_MARKS,
         fold=fold,
         given=None if given_places is None else given_places[nodes.numpy()],
     )
     names = _node_names(scores, nodes.tolist())
-    edge_scores = [panel.edges * panel.edge_scale if panel.edge_scale else None for panel in panels]
-    folds = make_folds(arranged, edges, edge_scores, names)
+    folds = make_folds(arranged, nodes.numpy(), edges, scores, rest, names)
     kinds, orders = _read_kinds(shown[0], nodes, edges, place_of)
     types, type_of = _read_types(shown[0], nodes)
     layout = Layout(

@@ -16,10 +16,12 @@ from .folds import Tree
 from .positions import Array, Index
 
 _WIDEST = 0.61 * np.pi  # half of the angle that the children of one node may take, so that no edge crosses the middle
-_SPACE = 0.62  # wanted between the centres of two marks on a ring, where rings are 1 apart
+_SPACE = 0.62  # wanted between the centres of two marks on a ring, where the first ring is 1 from the middle
+_NARROWING = 0.85  # of the steps from ring to ring, so that what is near the middle has the most room
 _MIDDLE = 0.42  # radius of the circle of several explained nodes
 _ALIKE = 4.0  # pull of what both ends of a link are joined with to the line between them
 _PUSH = 1.0  # of two marks on each other, beside the pull of an edge
+_FEW, _STARTS = 14, 6  # With so few marks, the angles are looked for from so many starts.
 _PETAL = 0.055  # distance between members of an open fold, in the units of the picture
 
 
@@ -104,7 +106,8 @@ def _choose_radii(children: dict[int, list[int]], depth: dict[int, int], roots: 
     counts = np.bincount([depth[node] for node in _walk(children, roots)])
     radii: list[float] = []
     for count in counts[1:].tolist():
-        radii.append(max((radii[-1] if radii else 0.0) + 1.0, count * _SPACE / (2 * np.pi)))
+        step = max(_NARROWING ** len(radii), _SPACE)
+        radii.append(max((radii[-1] if radii else 0.0) + step, count * _SPACE / (2 * np.pi)))
     return radii
 
 
@@ -226,8 +229,15 @@ def _relax(
     common = sorted(ends[0] & ends[1] - {number[root] for root in roots}) if len(roots) == 2 else []
     # Nodes in one line would stay in it, because nothing pushes them to either side.
     start = np.array([angle[order[i]] for i in moved.tolist()]) + 0.02 * np.sin(1.0 + 2.4 * np.arange(len(moved)))
+    # Few nodes may stand in the way of one another on a ring, so they are tried from other sides as well.
+    step = np.arange(len(moved))
+    turns = [np.pi * np.sin(k * (1.0 + step)) for k in range(1, _STARTS)] if len(order) <= _FEW else []
     with one_thread():
-        angles = np.round(minimize(measure, start, jac=True, method="L-BFGS-B", options={"maxiter": 200}).x, 4)
+        found = [
+            minimize(measure, start + turn, jac=True, method="L-BFGS-B", options={"maxiter": 200})
+            for turn in (0.0, *turns)
+        ]
+    angles = np.round(min(found, key=lambda one: round(float(one.fun), 6)).x, 4)
     if len(roots) == 1:
         strongest = next((i for i, node in enumerate(moved.tolist()) if depth[order[node]] == 1), None)
         angles += 0.0 if strongest is None else np.pi / 2 - angles[strongest]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import breadth_first_order
 from torch import Tensor
 
 from .._base.errors import InputError
@@ -76,6 +79,48 @@ def choose_nodes(
     candidates = is_candidate.nonzero().reshape(-1)
     best = candidates[rank[candidates].sort(descending=True, stable=True).indices[:max_nodes]]
     return best.sort().values, len(candidates)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The nodes with a score that a layout has no room for, and the place of the nearest node that it has."""
+
+    ids: Index  # [k] in the whole graph
+    at: Index  # [k] places in the layout
+    hops: Array  # [k] 1 if a link leads there, 2 if a longer path does, infinite if none does
+
+
+def find_rest(
+    scores: Sequence[Scores], relevance: Tensor, nodes: Tensor, place_of: Tensor, wanted: Sequence[int], centre: int
+) -> Rest:
+    """Return the nodes with a score, or `wanted`, that are not among `nodes`; what no path leads to is at `centre`."""
+    is_left = relevance != 0
+    is_left[list(wanted)] = True
+    is_left[nodes] = False
+    ids = is_left.nonzero().view(-1)
+    if not len(ids):
+        return Rest(ids.numpy(), ids.numpy(), np.zeros(0))
+    is_known = is_left.clone()
+    is_known[nodes] = True
+    known = is_known.nonzero().view(-1)
+    number = torch.cumsum(is_known, 0) - 1
+    ends = torch.cat([number[panel.edge_index[:, is_known[panel.edge_index].all(0)]] for panel in scores], dim=1)
+    # One more node, joined with all that the layout has, is where the walk begins.
+    start = len(known)
+    own = number[nodes].numpy()
+    # Earlier versions of scipy walk over graphs of 32-bit numbers alone.
+    source = np.concatenate([ends[0].numpy(), np.full(len(own), start)]).astype(np.int32)
+    sink = np.concatenate([ends[1].numpy(), own]).astype(np.int32)
+    graph = coo_array((np.ones(len(source)), (source, sink)), shape=(start + 1, start + 1)).tocsr()
+    before = breadth_first_order(graph, start, directed=False)[1].astype(np.int64)
+    before[own] = own
+    left = number[ids].numpy()
+    hops = np.where(before[left] < 0, np.inf, np.where(np.isin(before[left], own), 1.0, 2.0))
+    before[before < 0] = own[0]
+    while not np.array_equal(before, before[before]):
+        before = before[before]
+    places = place_of[known[before[left]]].numpy()
+    return Rest(ids.numpy(), np.where(np.isfinite(hops), places, centre), hops)
 
 
 def share_edges(

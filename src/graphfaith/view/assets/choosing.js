@@ -32,11 +32,12 @@ function words(what) {
   return `${nameOf(what)}: ${said("nodes", "node_scale") || "no score"}${loops}`;
 }
 
-function featureWords({ name, values, absent }) {
+function featureWords({ name, values, absent, x }) {
   const said = data.panels.flatMap((panel, i) => (
     values[i] === null ? [] : [`${isolate(panel.title)} ${short(values[i])}${noted(panel, "features")}`]
   )).join(", ");
-  const missing = absent ? " (absent here: the score says what it would do if it were there)" : "";
+  const missing = absent ? " (absent here: the score says what it would do if it were there)"
+    : x.length ? ` (here ${x.map((value) => short(value).replace(/^\+/, "")).join(" and ")})` : "";
   return `${isolate(name)}${missing}: ${said || "no score"}`;
 }
 

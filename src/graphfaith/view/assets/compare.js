@@ -9,6 +9,18 @@ function agreementWords(value) {
   return "contradict each other";
 }
 
+function sayAgreement() {
+  // Say above the panels which two methods say most nearly the same, and which least.
+  const pairs = (data.agreement ?? []).flatMap((row, i) => row.flatMap((value, j) => (j > i && value !== null ? [{ i, j, value }] : [])));
+  pairs.sort((a, b) => b.value - a.value);
+  by("agree").toggleAttribute("hidden", pairs.length === 0);
+  const ends = pairs.length > 1 ? [pairs[0], pairs[pairs.length - 1]] : pairs;
+  by("agree-said").textContent = ends.map(({ i, j, value }) => {
+    const [a, b] = [i, j].map((k) => isolate(data.panels[k].title));
+    return `${a} and ${b} ${agreementWords(value)} (rank correlation ${value.toFixed(2).replace("-", "\u2212")})`;
+  }).join("; ") + (ends.length ? "." : "");
+}
+
 function drawAgreement(data) {
   const box = by("compare");
   box.toggleAttribute("hidden", data.panels.length < 2 || !data.agreement);

@@ -18,11 +18,12 @@ function shareOf(fold, panel, number) {
 }
 
 function foldWords(k) {
-  const { text, sums } = data.folds[k];
+  const { text, sums, members, count } = data.folds[k];
+  const them = members.length < count ? `the ${members.length} strongest of them` : "them";
   const said = data.panels.flatMap((panel, i) => (sums[i] === null ? []
     : [`${isolate(panel.title)} ${short(sums[i])}${panel.painted.edges ? "" : noted(panel, "edges")}`]));
   const together = said.length ? `, together ${said.join(", ")}` : "";
-  return `${text}${together}. ${opened.has(k) ? "Click or press Enter to fold them again." : "Click or press Enter to see them."}`;
+  return `${text}${together}. ${opened.has(k) ? "Click or press Enter to fold them again." : `Click or press Enter to see ${them}.`}`;
 }
 
 function toggleFold(k) {

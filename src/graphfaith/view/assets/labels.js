@@ -5,7 +5,8 @@ const GAP = 4; // pixels between a mark and its name
 // Names cover no node if at most FEW nodes are shown; otherwise they cover no node of relevance STRONG or more.
 const FEW = 60;
 const STRONG = 0.25;
-const FIRST_NAMES = 10; // nodes that get their names before the folds do
+const FIRST_NAMES = 10; // nodes that get their names before the folds do, but for folds that weigh more than any node
+const FAR = [36, 60, 90, 130]; // pixels from the mark of a fold that weighs much to its name, if there is no room beside it
 const narrow = matchMedia("(max-width: 600px)");
 let pen = null; // a canvas that measures texts without drawing them
 
@@ -31,6 +32,18 @@ function boxAround([x, y], away, size, side, room) {
   return { box: [left - pad, top - pad, left + wide + pad, top + high + low + pad], x: left, y: top + high };
 }
 
+function boxesAfar([x, y], size, room) {
+  // Return boxes for a name around a point but not beside it; a line leads there.
+  return FAR.flatMap((far) => Array.from({ length: 12 }, (_, k) => {
+    const angle = Math.PI * (k / 6 - 0.5);
+    const [wide, high, pad] = [size.wide * room.letter, (size.up + size.down) * room.letter, HALO * room.pixel];
+    const left = x + far * room.pixel * Math.cos(angle) - wide / 2;
+    const top = y + far * room.pixel * Math.sin(angle) - high / 2;
+    const box = [left - pad, top - pad, left + wide + pad, top + high + pad];
+    return { box, x: left, y: top + size.up * room.letter, isFar: true };
+  }));
+}
+
 const apart = (a, b) => a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1];
 
 function sidesOf(mark) {
@@ -52,7 +65,12 @@ function placeNames(marks, room) {
   const freeOf = (others, i, box) => others.every((other) => other.i === i || apart(other.box, box));
   for (const mark of marks) {
     if (!mark.text) continue;
-    const tries = sidesOf(mark).map((side) => boxAround(mark.point, mark.away + GAP * room.pixel, mark.size, side, room));
+    const beside = (text, size) => sidesOf(mark).map((side) => (
+      { text, ...boxAround(mark.point, mark.away + GAP * room.pixel, size, side, room) }
+    ));
+    const tries = beside(mark.text, mark.size);
+    if (mark.less) tries.push(...beside(mark.less, mark.lessSize));
+    if (mark.isHeavy) tries.push(...boxesAfar(mark.point, mark.lessSize, room).map((one) => ({ text: mark.less, ...one })));
     const fits = tries.filter(({ box }) => freeOf(taken, mark.i, box));
     // What is explained has a name even if that covers a node, but never if it covers another name.
     const best = fits.find(({ box }) => isInside(box) && freeOf(obstacles, mark.i, box))
@@ -72,6 +90,8 @@ function nameSome(data, panels, marks, scale, height) {
   for (const one of panels) one.names.forEach((name, i) => {
     const spot = found.get(i);
     name.toggleAttribute("hidden", !spot);
+    drawLeader(one.folds[i - points.length]?.leader, foldPoints[i - points.length], spot);
+    if (spot && name.textContent !== spot.text) name.textContent = spot.text;
     if (spot) fill(name, { x: fixed(spot.x), y: fixed(spot.y), "font-size": fixed(room.letter), "stroke-width": fixed(HALO * pixel) });
   });
 }
@@ -84,18 +104,28 @@ function sumOf(fold) {
 }
 
 function readLabels() {
-  // Return what is written at the nodes and at the folds. An atom has its symbol inside, and needs no other name that
-  // says the same.
+  // Return what is written at the nodes and at the folds, and then at folds where there is less room. An atom has its
+  // symbol inside, and needs no other name that says the same.
   return [
     ...data.labels.map((text, i) => (data.kinds?.nodes?.[i] === text ? "" : text)),
-    ...data.folds.map((fold) => `${fold.members.length} more${sumOf(fold)}`),
+    ...data.folds.map((fold) => `${fold.count} more${sumOf(fold)}`), ...data.folds.map((fold) => `${fold.count} more`),
   ];
+}
+
+function drawLeader(leader, [x, y] = [], spot) {
+  // Draw the line from the mark of a fold to the nearest point of a name that is not beside it.
+  if (!leader) return;
+  leader.toggleAttribute("hidden", !spot?.isFar);
+  if (!spot?.isFar) return;
+  const [left, top, right, bottom] = spot.box;
+  const to = [Math.min(right, Math.max(left, x)) - x, Math.min(bottom, Math.max(top, y)) - y];
+  const { length, u } = towards([0, 0], to);
+  if (length > FOLD) leader.setAttribute("d", `M${at([FOLD * u[0], FOLD * u[1]])}L${at(to)}`);
 }
 
 function labelAgain() {
   labels = readLabels();
   labelSizes = null;
-  for (const one of panels) one.names.forEach((name, i) => { name.textContent = labels[i]; });
   placeAgain();
 }
 
@@ -112,10 +142,21 @@ function marksInOrder() {
     away: radius[i] + (data.explained.includes(i) ? 7 : 1), solid: shown.length <= FEW || strong(i),
   }));
   const weight = (k) => Math.max(...data.panels.map((panel, j) => Math.abs(shareOf(data.folds[k], panel, j))));
-  const folds = foldPoints.map((point, k) => ({
-    i: points.length + k, text: opened.has(k) ? "" : labels[points.length + k], size: labelSizes[points.length + k],
-    point, isLeft: isLeft(point), radius: FOLD, away: FOLD, solid: true, always: false,
-  }));
-  folds.sort((a, b) => weight(b.i - points.length) - weight(a.i - points.length));
-  return [...nodes.slice(0, FIRST_NAMES), ...folds, ...nodes.slice(FIRST_NAMES)];
+  const heaviest = Math.max(...foldPoints.map((_, k) => weight(k)));
+  const folds = foldPoints.map((point, k) => {
+    const [i, less] = [points.length + k, points.length + foldPoints.length + k];
+    return {
+      i, text: opened.has(k) ? "" : labels[i], size: labelSizes[i], less: labels[less], lessSize: labelSizes[less], point,
+      isLeft: isLeft(point), radius: FOLD, away: FOLD, solid: true, always: false, weight: weight(k),
+      isHeavy: weight(k) === heaviest,
+    };
+  });
+  folds.sort((a, b) => b.weight - a.weight);
+  // A fold that weighs as much as the strongest link, or more, comes before the nodes.
+  const many = folds.filter((fold) => fold.weight >= 1).length;
+  const own = nodes.filter((node) => node.always);
+  const others = nodes.filter((node) => !node.always);
+  return [
+    ...own, ...folds.slice(0, many), ...others.slice(0, FIRST_NAMES), ...folds.slice(many), ...others.slice(FIRST_NAMES),
+  ];
 }

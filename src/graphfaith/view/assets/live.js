@@ -37,8 +37,15 @@ function fillIn(query) {
   if (filled.id === null) filled = { id: null, text: null };
   by("index").value = query.get("index") ?? query.get("name") ?? "";
   by("near").value = query.get("near") ?? "";
+  sayNear();
   const chosen = query.getAll("method");
   for (const box of by("methods").querySelectorAll("input")) box.checked = chosen.includes(box.value);
+}
+
+function sayNear() {
+  // What the name of a neighbourhood means; of one that the reader has typed, the server says it with its answer.
+  const known = live.neighborhoods[by("near").value.trim()];
+  by("near-said").textContent = known ? `What the model does ${known}.` : "";
 }
 
 function bare(query) {
@@ -124,7 +131,8 @@ async function suggest(text) {
 }
 
 by("level").textContent = live.level[0].toUpperCase() + live.level.slice(1);
-by("nears").replaceChildren(...live.neighborhoods.map((near) => make("option", { value: near })));
+by("nears").replaceChildren(...Object.entries(live.neighborhoods).map(([near, text]) => make("option", { value: near }, text)));
+by("near").addEventListener("input", sayNear);
 for (const [name, title] of Object.entries(live.methods)) {
   const label = make("label");
   label.append(make("input", { type: "checkbox", value: name }), title);

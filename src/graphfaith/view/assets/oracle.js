@@ -134,5 +134,5 @@ async function flip() {
   }
 }
 
-by("flip").removeAttribute("hidden");
+by("flip").toggleAttribute("hidden", !live.flips); // A number has no class that could turn.
 by("flip").addEventListener("click", flip);

@@ -44,6 +44,7 @@ function writeHead() {
   by("title").textContent = data.title;
   by("headline").textContent = data.headline;
   by("near-words").textContent = data.near_words;
+  sayAgreement();
   by("about").textContent = data.about;
   by("type-note").replaceChildren(...data.types.map((type) => {
     const entry = make("span", { class: "type-key" });
@@ -108,6 +109,7 @@ by("search").addEventListener("keydown", (event) => { if (event.key === "Enter")
 by("closer").addEventListener("click", () => zoom(1.25));
 by("further").addEventListener("click", () => zoom(0.8));
 by("all").addEventListener("click", reset);
+by("see-agree").addEventListener("click", () => { by("compare").scrollIntoView(); by("agreement").querySelector("button")?.focus(); });
 by("pairs").addEventListener("click", toggleArcs);
 by("taking").addEventListener("click", toggleTaking);
 by("undo").addEventListener("click", undo);

@@ -2,8 +2,10 @@
 let arcsShown = false;
 
 const hasPairs = () => data.panels.some((panel) => panel.pairs.length > 0);
-// A pair of columns is of no place; it has its sentence and no arc.
-const isOnPicture = (pair) => [pair.first, pair.second].every((end) => end.column === undefined);
+// A pair of columns, of both directions of one line, or of what the page does not have, is of no two places: it has its
+// sentence and no arc.
+const isOnPicture = ({ first, second }) => [first, second].every((end) => end && end.column === undefined)
+  && JSON.stringify(first) !== JSON.stringify(second);
 
 function arcEnd(end) {
   // Return where an arc ends: the middle of an edge, a node, or the fold that hides it.

@@ -188,7 +188,9 @@ function drawFold(data, k, score, from, point) {
     draw("path", { class: "sign across", d: "M-6 0H6" }), draw("path", { class: "sign down", d: "M0 -6V6" }),
     draw("title", {}, data.folds[k].text),
   );
-  return { mark, line };
+  const leader = draw("path", { class: "leader", hidden: "" });
+  mark.append(leader);
+  return { mark, line, leader };
 }
 
 function drawGround(data, points, rings) {
@@ -231,7 +233,7 @@ function drawPanel(data, panel, number, height, radius) {
   const nodes = points.map((point, i) => drawNode(data, panel, i, point, radius[i]));
   for (const i of data.stars) nodes[i].append(drawStar(radius[i]));
   // A name is hidden until it has its place, so that the browser need not lay it out twice.
-  const names = labels.map((text) => draw("text", { class: "name", hidden: "" }, text));
+  const names = labels.slice(0, points.length + foldPoints.length).map((text) => draw("text", { class: "name", hidden: "" }, text));
   const arcs = draw("g", { class: "arcs" });
   world.append(
     ...drawGround(data, points, rings), ...folds.map((fold) => fold.line), ...order.map((i) => edges[i].group), arcs, ...nodes,

@@ -11,7 +11,8 @@ function nameCell(row) {
   return cell;
 }
 
-function drawTable(id, title, heads, rows, choose) {
+function drawTable(id, title, heads, rows, choose, given = 0) {
+  // The first `given` columns after the name are values of the data, and the others are scores.
   const section = make("section", { "aria-labelledby": `${id}-title` });
   const caption = make("div", { class: "caption" });
   const copy = make("button", { type: "button", "aria-label": `Copy the table of ${title.toLowerCase()}` }, "Copy");
@@ -23,9 +24,10 @@ function drawTable(id, title, heads, rows, choose) {
   const lines = rows.map((row) => {
     const line = make("tr", { tabindex: "-1" });
     line.append(nameCell(row));
-    for (const value of row.values) {
-      line.append(make("td", { class: value === null ? "" : sign(value) }, value === null ? "" : short(value)));
-    }
+    row.values.forEach((value, column) => {
+      const text = value === null ? "" : short(value);
+      line.append(column < given ? make("td", {}, text.replace(/^\+/, "")) : make("td", { class: value === null ? "" : sign(value) }, text));
+    });
     line.addEventListener("click", () => (taking ? toggleGone(row.what) : choose(row.what)));
     return { row, line };
   });
@@ -108,16 +110,19 @@ function drawTables(data, choose) {
     values: data.panels.map((panel) => score(panel.nodes[i], panel.node_scale)),
   })));
   // A derivative by a feature that is absent is of what is not there, which has to be said beside it.
-  const features = data.features.map(({ name, values, absent }, i) => ({
-    what: { feature: i }, names: [name], values, note: absent ? "(absent here)" : "",
+  // So the value stands beside it, of the explained node or of both ends of a link.
+  const ends = data.features.some((one) => one.x.length) ? data.explained : [];
+  const features = data.features.map(({ name, values, absent, x }, i) => ({
+    what: { feature: i }, names: [name], values: [...ends.map((_, k) => x[k] ?? null), ...values], note: absent ? "(absent here)" : "",
   }));
   const tables = [
     drawTable("edges", "Edges", ["Edge", ...heads("edges", (panel) => panel.edge_scale)], edges, choose),
     drawTable("nodes", "Nodes", ["Node", ...heads("features", (panel) => panel.node_scale)], nodes, choose),
   ];
   if (features.length) {
-    const listed = heads("features", (_, i) => features.some((row) => row.values[i] !== null));
-    tables.push(drawTable("features", "Features", ["Feature", ...listed], features, choose));
+    const listed = heads("features", (_, i) => data.features.some((one) => one.values[i] !== null));
+    const values = ends.map((i) => (ends.length > 1 ? `Value at ${data.labels[i]}` : "Value"));
+    tables.push(drawTable("features", "Features", ["Feature", ...values, ...listed], features, choose, ends.length));
   }
   by("tables").replaceChildren(...tables.map((one) => one.section));
   return tables;

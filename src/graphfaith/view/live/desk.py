@@ -25,6 +25,7 @@ from ...explainers.methods import expand_methods, method_named, method_names
 from ...explanation.scores import explained_nodes
 from ...facade.subject import NEIGHBORHOOD, Subject, expand_neighborhoods
 from ...graph.form import flatten_features
+from ...sampling.neighborhood import describe_neighborhood
 from ..content import LONGEST_NAME, page_data
 from ..figure import figure, render
 from ..labels import shorten
@@ -234,15 +235,11 @@ class Desk:
         return self._worker.submit(work_if_wanted).result()
 
     def _title(self, question: Question, explanation: Explanation) -> str:
-        row = explanation_row(explanation, 1)
         name = self._name(question.index) if self.level == "node" else str(question.index)
         if self.level == "edge":
             name = " – ".join(self._name(node) for node in explained_nodes(explanation).tolist())
         called = f" ({name})" if name != str(question.index) else ""
-        answer = "" if row["class"] is None else f": class {row['class']}"
-        if not answer and row["output"] is not None:
-            answer = f": output {row['output']:.4g}"
-        return f"{self.label}, {self.level} {question.index}{called}{answer}"
+        return f"{self.label}, {self.level} {question.index}{called}"
 
     def _explained(self, question: Question, wanted: Wanted) -> list[tuple[Explanation, tuple[str, ...]]]:
         return [
@@ -293,9 +290,13 @@ class Desk:
             "live": {
                 "label": self.label,
                 "level": self.level,
+                "flips": self.subject.task.mode != "regression",
                 "methods": self.methods,
                 "chosen": list(first.methods),
-                "neighborhoods": expand_neighborhoods(["all"], self.label, constant=self._constant),
+                "neighborhoods": {
+                    near: describe_neighborhood(near)
+                    for near in expand_neighborhoods(["all"], self.label, constant=self._constant)
+                },
                 "near": first.neighborhood,
                 "index": first.index,
             },
