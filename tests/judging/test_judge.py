@@ -14,6 +14,7 @@ from torch_geometric.nn import GCN
 from typer.testing import CliRunner
 
 import graphfaith as gf
+from conftest import needs_data
 from graphfaith import metric
 from graphfaith.cli.application import app
 from graphfaith.facade.subject import Subject
@@ -560,3 +561,48 @@ def test_the_command(tmp_path, monkeypatch):
     for wrong in ("--method nobody", "--measure nothing", "--top many", "--part nodes", "--json rows.txt"):
         with pytest.raises(gf.GraphfaithError):
             CliRunner().invoke(app, [*words.split(), *wrong.split()], catch_exceptions=False)
+    words = "judge --model judged_model:load --data graph.pt --nodes 1,2 --method saliency --json rows.json "
+    words += "--measure roc-auc --measure robust-fidelity+ --against saliency --draws 7 --alpha1 0.4"
+    np.savez(tmp_path / "truth.npz", edges=np.arange(data.num_edges) % 2)
+    run = CliRunner().invoke(app, [*words.split(), "--truth", "truth.npz"], catch_exceptions=False)
+    truth = metric.Truth(edges=torch.arange(data.num_edges) % 2)
+    options = {"truth": truth, "draws": 7, "alpha1": 0.4}
+    same = gf.judge(model, data, ["saliency"], [1, 2], ["roc-auc", "robust-fidelity+"], **options)
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert [row["value"] for row in rows] == pytest.approx([row.value for row in same])
+    less = same.difference("random", "saliency", "roc-auc")
+    assert "Each method less saliency" in run.stdout
+    assert f"{less.value:+.3g} ± {less.stderr:.1g}" in run.stdout
+    # The labels of its edges are the truth of a graph that has them, and one that is given goes before.
+    data.edge_label = 1 - torch.arange(data.num_edges) % 2
+    torch.save(data, tmp_path / "graph.pt")
+    for more, expected in (([], 1 - rows[0]["value"]), (["--truth", "truth.npz"], rows[0]["value"])):
+        CliRunner().invoke(app, [*words.split(), *more], catch_exceptions=False)
+        assert json.loads((tmp_path / "rows.json").read_text())[0]["value"] == pytest.approx(expected)
+    np.savez(tmp_path / "both.npz", edges=np.ones(2), nodes=np.ones(2))
+    np.savez(tmp_path / "short.npz", edges=np.ones(2))
+    for wrong, said in (
+        ("--truth both.npz", "one of them"),
+        ("--truth short.npz", "must have"),
+        ("--truth truth.csv", "cannot read the truth"),
+        ("--against nobody", "--against must be"),
+        ("--draws 0", "--draws"),
+        ("--repeats 0", "--repeats"),
+        ("--alpha1 2", "--alpha1"),
+        ("--alpha2 nan", "--alpha2"),
+        ("--model-seed 1", "--model-seed is for models"),
+        ("--model-seed 0 --model-seed 0", "twice"),
+    ):
+        with pytest.raises(gf.GraphfaithError, match=said):
+            CliRunner().invoke(app, [*words.split(), *wrong.split()], catch_exceptions=False)
+
+
+@needs_data
+def test_the_command_trains_several_models_and_knows_the_motifs(tmp_path):
+    words = "judge --dataset ba-shapes --nodes 400:700:150 --method saliency --measure roc-auc "
+    words += f"--measure stability-training --model-seed 0 --model-seed 1 --json {tmp_path / 'rows.json'}"
+    CliRunner().invoke(app, words.split(), catch_exceptions=False)
+    rows = {(row["method"], row["measure"]): row for row in json.loads((tmp_path / "rows.json").read_text())}
+    assert rows["saliency", "roc-auc"]["trainings"] == 2
+    assert -1 <= rows["saliency", "stability-training"]["value"] < 1
+    assert 0 < rows["saliency", "roc-auc"]["value"] < 1
