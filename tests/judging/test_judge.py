@@ -10,13 +10,16 @@ import pytest
 import torch
 from torch_geometric.explain import Explainer
 from torch_geometric.explain.algorithm import AttentionExplainer, CaptumExplainer, DummyExplainer, GNNExplainer
+from torch_geometric.nn import GCN
 from typer.testing import CliRunner
 
 import graphfaith as gf
+from conftest import needs_data
 from graphfaith import metric
 from graphfaith.cli.application import app
 from graphfaith.facade.subject import Subject
 from graphfaith.judging import MEASURES, PEERS
+from graphfaith.judging.entrants import Own
 from graphfaith.judging.scene import Scene
 from graphfaith.metric.attribution import read_attribution
 from graphfaith.metric.measured import effective_count, widening
@@ -347,10 +350,154 @@ def test_what_a_function_does_to_the_graph_reaches_nobody():
 
 def test_a_judgement_in_which_everything_fails_says_why():
     model, data, *_ = setting("gcn")
-    wrong = metric.Truth(edges=torch.ones(3))
-    found = gf.judge(model, data, ["saliency"], [1], "roc-auc", truth=lambda node: wrong, **QUICK)
-    assert "a truth of edges must have" in found.row("saliency", "roc-auc").errors[1]
-    assert "a truth of edges must have" in str(found)
+    found = gf.judge(model, data, ["saliency"], [1], ["fidelity+", "seconds"], max_memory=1, **QUICK)
+    assert len(found) == 6
+    for row in found:
+        assert "memory" in row.errors[1]
+        assert math.isnan(row.value)
+    assert "memory" in str(found)
+
+
+def test_trainings_of_other_depths_lose_their_comparison_alone():
+    data = setting("gcn")[1]
+    torch.manual_seed(0)
+    models = [GCN(4, 8, layers, 3) for layers in (2, 3)]
+    found = gf.judge(models, data, ["saliency"], [2], ["fidelity+", "stability-training"], **QUICK)
+    assert math.isfinite(found.row("saliency", "fidelity+").value)
+    again = found.row("saliency", "stability-training")
+    assert math.isnan(again.value)
+    assert "different parts of the graph" in again.errors[2]
+    assert found.row("saliency", "fidelity+").errors == {}
+
+
+def test_a_truth_that_fails_is_said_before_any_work():
+    model, data, *_ = setting("gcn")
+
+    def never(model, data, node):
+        raise AssertionError("it was called")
+
+    def breaks(node):
+        raise KeyError(node)
+
+    for truth, said in ((breaks, "truth.1. failed: KeyError"), (lambda node: 3, "must be a Truth"), (3, "a function")):
+        with pytest.raises(gf.InputError, match=said):
+            gf.judge(model, data, [never], [1], ["fidelity+", "roc-auc"], truth=truth, **QUICK)
+
+
+def test_a_truth_that_fails_later_takes_its_own_measures_alone():
+    model, data, *_ = setting("gcn")
+    asked = []
+
+    def once(node):
+        asked.append(node)
+        if asked.count(node) > 1 and node == 2:
+            raise OSError("the file is gone")
+        return metric.Truth(edges=torch.arange(data.num_edges) % 2)
+
+    found = gf.judge(model, data, ["saliency"], [1, 2], ["fidelity+", "roc-auc"], truth=once, **QUICK)
+    for method in found.methods:
+        row = found.row(method, "roc-auc")
+        assert (row.nodes, list(row.errors)) == ([1], [2])
+        assert "the file is gone" in row.errors[2]
+        assert row.rank is not None, "all rows lack the same prediction"
+        assert found.row(method, "fidelity+").nodes == [1, 2]
+        assert found.row(method, "fidelity+").errors == {}
+
+
+def test_a_failure_takes_nothing_that_was_measured():
+    models, data = [setting("gcn", seed)[0] for seed in (0, 1)], setting("gcn")[1]
+    calls = []
+
+    def tires(model, data, node):  # It explains once, and not again.
+        calls.append(node)
+        if len(calls) > 1:
+            raise RuntimeError("too tired")
+        return torch.arange(data.num_edges).double()
+
+    measures = ["delta", "fidelity+", "sparsity", "stability-noise"]
+    row = gf.judge(models[0], data, [tires], [1], measures, neighborhoods="B(A,0.5)", **QUICK).row
+    for measure in measures[:3]:
+        assert math.isfinite(row("tires", measure).value)
+        assert row("tires", measure).errors == {}
+    assert "too tired" in row("tires", "stability-noise").errors[1]
+    calls.clear()
+    second = {
+        "second": lambda model, data, node: (
+            calls.append(0) or (1 / 0 if len(calls) == 1 else torch.ones(data.num_edges))
+        )
+    }
+    found = gf.judge(models, data, second, [1], "fidelity+", **QUICK).row("second", "fidelity+")
+    assert np.isnan(found.table).tolist() == [[True], [False]]
+    assert "division by zero" in found.errors[1]
+    assert (found.rank, found.remark) == (None, "of 1 of 2 predictions, and so not ranked")
+
+
+def test_a_fit_that_fails_in_one_neighborhood_is_missing_there_alone(monkeypatch):
+    model, data, *_ = setting("gcn")
+    plain = Own.explain
+
+    def explain(self, scene, index, seed):
+        if str(scene.near) == "B(A,0.5)":
+            raise RuntimeError("no fit")
+        return plain(self, scene, index, seed)
+
+    monkeypatch.setattr(Own, "explain", explain)
+    found = gf.judge(model, data, ["kec"], [1], ["delta", "fidelity+"], **QUICK)
+    assert math.isfinite(found.row("kec", "delta", "U(A,0.5)").value)
+    assert math.isfinite(found.row("kec", "fidelity+").value)
+    assert "no fit" in found.row("kec", "delta", "B(A,0.5)").errors[1]
+    assert found.row("kec", "delta", "U(A,0.5)").errors == {}
+
+
+def test_a_mean_of_fewer_predictions_has_no_rank(verdict):
+    row = verdict.row("breaks", "fidelity+")
+    assert (row.nodes, row.rank) == ([2, 4], None)
+    assert row.remark == "of 2 of 3 predictions, and so not ranked"
+    column = [one for one in verdict if one.measure == "fidelity+" and one.method not in ("breaks", "attention")]
+    assert sorted(one.rank for one in column)[0] == 1
+    assert max(one.rank for one in column) <= len(column)
+    assert f"{row.value:.3g} ± {row.stderr:.1g}*" in str(verdict)
+    page = verdict.page()
+    assert "breaks *" in page
+    assert "of 2 of 3 predictions, and so not ranked" in page
+
+
+def test_scores_without_signs_have_no_sign_agreement():
+    model, data, *_ = setting("gcn")
+    signed = metric.Truth(nodes=torch.where(torch.arange(data.num_nodes) % 4 > 0, 1.0, -1.0))
+    ways = {
+        "mask": lambda m, d, n: (torch.rand(d.num_nodes, 1), None),
+        "signs": lambda m, d, n: (signed.numbers.unsqueeze(1), None),
+    }
+    found = gf.judge(model, data, ways, [1, 2], ["rank-agreement", "sign-agreement"], truth=signed, **QUICK)
+    row = found.row("mask", "sign-agreement")
+    assert math.isnan(row.value)
+    assert row.rank is None
+    assert "never negative" in row.remark
+    assert "mask, sign-agreement: its scores are never negative" in str(found)
+    assert found.row("signs", "sign-agreement").value == 1
+    assert found.row("random", "sign-agreement").rank is not None
+    assert math.isfinite(found.row("mask", "rank-agreement").value)
+
+
+def test_differences_are_paired_in_every_form(verdict):
+    less = verdict.against("saliency")
+    assert {one.second for one in less} == {"saliency"}
+    assert len(less) == len(verdict) - len(verdict.columns)
+    one = next(one for one in less if (one.first, one.measure) == ("random", "fidelity+"))
+    assert one == verdict.difference("random", "saliency", "fidelity+")
+    row = next(row for row in verdict.as_json() if (row["method"], row["measure"]) == ("random", "fidelity+"))
+    assert row["less"]["saliency"] == {"value": one.value, "stderr": one.stderr, "nodes": 3}
+    assert set(row["less"]) == set(verdict.methods) - {"random"}
+    assert row["less"]["attention"] == {"value": None, "stderr": None, "nodes": 0}
+    assert f"{one.value:+.3g} ± {one.stderr:.1g}" in str(less)
+    page = verdict.page(against="saliency")
+    assert "Each method less saliency" in page
+    assert f"{one.value:+.3g}<small>± {one.stderr:.1g}</small>" in page
+    assert "Each method less kec" in verdict.page()
+    for call in (verdict.against, lambda name: verdict.page(against=name)):
+        with pytest.raises(gf.InputError, match="no method 'nobody'"):
+            call("nobody")
 
 
 def test_measures_that_are_not_defined_are_left_out():
@@ -414,3 +561,48 @@ def test_the_command(tmp_path, monkeypatch):
     for wrong in ("--method nobody", "--measure nothing", "--top many", "--part nodes", "--json rows.txt"):
         with pytest.raises(gf.GraphfaithError):
             CliRunner().invoke(app, [*words.split(), *wrong.split()], catch_exceptions=False)
+    words = "judge --model judged_model:load --data graph.pt --nodes 1,2 --method saliency --json rows.json "
+    words += "--measure roc-auc --measure robust-fidelity+ --against saliency --draws 7 --alpha1 0.4"
+    np.savez(tmp_path / "truth.npz", edges=np.arange(data.num_edges) % 2)
+    run = CliRunner().invoke(app, [*words.split(), "--truth", "truth.npz"], catch_exceptions=False)
+    truth = metric.Truth(edges=torch.arange(data.num_edges) % 2)
+    options = {"truth": truth, "draws": 7, "alpha1": 0.4}
+    same = gf.judge(model, data, ["saliency"], [1, 2], ["roc-auc", "robust-fidelity+"], **options)
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert [row["value"] for row in rows] == pytest.approx([row.value for row in same])
+    less = same.difference("random", "saliency", "roc-auc")
+    assert "Each method less saliency" in run.stdout
+    assert f"{less.value:+.3g} ± {less.stderr:.1g}" in run.stdout
+    # The labels of its edges are the truth of a graph that has them, and one that is given goes before.
+    data.edge_label = 1 - torch.arange(data.num_edges) % 2
+    torch.save(data, tmp_path / "graph.pt")
+    for more, expected in (([], 1 - rows[0]["value"]), (["--truth", "truth.npz"], rows[0]["value"])):
+        CliRunner().invoke(app, [*words.split(), *more], catch_exceptions=False)
+        assert json.loads((tmp_path / "rows.json").read_text())[0]["value"] == pytest.approx(expected)
+    np.savez(tmp_path / "both.npz", edges=np.ones(2), nodes=np.ones(2))
+    np.savez(tmp_path / "short.npz", edges=np.ones(2))
+    for wrong, said in (
+        ("--truth both.npz", "one of them"),
+        ("--truth short.npz", "must have"),
+        ("--truth truth.csv", "cannot read the truth"),
+        ("--against nobody", "--against must be"),
+        ("--draws 0", "--draws"),
+        ("--repeats 0", "--repeats"),
+        ("--alpha1 2", "--alpha1"),
+        ("--alpha2 nan", "--alpha2"),
+        ("--model-seed 1", "--model-seed is for models"),
+        ("--model-seed 0 --model-seed 0", "twice"),
+    ):
+        with pytest.raises(gf.GraphfaithError, match=said):
+            CliRunner().invoke(app, [*words.split(), *wrong.split()], catch_exceptions=False)
+
+
+@needs_data
+def test_the_command_trains_several_models_and_knows_the_motifs(tmp_path):
+    words = "judge --dataset ba-shapes --nodes 400:700:150 --method saliency --measure roc-auc "
+    words += f"--measure stability-training --model-seed 0 --model-seed 1 --json {tmp_path / 'rows.json'}"
+    CliRunner().invoke(app, words.split(), catch_exceptions=False)
+    rows = {(row["method"], row["measure"]): row for row in json.loads((tmp_path / "rows.json").read_text())}
+    assert rows["saliency", "roc-auc"]["trainings"] == 2
+    assert -1 <= rows["saliency", "stability-training"]["value"] < 1
+    assert 0 < rows["saliency", "roc-auc"]["value"] < 1

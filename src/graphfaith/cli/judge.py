@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .._base.checks import check_count, check_seed
 from .._base.errors import InputError
 from .._base.files import check_output
 from .._base.progress import track
@@ -21,7 +23,6 @@ from .options import (
     Level,
     MaxMemory,
     Mode,
-    ModelSeed,
     Neighborhoods,
     NumHops,
     OwnData,
@@ -72,8 +73,25 @@ def judge(
     device: DeviceName = None,
     samples: FitSamples = "200",
     test_samples: TestSamples = 500,
+    draws: Annotated[int, typer.Option(help="How many samples robust fidelity, sufficiency and necessity take.")] = 100,
+    repeats: Annotated[int, typer.Option(help="How many noisy inputs are explained again for stability.")] = 3,
+    alpha1: Annotated[float, typer.Option(help="Robust fidelity+: the share of edges inside that go.")] = 0.1,
+    alpha2: Annotated[float, typer.Option(help="Robust fidelity-: the share of edges outside that stay.")] = 0.9,
+    truth_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--truth",
+            help="What is known to matter: a .pt, .safetensors or .npz file with 'edges' [E] or 'nodes' [N]. If left "
+            "out, edge_label of the graph.",
+        ),
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Also print each method less this one, on the same predictions.")
+    ] = None,
     seed: Seed = 0,
-    model_seed: ModelSeed = 0,
+    model_seed: Annotated[
+        list[int], typer.Option(help="Seed of the training of the model; may be repeated, and all are pooled.")
+    ] = [0],  # noqa: B006
     json_file: Json = None,
     page_file: Annotated[
         Path | None, typer.Option("--page", help="Also write a page with bars and ranks (.html).")
@@ -85,7 +103,8 @@ def judge(
     Examples:
       graphfaith judge --dataset cora --nodes 0:1000:50 --json rows.json --page judged.html
       graphfaith judge --dataset cora --nodes 3,5,8 --method kec --method captum-ig --measure delta
-      graphfaith judge --model mymodule:load --data graph.pt --nodes 0:50
+      graphfaith judge --dataset ba-shapes --nodes 400:700:60 --measure roc-auc --model-seed 0 --model-seed 1
+      graphfaith judge --model mymodule:load --data graph.pt --nodes 0:50 --truth truth.npz --against kec
     """
     # Loading these takes seconds, which --help does not need.
     from rich.console import Console
@@ -94,10 +113,12 @@ def judge(
     from ..judging.entrants import make_entrants
     from ..judging.measures import expand_measures
     from ..judging.peers import PEERS
+    from ..metric.question import check_share
     from ..model.task import Task
     from ..sampling.restricted import check_by
     from .arguments import check_nodes
     from .source import read_request
+    from .truth import read_truth_file, truth_in
 
     task, options, source = Task(mode, return_type, level), (num_hops, edges, max_memory), (dataset, model, data)
     entrants = make_entrants(method, PEERS)
@@ -107,7 +128,19 @@ def judge(
     for one in part:
         if one not in ("edges", "features"):
             raise InputError(f"--part must be edges or features (got {one!r})")
-    seeds = seed, model_seed
+    if len(set(model_seed)) != len(model_seed):
+        raise InputError(f"--model-seed has a seed twice (got {', '.join(map(str, model_seed))})")
+    known = [*(entrant.name for entrant in entrants), "random", "zero"]
+    if against is not None and against not in known:
+        raise InputError(f"--against must be one of the methods that are judged: {', '.join(known)} (got {against!r})")
+    for count, name in ((draws, "--draws"), (repeats, "--repeats")):
+        check_count(count, name)
+    for share, name in ((alpha1, "--alpha1"), (alpha2, "--alpha2")):
+        check_share(share, name)
+    for number in model_seed:
+        check_seed(number)
+    truth = None if truth_file is None else read_truth_file(truth_file)
+    seeds = seed, max(model_seed)
     asked = read_request(source, task, options, own, neighborhood, samples, test_samples, seeds, device)
     chosen = list(parse_nodes(nodes))
     for path, suffix in ((json_file, ".json"), (page_file, ".html")):
@@ -115,9 +148,10 @@ def judge(
             check_output(path, (suffix,))
     if asked.graph is None:
         check_nodes(asked.label, chosen)
-    subject = asked.open(chosen[0])
+    subjects = [replace(asked, model_seed=one).open(chosen[0]) for one in model_seed]
+    subject = subjects[0]
     verdict = judge_all(
-        subject.model,
+        [one.model for one in subjects],
         subject.data,
         [entrant.name for entrant in entrants],
         chosen,
@@ -128,6 +162,11 @@ def judge(
         by=None if by is None else check_by(by),
         samples=asked.samples,
         test_samples=test_samples,
+        truth=truth_in(subject.data) if truth is None else truth,
+        draws=draws,
+        repeats=repeats,
+        alpha1=alpha1,
+        alpha2=alpha2,
         seed=seed,
         level=level,
         mode=mode,
@@ -142,8 +181,11 @@ def judge(
     if json_file is not None:
         verdict.to_json(json_file)
     if page_file is not None:
-        verdict.page(page_file)
-    Console(width=150).print(verdict)
+        verdict.page(page_file, against=against)
+    console = Console(width=150)
+    console.print(verdict)
+    if against is not None:
+        console.print(verdict.against(against))
     for what, path in (("Rows", json_file), ("Page", page_file)):
         if path is not None:
             typer.echo(f"{what}: {path}")

@@ -14,7 +14,7 @@ import pickletools
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import safetensors.torch
@@ -33,6 +33,7 @@ from .declared import check_arrays, check_sizes, list_pickles
 
 NAMES = ("node_names", "feature_names", "class_names")
 
+_Made = TypeVar("_Made")
 _ADVICE = "save a dictionary of plain tensors, torch.save({'x': x, 'edge_index': edge_index}, ...)"
 _CLASSES = (Data, GlobalStorage, DataEdgeAttr, DataTensorAttr)
 _KINDS = ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double")
@@ -63,6 +64,23 @@ def read_graph(path: str | os.PathLike[str]) -> Data:
     ...     read_graph(f"{folder}/path.npz")
     Data(x=[3, 3], edge_index=[2, 2], node_names=[3])
     """
+    return _read(path, "the graph", _make_data)
+
+
+def read_tensors(path: str | os.PathLike[str], what: str) -> dict[str, Tensor]:
+    """Return all tensors of a ``.pt``, ``.safetensors`` or ``.npz`` file by their names; ``what`` is for messages.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/truth.npz", edges=[0.0, 1.0])
+    ...     read_tensors(f"{folder}/truth.npz", "the truth")
+    {'edges': tensor([0., 1.], dtype=torch.float64)}
+    """
+    return _read(path, what, lambda fields: {str(key): one for key, one in fields.items() if isinstance(one, Tensor)})
+
+
+def _read(path: str | os.PathLike[str], what: str, make: Callable[[Mapping[Any, Any]], _Made]) -> _Made:
+    """Read the fields of a file, and make something of them; all that can go wrong is an error that names the file."""
     source = Path(path)
     readers: dict[str, Callable[[bytes], Mapping[Any, Any]]] = {
         ".pt": _read_pt,
@@ -71,18 +89,18 @@ def read_graph(path: str | os.PathLike[str]) -> Data:
     }
     reader = readers.get(source.suffix.lower())
     if reader is None:
-        raise InputError(f"cannot read the graph '{path}': use a .pt, .safetensors or .npz file")
-    content = read_file(path, "cannot read the graph")
+        raise InputError(f"cannot read {what} '{path}': use a .pt, .safetensors or .npz file")
+    content = read_file(path, f"cannot read {what}")
     try:
-        return _make_data(reader(content))
+        return make(reader(content))
     except GraphfaithError as error:
-        raise DataError(f"cannot read the graph '{path}': {error}") from error
+        raise DataError(f"cannot read {what} '{path}': {error}") from error
     # A damaged file can raise nearly any exception inside Python, numpy or torch.
     except Exception as error:
         reason = f"{type(error).__name__}: {error}".strip()
         reason = " ".join("".join(c if c.isprintable() else " " for c in reason).split())
         raise DataError(
-            f"cannot read the graph '{path}': it is not a {source.suffix} file, or it is damaged ({reason[:160]})"
+            f"cannot read {what} '{path}': it is not a {source.suffix} file, or it is damaged ({reason[:160]})"
         ) from error
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from .._base.checks import check_count, check_real, check_seed
-from .._base.errors import GraphfaithError, InputError, show
+from .._base.errors import GraphfaithError, InputError, describe_error, show
 from .._base.threads import one_thread
 from ..explainers.base import Samples
 from ..facade.comparison import Track, list_of
@@ -39,7 +39,7 @@ from ..sampling.neighborhood import Neighborhood, as_neighborhood
 from ..sampling.restricted import By, Top
 from .entrants import Entrant, Random, Zero, make_entrants
 from .ledger import Ledger
-from .measures import MEASURES, expand_measures, keep_defined
+from .measures import MEASURES, Group, expand_measures, keep_defined
 from .peers import PEERS
 from .scene import Scene
 from .verdict import Verdict
@@ -49,6 +49,8 @@ METHODS = (
     *("anchored-kec", "kec", "saliency", "ig-zero", "pyg-gnnexplainer", "pyg-pgexplainer", "pyg-graphmask"),
     *("captum-saliency", "captum-ig", "captum-inputxgradient"),
 )
+
+ASKED: tuple[Group, ...] = ("fidelity", "robust", "sufficiency", "curves", "gef")  # of the model, in one go
 
 TruthOf = Truth | Mapping[int, Truth] | Callable[[int], Truth | None]
 
@@ -127,8 +129,8 @@ def judge(
 ) -> Verdict:
     """Judge explainers by figures of merit, on the same predictions and the same samples.
 
-    A random explainer and the explanation that is zero are always among the rows. An explainer that fails at a node
-    is left out there, and its rows say why.
+    A random explainer and the explanation that is zero are always among the rows. What an explainer fails to
+    do at a node is missing there alone; its rows say why, and a row that lacks predictions of others has no rank.
 
     Args:
         model: a trained PyG model; or several trainings of one, over which rows are then pooled too.
@@ -187,9 +189,9 @@ def judge(
     data = prepare(models[0], data)
     nears = tuple({str(near): near for near in (neighborhood_on(data, near) for near in asked)}.values())
     task = find_task(models[0], data, level, mode, return_type)
-    signed = _check_truth(truth, int(data.num_nodes), int(data.edge_index.size(1)))
-    wanted = keep_defined(wanted, mode=task.mode, truth=truth is not None, signed=signed, trainings=len(models))
     rows = task.rows(nodes, int(data.num_nodes) if level == "node" else 1 << 62).tolist()
+    signed = _check_truth(truth, rows, int(data.num_nodes), int(data.edge_index.size(1)))
+    wanted = keep_defined(wanted, mode=task.mode, truth=truth is not None, signed=signed, trainings=len(models))
     parts_asked = tuple(list_of(parts, str, "parts", "edges or features"))
     rules = Rules(
         tuple(wanted), nears, parts_asked, top, by, task.mode, at, alpha1, alpha2, test_samples, draws,
@@ -211,19 +213,41 @@ def judge(
     return ledger.verdict(rules.measures, dataset, seed, regression=task.mode == "regression")
 
 
-def _check_truth(truth: TruthOf | None, num_nodes: int, num_edges: int) -> bool | None:
-    """Check the truths that are known before the work begins, and return whether all have signs; None if they differ.
-
-    What a function returns is known only when its row is judged.
-    """
-    if truth is None or (callable(truth) and not isinstance(truth, Truth | Mapping)):
+def read_truth(truth: TruthOf | None, index: int, num_nodes: int, num_edges: int) -> Truth | None:
+    """Return what is known of a row, checked; whatever a function of the user raises is an :class:`InputError`."""
+    if truth is None or isinstance(truth, Truth):
+        found: Any = truth
+    elif isinstance(truth, Mapping):
+        found = truth.get(index)
+    elif callable(truth):
+        try:
+            found = truth(index)
+        except Exception as error:
+            raise InputError(f"truth({index}) failed: {describe_error(error)}") from error
+    else:
+        raise InputError(f"truth must be a Truth, a mapping of rows to these, or a function (got {show(truth)})")
+    if found is None:
         return None
-    known = list(truth.values()) if isinstance(truth, Mapping) else [truth]
-    for one in known:
+    if not isinstance(found, Truth):
+        raise InputError(f"the truth of row {index} must be a Truth, or None (got {show(found)})")
+    found.check(num_nodes, num_edges)
+    return found
+
+
+def _check_truth(truth: TruthOf | None, rows: Sequence[int], num_nodes: int, num_edges: int) -> bool | None:
+    """Check the truths of all rows before the work begins, and return whether all have signs; None if they differ.
+
+    A function is called for every row here and again when the row is judged: to keep all truths may take much memory.
+    """
+    given = [truth.get(row) for row in truth] if isinstance(truth, Mapping) else []
+    for one in given:
         if not isinstance(one, Truth):
             raise InputError(f"truth must be a Truth, a mapping of rows to these, or a function (got {show(one)})")
         one.check(num_nodes, num_edges)
-    signed = {one.is_signed for one in known}
+    # One truth for all rows is read once.
+    at = rows[:1] if isinstance(truth, Truth) else rows
+    known = [read_truth(truth, row, num_nodes, num_edges) for row in at]
+    signed = {one.is_signed for one in known if one is not None}
     return signed.pop() if len(signed) == 1 else None
 
 
@@ -245,7 +269,7 @@ class Bench:
                 entrant.prepare(self.scene, self.rules.seed)
             except Exception as error:  # whatever others raise is theirs, and not the end
                 for index in self.scene.nodes:
-                    self.ledger.fail(entrant.name, index, error)
+                    self.ledger.fail(entrant.name, self.training, index, error)
 
     @property
     def _noisy(self) -> list[Scene]:
@@ -260,43 +284,47 @@ class Bench:
             target = self.scene.target(index)
         except GraphfaithError as error:
             for entrant in self.entrants:
-                self.ledger.fail(entrant.name, index, error)
+                self.ledger.fail(entrant.name, self.training, index, error)
             return {}
         fitted: dict[str, dict[str, Attribution]] = {}
         for entrant in self.entrants:
-            if not self.ledger.has_failed(entrant.name, index):
+            if not self.ledger.is_out(entrant.name, self.training, index):
                 with self._guard(entrant, index):
                     fitted[entrant.name] = self._explain(entrant, index)
         if self.rules.wants("delta"):
             for near in self.rules.neighborhoods:
-                self._foretell(target, index, near, {name: by[str(near)] for name, by in fitted.items()})
+                law = str(near)
+                self._foretell(target, index, near, {name: by[law] for name, by in fitted.items() if law in by})
         first = {name: by[str(self.rules.neighborhoods[0])] for name, by in fitted.items()}
+        truth = self._truth_of(index)
         for entrant in self.entrants:
             if entrant.name in first:
-                with self._guard(entrant, index):
-                    self._judge(entrant, index, target, first[entrant.name])
-        return {name: one for name, one in first.items() if not self.ledger.has_failed(name, index)}
+                self._judge(entrant, index, target, first[entrant.name], truth)
+        return first
 
     @contextmanager
-    def _guard(self, entrant: Entrant, index: int) -> Iterator[None]:
-        """Note what an entrant raises: it is out at this row, and the others go on."""
+    def _guard(self, entrant: Entrant, index: int, *groups: Group, near: str = "") -> Iterator[None]:
+        """Note what an entrant raises: figures of merit of these groups are missing here, and all others go on.
+
+        Without groups there are no scores, and nothing can be measured.
+        """
         try:
             yield
         except Exception as error:  # whatever others raise is theirs, and not the end
-            self.ledger.fail(entrant.name, index, error)
+            self.ledger.fail(entrant.name, self.training, index, error, groups, near)
 
     def _explain(self, entrant: Entrant, index: int) -> dict[str, Attribution]:
         """Return the scores of an entrant in each neighbourhood, and note the seconds of the first."""
-        found: dict[str, Attribution] = {}
-        for near in self.rules.neighborhoods:
-            if found and (not entrant.is_fitted or not self.rules.wants("delta")):
-                found[str(near)] = next(iter(found.values()))
-                continue
-            started = time.perf_counter()
-            found[str(near)] = entrant.explain(self.scene.at(near), index, self.rules.seed)
-            if len(found) == 1:
-                took = Measured("seconds", time.perf_counter() - started, math.nan, "lower")
-                self.ledger.note(entrant.name, self.training, index, [took])
+        law, *others = map(str, self.rules.neighborhoods)
+        started = time.perf_counter()
+        found = {law: entrant.explain(self.scene.at(self.rules.neighborhoods[0]), index, self.rules.seed)}
+        took = Measured("seconds", time.perf_counter() - started, math.nan, "lower")
+        self.ledger.note(entrant.name, self.training, index, [took])
+        if not entrant.is_fitted or not self.rules.wants("delta"):
+            return found | dict.fromkeys(others, found[law])
+        for near in self.rules.neighborhoods[1:]:
+            with self._guard(entrant, index, "delta", near=str(near)):
+                found[str(near)] = entrant.explain(self.scene.at(near), index, self.rules.seed)
         return found
 
     def _foretell(self, target: Target, index: int, near: Neighborhood, scores: dict[str, Attribution]) -> None:
@@ -319,7 +347,7 @@ class Bench:
         zero = Measured("delta-zero", *mean_and_error(changes.square()), "lower", 0, str(near))
         for name, one in scores.items():
             if name in broken:
-                self.ledger.fail(name, index, broken[name])
+                self.ledger.fail(name, self.training, index, broken[name], ("delta",), str(near))
                 continue
             of_p = torch.cat(foretold[name, "delta"])
             of_scores = of_p if one.p is None else torch.cat(foretold[name, "infidelity"])
@@ -337,28 +365,48 @@ class Bench:
                 measured.append(Measured("relative-delta", ratio, spread / zero.value, "lower", 0, str(near)))
             self.ledger.note(name, self.training, index, [*measured, zero])
 
-    def _judge(self, entrant: Entrant, index: int, target: Target, scores: Attribution) -> None:
-        """Ask the model about one entrant's scores, and look at the scores themselves."""
-        found: list[Measured] = []
-        for part in self.rules.parts:
-            questions = self.rules.questions(part)
-            if scores.has(part) and questions:
-                found += _ask_all(questions, target, scores)
-            if scores.has(part) and "sparsity" in self.rules.measures:
-                found.append(replace(sparsity(scores, part), neighborhood="" if part == "edges" else "X"))
-        known = self._truth_of(index)
-        if known is not None:
-            found += judge_by_truth(scores, known)
-        if self.rules.wants("again"):
-            found += self._explain_again(entrant, index, scores)
-        self.ledger.note(entrant.name, self.training, index, found)
+    def _judge(self, entrant: Entrant, index: int, target: Target, scores: Attribution, truth: Truth | None) -> None:
+        """Ask the model about one entrant's scores, and look at the scores themselves.
+
+        Each kind of question is guarded by itself, so that one that fails takes no other with it.
+        """
+        name, rules = entrant.name, self.rules
+        for part in rules.parts:
+            if not scores.has(part):
+                continue
+            with self._guard(entrant, index, *ASKED):
+                questions = rules.questions(part)
+                if questions:
+                    self.ledger.note(name, self.training, index, _ask_all(questions, target, scores))
+            if "sparsity" in rules.measures:
+                with self._guard(entrant, index, "scores"):
+                    found = replace(sparsity(scores, part), neighborhood="" if part == "edges" else "X")
+                    self.ledger.note(name, self.training, index, [found])
+        if truth is not None:
+            with self._guard(entrant, index, "truth"):
+                self.ledger.note_signs(name, truth.beside(scores)[0])
+                self.ledger.note(name, self.training, index, judge_by_truth(scores, truth))
+        if rules.wants("again"):
+            with self._guard(entrant, index, "again"):
+                self.ledger.note(name, self.training, index, self._explain_again(entrant, index, scores))
 
     def _truth_of(self, index: int) -> Truth | None:
-        if not self.rules.wants("truth") or self.truth is None:
+        """Return what is known of a row. A truth that fails is nobody's fault but its own: only its measures miss."""
+        if not self.rules.wants("truth"):
             return None
-        if isinstance(self.truth, Truth):
-            return self.truth
-        return self.truth.get(index) if isinstance(self.truth, Mapping) else self.truth(index)
+        try:
+            return read_truth(self.truth, index, *self.size)
+        except InputError as error:
+            for entrant in self.entrants:
+                if not self.ledger.is_out(entrant.name, self.training, index):
+                    self.ledger.fail(entrant.name, self.training, index, error, ("truth",))
+            return None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The numbers of nodes and edges of the graph."""
+        data = self.scene.subject.data
+        return int(data.num_nodes), int(data.edge_index.size(1))
 
     def _explain_again(self, entrant: Entrant, index: int, scores: Attribution) -> list[Measured]:
         """Return how far the scores stay under noise on the input, and with another seed."""
@@ -404,5 +452,10 @@ def _compare_trainings(
                 if entrant.name not in run or not others:
                     continue
                 own = run[entrant.name]
-                found = stability(own, [_like(other, own) for other in others], measure="stability-training")
-                ledger.note(entrant.name, training, index, [found])
+                try:
+                    # Models with different numbers of layers read different parts of the graph.
+                    found = stability(own, [_like(other, own) for other in others], measure="stability-training")
+                except InputError as error:
+                    ledger.fail(entrant.name, training, index, error, ("training",))
+                else:
+                    ledger.note(entrant.name, training, index, [found])

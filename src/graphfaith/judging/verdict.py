@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 COLUMNS = 6  # figures of merit side by side in a table
 WIDEST = 1.2  # An error that is widened by more is marked: the expansion behind it is one for small corrections.
-_UNSURE = "°"
+CLEAR = 2.0  # errors by which a difference is in bold
+_UNSURE, _PARTIAL = "°", "*"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,7 @@ class Row:
     """A figure of merit of one method in one neighbourhood, pooled over nodes and trainings.
 
     ``value`` is NaN if it is not defined, or if the method failed at every node; ``errors`` has the reason by node.
+    ``remark`` says why a row is without a value though nothing failed, or without a rank.
     ``nodes`` are those that count, and ``effective_nodes`` of how many the spread over them is made
     (:func:`~graphfaith.metric.measured.effective_count`): from few, the error may be too small. ``rank`` is 1 for
     the best of the same column. ``table`` has the numbers whose mean the value is, [trainings, nodes], NaN where there
@@ -51,6 +53,7 @@ class Row:
     trainings: int = 1
     errors: dict[int, str] = field(default_factory=dict)
     effective_nodes: float = math.nan
+    remark: str = ""
     table: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
 
     def as_json(self) -> dict[str, Any]:
@@ -77,6 +80,10 @@ class Difference:
     def sigmas(self) -> float:
         """The difference in units of its error."""
         return self.value / self.stderr if self.stderr else math.inf if self.value else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the value, its error and the number of nodes as plain values."""
+        return {"value": _finite(self.value), "stderr": _finite(self.stderr), "nodes": self.nodes}
 
 
 class Verdict(list[Row]):
@@ -118,17 +125,32 @@ class Verdict(list[Row]):
         Both were asked about the same nodes and, where samples are drawn, with the same draws, so that the error is
         smaller than that of two separate means.
         """
-        a, b = (self.row(method, measure, neighborhood) for method in (first, second))
-        both = a.table - b.table
-        count = int((~np.isnan(both)).any(axis=0).sum()) if both.size else 0
-        value, error = pool_widened(both) if count else (math.nan, None)
-        if error is None:  # There is a single number, and only the errors over its samples are known.
-            error = math.hypot(a.stderr, b.stderr)
-        return Difference(first, second, a.measure, a.neighborhood, value, error, count)
+        return _differ(*(self.row(method, measure, neighborhood) for method in (first, second)))
+
+    def against(self, method: str) -> Differences:
+        """Return every method less this one, by every figure of merit, paired as in :meth:`difference`."""
+        at = {(row.method, row.measure, row.neighborhood): row for row in self}
+        if method not in self.methods:
+            raise InputError(f"there is no method {method!r}: known are {', '.join(self.methods)}")
+        pairs = [(row, at.get((method, row.measure, row.neighborhood))) for row in self if row.method != method]
+        return Differences(_differ(row, other) for row, other in pairs if other is not None)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Return the rows as plain values."""
-        return [row.as_json() for row in self]
+        """Return the rows as plain values; ``less`` has each row less every other one of its column, paired."""
+        columns: dict[tuple[str, str], list[Row]] = {}
+        for row in self:
+            columns.setdefault((row.measure, row.neighborhood), []).append(row)
+        return [
+            row.as_json()
+            | {
+                "less": {
+                    other.method: _differ(row, other).as_json()
+                    for other in columns[row.measure, row.neighborhood]
+                    if other is not row
+                }
+            }
+            for row in self
+        ]
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write the rows as a JSON list."""
@@ -141,58 +163,124 @@ class Verdict(list[Row]):
             import pandas
         except ImportError as error:
             raise UnsupportedError("a data frame needs pandas: pip install pandas") from error
-        return pandas.DataFrame(self.as_json())
+        return pandas.DataFrame([row.as_json() for row in self])
 
-    def page(self, path: str | os.PathLike[str] | None = None, *, title: str = "") -> str:
-        """Return a page with bars and ranks, and write it to ``path`` (.html) if one is given."""
+    def page(self, path: str | os.PathLike[str] | None = None, *, title: str = "", against: str | None = None) -> str:
+        """Return a page with ranks, paired differences and bars, and write it to ``path`` (.html) if one is given.
+
+        Differences are to the method ``against``, the first one if None.
+        """
         words = {name: measure.words for name, measure in MEASURES.items()}
-        return judgement_page(self.as_json(), words, path, title=title)
+        if against is not None and against not in self.methods:
+            raise InputError(f"there is no method {against!r}: known are {', '.join(self.methods)}")
+        return judgement_page(self.as_json(), words, path, title=title, against=against or next(iter(self.methods), ""))
 
     def __str__(self) -> str:
         """Return the tables as text."""
-        from rich.console import Console  # not at the top: whoever only computes should not wait for rich
-
-        console = Console(width=150, color_system=None, highlight=False)
-        with console.capture() as text:
-            console.print(self)
-        return text.get().strip("\n")
+        return _print(self)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield tables of methods by figures of merit, the best of each in bold, then the errors."""
         from rich.text import Text
 
-        columns = self.columns
-        for start in range(0, len(columns), COLUMNS):
-            yield ""
-            yield self._table(columns[start : start + COLUMNS])
+        by_place = {(row.method, row.measure, row.neighborhood): row for row in self}
+        yield from _tables(
+            self.methods,
+            self.columns,
+            lambda *place: (_cell(by_place.get(place)), getattr(by_place.get(place), "rank", None) == 1),
+        )
         if any(map(_is_unsure, self)):
             yield Text(f"{_UNSURE} of few nodes, or a few have most of the mean: the error may be too small")
+        if any(map(_is_partial, self)):
+            yield Text(f"{_PARTIAL} of fewer predictions than others have, so that it has no rank: use differences")
         for method in self.methods:
-            errors = {text for row in self if row.method == method for text in row.errors.values()}
-            for text in sorted(errors):
+            rows = [row for row in self if row.method == method]
+            for text in sorted({text for row in rows for text in row.errors.values()}):
                 yield Text(f"{method}: {text}")
+            for row in rows:
+                if row.remark and not row.nodes:
+                    yield Text(f"{method}, {row.measure}: {row.remark}")
 
-    def _table(self, columns: Sequence[tuple[str, str]]) -> Any:
-        from rich.table import Table
+
+class Differences(list[Difference]):
+    """Methods less one of them, by figure of merit: a list that prints as tables."""
+
+    def __str__(self) -> str:
+        """Return the tables as text."""
+        return _print(self)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield tables of methods by figures of merit; what is better by more than two errors is in bold."""
         from rich.text import Text
 
+        if not self:
+            return
+        yield Text(f"Each method less {self[0].second}, on the predictions of both (± the error of the difference):")
+        at = {(one.first, one.measure, one.neighborhood): one for one in self}
+        methods = list(dict.fromkeys(one.first for one in self))
+        columns = list(dict.fromkeys((one.measure, one.neighborhood) for one in self))
+        yield from _tables(methods, columns, lambda *place: _difference_cell(at.get(place)))
+
+
+def _print(table: Verdict | Differences) -> str:
+    from rich.console import Console  # not at the top: whoever only computes should not wait for rich
+
+    console = Console(width=150, color_system=None, highlight=False)
+    with console.capture() as text:
+        console.print(table)
+    return text.get().strip("\n")
+
+
+def _tables(
+    methods: Sequence[str], columns: Sequence[tuple[str, str]], cell: Callable[[str, str, str], tuple[str, bool]]
+) -> Iterator[Any]:
+    """Yield tables of methods by figures of merit; ``cell`` has a text, and whether it is bold."""
+    from rich.table import Table
+    from rich.text import Text
+
+    for start in range(0, len(columns), COLUMNS):
         table = Table()
         table.add_column("method")
-        for measure, near in columns:
+        some = columns[start : start + COLUMNS]
+        for measure, near in some:
             sign = "↑" if MEASURES[measure].better == "higher" else "↓"
             table.add_column(Text(f"{measure} {sign}\n{near}"), justify="right")
-        by_place = {(row.method, row.measure, row.neighborhood): row for row in self}
-        for method in self.methods:
-            cells = [by_place.get((method, *column)) for column in columns]
-            table.add_row(Text(method), *[Text(_cell(row), "bold" if row and row.rank == 1 else "") for row in cells])
-        return table
+        for method in methods:
+            cells = [cell(method, *column) for column in some]
+            table.add_row(Text(method), *[Text(text, "bold" if bold else "") for text, bold in cells])
+        yield ""
+        yield table
+
+
+def _differ(first: Row, second: Row) -> Difference:
+    """Return one row less another, on the nodes where both have a number."""
+    both = first.table - second.table
+    count = int((~np.isnan(both)).any(axis=0).sum()) if both.size else 0
+    value, error = pool_widened(both) if count else (math.nan, math.nan)
+    if error is None:  # There is a single number, and only the errors over its samples are known.
+        error = math.hypot(first.stderr, second.stderr)
+    return Difference(first.method, second.method, first.measure, first.neighborhood, value, error, count)
+
+
+def _difference_cell(one: Difference | None) -> tuple[str, bool]:
+    if one is None or not one.nodes:
+        return "-", False
+    sign = 1 if MEASURES[one.measure].better == "higher" else -1
+    error = "" if math.isnan(one.stderr) else f" ± {one.stderr:.1g}"
+    return f"{one.value:+.3g}{error}", sign * one.value > 0 and abs(one.sigmas) > CLEAR
 
 
 def _cell(row: Row | None) -> str:
     if row is None or math.isnan(row.value):
         return "failed" if row is not None and row.errors and not row.nodes else "-"
     error = "" if math.isnan(row.stderr) else f" ± {row.stderr:.1g}"
-    return f"{row.value:.3g}{error}{_UNSURE if _is_unsure(row) else ''}"
+    marks = _PARTIAL * _is_partial(row) + _UNSURE * _is_unsure(row)
+    return f"{row.value:.3g}{error}{marks}"
+
+
+def _is_partial(row: Row) -> bool:
+    """Return whether a row lacks predictions that others of its column have."""
+    return bool(row.remark and row.nodes)
 
 
 def _is_unsure(row: Row) -> bool:
