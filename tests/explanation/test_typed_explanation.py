@@ -95,3 +95,86 @@ def test_a_damaged_file_is_refused(explanations, tmp_path):
     path.write_bytes(bytes(content))
     with pytest.raises(gf.DataError):
         gf.load(path)
+
+
+def test_subgraphs_count_negative_scores_as_scores(explanations):
+    """PyG's own keep what is above 0 alone, silently."""
+    explanation = explanations["anchored-kec"]
+    scored = {kind: explanation[kind].edge_mask != 0 for kind in TYPES}
+    assert any(bool((explanation[kind].edge_mask < 0).any()) for kind in TYPES)
+    part, rest = explanation.get_explanation_subgraph(), explanation.get_complement_subgraph()
+    for excerpt in (part, rest):
+        assert isinstance(excerpt, gf.TypedExplanation)
+        assert excerpt.get("difference_model") is None
+        assert excerpt.get("unfaithfulness") is None
+        assert excerpt.kinds.edge_start[-1] == sum(excerpt[kind].edge_index.size(1) for kind in TYPES)
+    for kind in TYPES:
+        source, sink = (explanation[end].node_mask.ne(0).any(dim=1) for end in kind[::2])
+        ends = explanation[kind].edge_index
+        both = source[ends[0]] & sink[ends[1]]
+        wanted = explanation[kind].edge_mask[scored[kind] & both]
+        assert torch.equal(part[kind].edge_mask, wanted)
+        neither = ~source[ends[0]] & ~sink[ends[1]]
+        assert torch.equal(rest[kind].edge_mask, explanation[kind].edge_mask[~scored[kind] & neither])
+    for name in SIZES:
+        kept = explanation[name].node_mask.ne(0).any(dim=1)
+        assert torch.equal(part[name].x, explanation[name].x[kept])
+        assert torch.equal(rest[name].x, explanation[name].x[~kept])
+
+
+def test_edges_alone_keep_all_nodes_and_their_negative_scores():
+    x, edges = graph()
+    typed = gf.TypedExplanation()
+    for name, rows in x.items():
+        typed[name].x = rows
+    for kind, ends in edges.items():
+        typed[kind].edge_index, typed[kind].edge_mask = ends, torch.zeros(ends.size(1))
+    typed[TYPES[0]].edge_mask[:5] = torch.tensor([1.0, -2.0, 3.0, -4.0, 5.0])
+    part = typed.get_explanation_subgraph()
+    assert part[TYPES[0]].edge_mask.tolist() == [1.0, -2.0, 3.0, -4.0, 5.0]
+    assert all(part[kind].edge_index.size(1) == 0 for kind in TYPES[1:])
+    assert len(part["paper"].x) == 14
+    assert len(part.top_edges(10)) == 5
+    assert (
+        sum(typed.get_complement_subgraph()[kind].edge_index.size(1) for kind in TYPES)
+        == sum(ends.size(1) for ends in edges.values()) - 5
+    )
+
+
+def test_an_excerpt_has_the_explained_node_and_its_names(explanations):
+    explanation = explanations["saliency"]
+    explanation.name(nodes={"word": [f"w{i}" for i in range(9)]})
+    part = explanation.get_explanation_subgraph()
+    kept = explanation["paper"].node_mask.ne(0).any(dim=1)
+    assert part.index.tolist() == [int(kept[:NODE].sum())]
+    assert torch.equal(part.prediction, explanation.prediction[kept])
+    assert torch.equal(part["paper"].x[part.index[0]], explanation["paper"].x[NODE])
+    assert len(part.node_names) == sum(len(part[name].x) for name in SIZES)
+    words = [i for i in range(9) if bool(explanation["word"].node_mask[i].ne(0).any())]
+    assert [name for name in part.node_names if name.startswith("w")] == [f"w{i}" for i in words]
+    top = part.top_edges(1)[0]
+    assert top.score == explanation.top_edges(1)[0].score
+
+
+def test_the_strongest_part_and_its_networkx_graph_know_the_types(explanations):
+    explanation = explanations["kec"]
+    part = explanation.signed_subgraph(3)
+    assert sorted(part.edge_mask.abs().tolist(), reverse=True)[:3] == pytest.approx(
+        [abs(edge.score) for edge in explanation.top_edges(3)]
+    )
+    found = explanation.to_networkx(3)
+    wanted = {
+        ((edge.edge_type[0], edge.source), (edge.edge_type[2], edge.sink), edge.edge_type, edge.score)
+        for edge in explanation.top_edges(3)
+    }
+    assert {(u, v, fields["edge_type"], fields["score"]) for u, v, fields in found.edges(data=True)} == wanted
+    assert [node for node, explained in found.nodes(data="explained") if explained] == [("paper", NODE)]
+
+
+def test_drawing_is_the_figure_with_signs(explanations, tmp_path):
+    explanation = explanations["saliency"]
+    labels = {"paper": [f"Paper {i}" for i in range(14)]}
+    explanation.visualize_graph(str(tmp_path / "typed.svg"), node_labels=labels)
+    assert "Paper 5" in (tmp_path / "typed.svg").read_text()
+    with pytest.raises(ValueError, match="14 nodes"):
+        explanation.visualize_graph(str(tmp_path / "wrong.svg"), node_labels={"paper": ["one"]})

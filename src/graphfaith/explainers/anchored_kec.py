@@ -40,6 +40,7 @@ from ..surrogate.readings import (
 )
 from ..surrogate.sensitivity import RANK, Sensitivity, gradients_at, slopes_at, slopes_of_attributes
 from ..surrogate.terms import ALL_BLOCKS, BLOCKS, SLOPES, Block, Chosen, Fit, Terms
+from ..surrogate.typed_walks import most_groups, row_bytes, term_bytes
 from ..surrogate.walks import Normalization, walk_bytes
 from .base import FittedExplainer, Samples
 
@@ -297,6 +298,9 @@ class AnchoredKEC(FittedExplainer):
         if attention is not None:
             more, each = attention.bytes_of(graph, count, SLOPES)
             fixed, per_sample = fixed + more, per_sample + each
+        if graph.kinds is not None and "walks" in self.blocks:
+            groups = most_groups(graph, target.num_hops)
+            fixed, per_sample = fixed + term_bytes(graph, groups, count * kinds), per_sample + row_bytes(graph, groups)
         if self._is_hinged:
             # The directions, the gradients beside the kinks, and F on a line.
             fixed += 8 * 4 * LINES * POINTS // 2 * moved + POINTS * per_sample

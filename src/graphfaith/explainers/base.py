@@ -342,12 +342,16 @@ class FittedExplainer(FaithfulExplainer):
         assert isinstance(self.num_samples, int)
         return self.num_samples
 
-    def chunks(self, target: Target, fixed: int) -> Iterator[Perturbations]:
-        """Yield the samples of the fit, a chunk at a time, if a chunk fits in memory beside ``fixed`` bytes."""
+    def chunks(self, target: Target, fixed: int, each: int = 0) -> Iterator[Perturbations]:
+        """Yield the samples of the fit, a chunk at a time, if a chunk fits in memory beside ``fixed`` bytes.
+
+        ``each`` is what a sample takes beside its own numbers and F.
+        """
         graph, near, count = target.computation_graph, self.neighborhood, self.count_samples()
         width = target.unit_width(drops=near.drops_edges)
-        room = target.room(fixed, near.sample_bytes(graph, width), f"{self.method} on {count} samples")
-        return near.chunks(graph, count, self.seed, width=width, room=room)
+        own = near.sample_bytes(graph, width)
+        room = target.room(fixed, own + each, f"{self.method} on {count} samples")
+        return near.chunks(graph, count, self.seed, width=width, room=room * own // (own + each))
 
     def details(self, p: DifferenceModel) -> dict[str, Any]:
         """Return the neighbourhood, and the error on the samples of the fit."""

@@ -20,7 +20,7 @@ from ..surrogate.coordinates import Coordinates
 from ..surrogate.difference import DifferenceModel, KHopModel
 from ..surrogate.frame import Frame, fit_at_once, is_small
 from ..surrogate.solve import Ridge, Solution, ridge, truncated_svd
-from ..surrogate.typed_walks import TypedCoordinates, TypedKHopModel, group_walks, typed_rows
+from ..surrogate.typed_walks import TypedCoordinates, TypedKHopModel, group_walks, row_bytes, typed_rows
 from ..surrogate.walks import Normalization, khop_rows, walk_bytes
 from .base import FittedExplainer
 
@@ -170,7 +170,7 @@ class KEC(FittedExplainer):
         changes: list[Tensor] = []
         fixed = 8 * (3 * len(self.kinds) * count * coordinates.size + 3 * graph.x.numel())
         fixed += walk_bytes(graph, len(self.kinds))
-        for chunk in time_items(self.chunks(target, fixed), "sampling"):
+        for chunk in time_items(self.chunks(target, fixed, row_bytes(graph, len(groups))), "sampling"):
             with stage("features"):
                 for kind in self.kinds:
                     rows = typed_rows(graph, chunk.weight_with_own, groups, kind)

@@ -71,12 +71,12 @@ if TYPE_CHECKING:
 _N = TypeVar("_N", bound="_Named")
 
 # These are of p, and of all its scores: no smaller graph has them.
-_OF_P = ("difference_model", "scores_digest", "unfaithfulness", "measurements", "scored_digest", "estimate")
+OF_P = ("difference_model", "scores_digest", "unfaithfulness", "measurements", "scored_digest", "estimate")
 _MOST_DRAWN = 30  # edges in PyG's own drawing
 # Lists that have one item a node, and others.
 _NODE_LISTS, _OTHER_LISTS = ("node_names", "node_kinds", "node_types"), ("feature_names", "class_names", "edge_orders")
 # An excerpt has no output of F either, so that it cannot be scored by mistake.
-_WHOLE_ONLY = (*_OF_P, "prediction", "target")
+_WHOLE_ONLY = (*OF_P, "prediction", "target")
 
 
 class ScoredEdge(NamedTuple):
@@ -507,7 +507,7 @@ class SignedExplanation(Explanation):  # type: ignore[misc]  # PyG is not typed
         nodes, edges = self.get("node_mask"), self.get("edge_mask")
         rows = None if nodes is None or nodes.size(0) != num_nodes_of(self) else (nodes != 0).any(dim=-1) != zero
         part: SignedExplanation = self._apply_masks(rows, None if edges is None else (edges != 0) != zero)
-        for name in _OF_P:
+        for name in OF_P:
             part[name] = None
         return part
 

@@ -86,14 +86,25 @@ def _fits_walks(part: ComputationGraph, groups: object, weights: Tensor, constan
     """Return whether typed walks go along edge types that there are, with a weight for each."""
     if part.kinds is None or not isinstance(groups, tuple):
         return False
-    count = len(part.kinds.edge_types)
-    walks = [walk for group in groups if isinstance(group, tuple) and group for walk in group]
-    sound = all(isinstance(group, tuple) and group for group in groups)
-    sound = sound and all(
-        isinstance(walk, tuple) and all(type(kind) is int and 0 <= kind < count for kind in walk) for walk in walks
+    sound = groups[:1] == ((),) and all(
+        isinstance(group, tuple) and len(group) > 0 and _continues(part.kinds, place + 1, group)
+        for place, group in enumerate(groups[1:])
     )
     shapes = tuple(weights.shape) == (len(groups), part.x.size(1)) and weights.dtype == torch.float64
     return sound and shapes and (constants is None or tuple(constants.shape) == (len(groups),))
+
+
+def _continues(kinds: Kinds, place: int, group: tuple[object, ...]) -> bool:
+    """Return whether a group of walks continues groups before it, along edge types that begin at one type of nodes."""
+    ends = set()
+    for step in group:
+        if not isinstance(step, tuple) or len(step) != 2 or not all(type(number) is int for number in step):
+            return False
+        parent, relation = step
+        if not 0 <= parent < place or not 0 <= relation < len(kinds.edge_types):
+            return False
+        ends.add(kinds.ends(relation)[0])
+    return len(ends) == 1
 
 
 def _has_sound_walks(model: AnchoredModel) -> bool:

@@ -7,8 +7,10 @@ it, as an explanation of the joint graph.
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
@@ -18,15 +20,17 @@ from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import MaskType
 
 from .._base.errors import GraphfaithError, InputError
-from ..graph.joint import kinds_of
+from ..graph.joint import kinds_of, starts_of
 from ..graph.kinds import EdgeType, Kinds
 from ..model.call import Edges
 from ..model.joint import Joint, arguments_of, join
 from .faithfulness import NOT_MEASURED, faithfulness_by_kind
 from .scores import Sign, strongest
-from .signed import SignedExplanation
+from .signed import OF_P, SignedExplanation
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     from .what_if import WhatIf
     from .words import Headline
 
@@ -109,6 +113,68 @@ class TypedExplanation(HeteroExplanation):  # type: ignore[misc]  # PyG is not t
             found.append(TypedFeature(name, node, feature.column - start, feature.score))
         return found
 
+    def signed_subgraph(
+        self, k: int | None = None, *, share: float | None = None, sign: Sign | None = None
+    ) -> SignedExplanation:
+        """Return the part that matters, of the joint graph, with names by type (:func:`~.signed.signed_subgraph`)."""
+        return as_one(self).signed_subgraph(k, share=share, sign=sign)
+
+    def to_networkx(
+        self, k: int | None = None, *, sign: Sign | None = None, everything: bool = False
+    ) -> nx.MultiDiGraph:
+        """Return a networkx graph of the part that matters; see :func:`~.signed.to_networkx`.
+
+        A node's key is its type and its number there. An edge has its ``edge_type``, None for a self-loop that a layer
+        adds, and ``edge_id`` is its place in the joint graph.
+        """
+        import networkx as nx  # It takes a while to load, and nothing else in this room needs it.
+
+        one, kinds = as_one(self), kinds_in(self)
+        graph = one.to_networkx(k, sign=sign, everything=everything)
+        for *_, fields in graph.edges(data=True):
+            place = int(kinds.of_edges(torch.tensor([fields["edge_id"]])))
+            fields["edge_type"] = None if place < 0 else kinds.edge_types[place]
+        return nx.relabel_nodes(graph, {node: _typed(kinds, node) for node in graph})
+
+    def get_explanation_subgraph(self) -> TypedExplanation:
+        """Do as PyG does, but count negative scores as scores; :meth:`signed_subgraph` offers more."""
+        return self._masked(zero=False)
+
+    def get_complement_subgraph(self) -> TypedExplanation:
+        """Do as PyG does, but take only nodes and edges without any score, not those whose features cancel."""
+        return self._masked(zero=True)
+
+    def _masked(self, *, zero: bool) -> TypedExplanation:
+        kinds, nodes = kinds_in(self), {}
+        for name, mask in self.collect("node_mask", True).items():
+            if len(mask) == len(self[name].x) and self.get("node_mask_type") != MaskType.common_attributes.value:
+                nodes[name] = (mask != 0).reshape(len(mask), -1).any(dim=1) != zero
+        edges = {kind: (mask != 0) != zero for kind, mask in self.collect("edge_mask", True).items()}
+        part: TypedExplanation = self._apply_masks(nodes, edges)
+        for name in OF_P:
+            part[name] = None
+        names = self.get("node_names")
+        if names is not None:
+            whole = [torch.ones(_count(kinds, kind), dtype=torch.bool) for kind in range(len(kinds.node_types))]
+            kept = torch.cat([nodes.get(name, every) for name, every in zip(kinds.node_types, whole, strict=True)])
+            part.node_names = [name for name, there in zip(names, kept.tolist(), strict=True) if there]
+        if self.get("node_type") in nodes:
+            _keep_rows(part, nodes[self.get("node_type")])
+        counts = [len(part[name].x) for name in kinds.node_types]
+        sizes = [part[kind].edge_index.size(1) for kind in kinds.edge_types]
+        part.kinds = replace(kinds, node_start=starts_of(counts), edge_start=starts_of(sizes))
+        return part
+
+    def visualize_graph(self, path: str | None = None, node_labels: Mapping[str, Sequence[str]] | None = None) -> Any:
+        """Draw the figure of :func:`~graphfaith.figure`, and save it to ``path``, or show it.
+
+        PyG's own drawing leaves negative scores out, and needs one score a node.
+        """
+        from ..view.figure import figure, show
+
+        named = copy.copy(self) if node_labels is None else copy.copy(self).name(nodes=node_labels)
+        return show(named) if path is None else figure(named, path)
+
     def what_if(
         self,
         remove: Iterable[tuple[EdgeType, int, int]] = (),
@@ -169,6 +235,17 @@ class TypedExplanation(HeteroExplanation):  # type: ignore[misc]  # PyG is not t
             return as_one(self)._repr_html_()
         except GraphfaithError:
             return None
+
+
+def _keep_rows(part: TypedExplanation, kept: Tensor) -> None:
+    """Leave the rows of the output that are of nodes which are kept, and the explained node if it is."""
+    for name in _ROWS:
+        rows = part.get(name)
+        if isinstance(rows, Tensor) and len(rows) == len(kept):
+            part[name] = rows[kept.to(rows.device)]
+    if part.get("index") is not None:
+        index = torch.as_tensor(part.get("index")).reshape(-1).cpu()
+        part.index = (kept.cpu().cumsum(0) - 1)[index[kept.cpu()[index]]]
 
 
 def _typed(kinds: Kinds, node: int) -> tuple[str, int]:

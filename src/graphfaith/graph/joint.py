@@ -105,8 +105,8 @@ def kinds_of(x: Mapping[str, Tensor], edge_index: Mapping[EdgeType, Tensor]) -> 
         raise InputError(f"the features of all types of nodes must have one precision (got {named})")
     for kind, ends in edge_index.items():
         _check_edges(kind, ends, x)
-    nodes, columns = (_starts([features.size(axis) for features in x.values()]) for axis in (0, 1))
-    edges = _starts([ends.size(1) for ends in edge_index.values()])
+    nodes, columns = (starts_of([features.size(axis) for features in x.values()]) for axis in (0, 1))
+    edges = starts_of([ends.size(1) for ends in edge_index.values()])
     return Kinds(tuple(x), tuple(edge_index), nodes, columns, edges, tuple(lowest), tuple(span))
 
 
@@ -147,5 +147,6 @@ def _check_loops(kinds: Kinds, edge_index: Tensor) -> None:
         )
 
 
-def _starts(sizes: Sequence[int]) -> tuple[int, ...]:
+def starts_of(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return where each type begins, and the whole size."""
     return 0, *itertools.accumulate(sizes)

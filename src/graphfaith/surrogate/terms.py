@@ -25,7 +25,7 @@ from .kriging import Kriged, krige, strongest
 from .propagation import MOMENTS, Propagation
 from .sensitivity import Sensitivity, products_along, project
 from .solve import ridge
-from .typed_walks import WalkTerms, group_walks
+from .typed_walks import MOST_TERMS, WalkTerms, group_walks
 from .walks import Float64, Normalization
 
 Block = Literal[
@@ -61,7 +61,6 @@ KINDS = {
 }
 FIRM = 100.0  # the penalty of all terms except "khop" and "degrees" is smaller by this factor
 SLOPES = 32  # samples at which the slope of attention is taken
-_WALKS = 24  # groups of typed walks that are told apart
 _WALKED = 48  # of their terms, the directions in which they change most
 
 
@@ -103,11 +102,11 @@ class Terms:
         self._rounding: dict[str, float] = {}  # the largest rounding error of a term
 
     def _find_walks(self, *, moved: bool) -> WalkTerms:
-        """Return the terms of typed walks; the empty walk changes only if features are ``moved``."""
-        groups = group_walks(self.graph, self.target.num_hops, self.target.gradient, _WALKS)
+        """Return the terms of typed walks; ``moved`` says whether features move."""
+        groups = group_walks(self.graph, self.target.num_hops, self.target.gradient, MOST_TERMS)
         along = self.sensitivity.along_x
         slope = along[1 if len(along) > 1 else 0]
-        return WalkTerms(self.graph, [group for group in groups if moved or group != ((),)], slope)
+        return WalkTerms(self.graph, groups, slope, moved=moved)
 
     def add(self, chunk: Perturbations, change: Tensor | None = None) -> None:
         """Compute the terms at a chunk of samples, and F's ``change`` there, [S], if it is not known."""

@@ -9,8 +9,8 @@ explained node, before that along one of type r2, and so on; its end is of one t
 - "row" is :math:`\mathrm{diag}(P 1)^{-1} P`, a mean over walks, and "none" is P.
 
 With ``steps``, each step is normalised by itself, N(A_r1) ... N(A_rk), as layers do. Sums are over the computation
-graph. P is never computed: each row is a chain of k sparse products. Types that F feels little are added up, so that
-there are not too many: their P is then the sum.
+graph. P is never computed: each row is a chain of k sparse products. Types that F feels little are added up as walks
+grow, so that there are never many: their P is then the sum, and what is added to such a walk is added to all of them.
 """
 
 from __future__ import annotations
@@ -26,38 +26,44 @@ from torch import Tensor
 from .._base.errors import ModelError
 from ..graph.computation_graph import ComputationGraph
 from ..sampling.perturbations import Perturbations
-from .sensitivity import main_columns
+from .sensitivity import RANK, main_columns
 from .walks import Normalization
 
-Walk = tuple[int, ...]  # the types of its edges, from the explained node on
-Group = tuple[Walk, ...]  # walks of one length and one end, whose P are added up
+# The sum of some types of walks: each is a group of walks that are one step shorter, by its place, and the type of the
+# edge that is added at the end. The group () is the empty walk.
+Group = tuple[tuple[int, int], ...]
+Groups = Sequence[Group]
 
-MOST = 32  # groups of walks
+MOST = 32  # groups of walks of KEC
+MOST_TERMS = 24  # of AnchoredKEC, which has other terms as well
 _HELD = 2**22  # numbers of an entry of A in some samples that are held at a time
 
 
 class Chains:
     """Chains of sparse products on a computation graph, for S sets of values of the entries of A, [e, S].
 
-    A row that two types of walks have in common, because they begin alike, is computed once.
+    The row of a group is computed from those that it continues, so that as many products with a part of A are needed
+    as there are groups and edge types, however many types of walks are added up.
     """
 
-    def __init__(self, graph: ComputationGraph, values: Tensor) -> None:
-        self.values, (self.source, self.sink) = values, graph.edge_index
+    def __init__(self, graph: ComputationGraph, groups: Groups, values: Tensor) -> None:
+        self.groups, self.values, (self.source, self.sink) = groups, values, graph.edge_index
         kind = torch.where(graph.felt, graph.edge_kind, -1)
         count = 0 if graph.kinds is None else len(graph.kinds.edge_types)
         self._entries = [(kind == place).nonzero().view(-1) for place in range(count)]
         self._ones = torch.ones(graph.num_nodes, 1, dtype=values.dtype)
-        self._rows: dict[Walk, Tensor] = {(): _seeds(graph).to(values.dtype).unsqueeze(1)}
-        self._sums: dict[tuple[str, Walk], Tensor] = {}
         self._steps: dict[tuple[int, Normalization], Tensor] = {}
 
     def back(self, vector: Tensor, relation: int, values: Tensor | None = None) -> Tensor:
-        """Return A_r^T v, [n, S]: what a row is one step further away from the explained node."""
+        """Return A_r^T v, [n, S]: what a row is one step further away from the explained node.
+
+        ``values`` are those of the entries of type r, if they are not A's.
+        """
         entries = self._entries[relation]
+        taken = self.values[entries] if values is None else values
         if vector.size(1) == 1:  # Most rows are 0 at most nodes, at first.
-            entries = entries[vector[self.sink[entries], 0] != 0]
-        taken = (self.values if values is None else values)[entries]
+            reached = vector[self.sink[entries], 0] != 0
+            entries, taken = entries[reached], taken[reached]
         sent = taken * vector[self.sink[entries]]
         return vector.new_zeros(len(vector), sent.size(1)).index_add(0, self.source[entries], sent)
 
@@ -67,67 +73,79 @@ class Chains:
         sent = self.values[entries] * vector[self.source[entries]]
         return vector.new_zeros(len(vector), sent.size(1)).index_add(0, self.sink[entries], sent)
 
-    def row(self, walk: Walk) -> Tensor:
-        """Return (e^T P)^T, [n, S]."""
-        if walk not in self._rows:
-            self._rows[walk] = self.back(self.row(walk[:-1]), walk[-1])
-        return self._rows[walk]
+    def rows(self, first: Tensor, normalization: Normalization = "none", last: int | None = None) -> list[Tensor]:
+        """Return (v^T P)^T for every group, [n, S], with each step normalised by itself.
 
-    def column_sums(self, walk: Walk) -> Tensor:
-        """Return P^T 1, [n, S]."""
-        if not walk:
-            return self._ones
-        key = "columns", walk
-        if key not in self._sums:
-            self._sums[key] = self.back(self.column_sums(walk[:-1]), walk[-1])
-        return self._sums[key]
+        With ``last``, the groups that this one continues are enough; others may be of any value.
+        """
+        wanted = range(len(self.groups)) if last is None else sorted(self._behind(last))
+        found = [first] * len(self.groups)
+        for place in wanted:
+            by_relation: dict[int, list[Tensor]] = {}
+            for parent, relation in self.groups[place]:
+                by_relation.setdefault(relation, []).append(found[parent])
+            parts = [
+                self.back(_total(rows), relation, self._step(relation, normalization))
+                for relation, rows in by_relation.items()
+            ]
+            if parts:
+                found[place] = _total(parts)
+        return found
 
-    def row_sums(self, walk: Walk) -> Tensor:
-        """Return P 1, [n, S]."""
-        if not walk:
-            return self._ones
-        key = "rows", walk
-        if key not in self._sums:
-            self._sums[key] = self.forth(self.row_sums(walk[1:]), walk[0])
-        return self._sums[key]
+    def _behind(self, place: int) -> set[int]:
+        """Return a group and those that it continues, directly or not."""
+        found, open_ = {place}, [place]
+        while open_:
+            new = {parent for parent, _ in self.groups[open_.pop()]} - found
+            found |= new
+            open_ += new
+        return found
 
-    def step(self, relation: int, kind: Normalization) -> Tensor:
-        """Return the values of N(A_r), [e, S], at the entries of type r; those of others are not meant to be read."""
+    def row_sums(self, place: int) -> Tensor:
+        """Return P 1 for one group, [n, S]."""
+        ahead: dict[int, Tensor] = {place: self._ones}
+        while True:
+            last = max(ahead)  # A group continues earlier ones only.
+            vector = ahead.pop(last)
+            if not self.groups[last]:
+                return vector
+            by_relation = {relation: self.forth(vector, relation) for relation in {r for _, r in self.groups[last]}}
+            for parent, relation in self.groups[last]:
+                moved = by_relation[relation]
+                ahead[parent] = ahead[parent] + moved if parent in ahead else moved
+
+    def _step(self, relation: int, kind: Normalization) -> Tensor | None:
+        """Return the values of N(A_r) at the entries of type r, [e_r, S]; None if they are A's."""
+        if kind == "none":
+            return None
         key = relation, kind
         if key not in self._steps:
-            values = self.values
-            if kind != "none":
-                values = values * _divisor(self.row_sums((relation,)), kind)[self.sink]
+            entries = self._entries[relation]
+            values = self.values[entries] * _divisor(self.forth(self._ones, relation), kind)[self.sink[entries]]
             if kind == "symmetric":
-                values = values * _divisor(self.column_sums((relation,)), kind)[self.source]
+                sums = self.back(self._ones, relation)
+                values = values * _divisor(sums, kind)[self.source[entries]]
             self._steps[key] = values
         return self._steps[key]
 
-    def normalized_row(self, walk: Walk, kind: Normalization) -> Tensor:
-        """Return (e^T N(A_r1) ... N(A_rk))^T, [n, S]."""
-        if walk not in self._rows:
-            before = self.normalized_row(walk[:-1], kind)
-            self._rows[walk] = self.back(before, walk[-1], self.step(walk[-1], kind))
-        return self._rows[walk]
-
-    def product_row(self, group: Group, kind: Normalization, e: Tensor) -> Tensor:
-        """Return (e^T N(P))^T for the sum P of a group, [n, S]."""
-        if kind == "none" or group == ((),):
-            return _total([self.row(walk) for walk in group])
-        if int((e != 0).sum()) == 1:  # The sum of the only row that is read is that of its entries.
-            row = _total([self.row(walk) for walk in group])
-            row = row * _divisor(row.sum(dim=0) / e.sum(), kind)
-        else:
-            left = e.unsqueeze(1) * _divisor(_total([self.row_sums(walk) for walk in group]), kind)
-            row = _total([self._along(left, walk) for walk in group])
-        if kind == "symmetric":
-            row = row * _divisor(_total([self.column_sums(walk) for walk in group]), kind)
-        return row
-
-    def _along(self, vector: Tensor, walk: Walk) -> Tensor:
-        for relation in walk:
-            vector = self.back(vector, relation)
-        return vector
+    def product_rows(self, e: Tensor, kind: Normalization) -> list[Tensor]:
+        """Return (e^T N(P))^T for the P of each group, [n, S]."""
+        seeds = e.unsqueeze(1)
+        alone = int((e != 0).sum()) == 1
+        found = self.rows(seeds) if alone or kind == "none" else [seeds] * len(self.groups)
+        if kind == "none":
+            return found
+        columns = self.rows(self._ones) if kind == "symmetric" else []
+        for place, group in enumerate(self.groups):
+            if not group:
+                continue
+            if alone:  # The sum of the only row that is read is that of its entries.
+                row = found[place] * _divisor(found[place].sum(dim=0) / e.sum(), kind)
+            else:
+                left = seeds * _divisor(self.row_sums(place), kind)
+                row = self.rows(left, last=place)[place]
+            found[place] = row * _divisor(columns[place], kind) if columns else row
+        return found
 
 
 def _seeds(graph: ComputationGraph) -> Tensor:
@@ -136,7 +154,10 @@ def _seeds(graph: ComputationGraph) -> Tensor:
 
 
 def _total(parts: Sequence[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.stack([*parts]).sum(dim=0)
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
 
 
 def _divisor(sums: Tensor, kind: Normalization) -> Tensor:
@@ -147,17 +168,28 @@ def _divisor(sums: Tensor, kind: Normalization) -> Tensor:
     return torch.where(there, torch.where(there, sums, 1.0).reciprocal(), 0.0)
 
 
-def find_walks(graph: ComputationGraph, num_hops: int) -> list[Walk]:
-    """Return the types of walks of at most so many steps into the explained nodes, the empty one first."""
+def find_walks(graph: ComputationGraph, num_hops: int, most: int = MOST) -> tuple[Group, ...] | None:
+    """Return the types of walks of at most so many steps into the explained nodes, a group each, the empty one first.
+
+    None if there are more than ``most``, which is seen without finding them all.
+    """
     assert graph.kinds is not None
-    chains = Chains(graph, torch.ones(graph.num_edges, 1, dtype=torch.float64))
-    found: list[Walk] = [()]
-    last = found
+    chains = Chains(graph, (), torch.ones(graph.num_edges, 1, dtype=torch.float64))
+    found: list[Group] = [()]
+    last = {0: _seeds(graph).unsqueeze(1)}
     for _ in range(num_hops):
-        longer = [(*walk, relation) for walk in last for relation in range(len(graph.kinds.edge_types))]
-        last = [walk for walk in longer if bool(chains.row(walk).any())]
-        found = found + last
-    return found
+        longer: dict[int, Tensor] = {}
+        for parent, row in last.items():
+            for relation in range(len(graph.kinds.edge_types)):
+                moved = chains.back(row, relation)
+                if not bool(moved.any()):
+                    continue
+                if len(found) == most:
+                    return None
+                longer[len(found)] = moved
+                found.append(((parent, relation),))
+        last = longer
+    return tuple(found)
 
 
 def group_walks(
@@ -165,42 +197,88 @@ def group_walks(
 ) -> tuple[Group, ...]:
     """Return the walks to use, each by itself if there are at most ``most``.
 
-    Otherwise those of one length and one end that F feels least are added up: how much it feels is the sum over its
-    walks of the products of |dF/dA| A along them. ``gradient`` returns the derivatives of F for X and A.
+    Otherwise they are added up step by step. Each number of steps has an equal share of ``most``; of the walks that
+    continue those of one step less, the share that F feels most stay by themselves, and the others are added up, those
+    that end at one type of nodes together. How much F feels a walk is the sum over it of the products of |dF/dA| A
+    along it. ``gradient`` returns the derivatives of F for X and A.
     """
-    walks = find_walks(graph, num_hops)
-    if len(walks) <= most:
-        return tuple((walk,) for walk in walks)
+    few = find_walks(graph, num_hops, most)
+    if few is not None:
+        return few
+    assert graph.kinds is not None
     strength = graph.weight.double().abs()
     with suppress(ModelError):  # If the gradient is not finite, all edges count alike.
         strength = strength * gradient()[1].double().abs()
-    strength = strength.unsqueeze(1)
-    chains = Chains(graph, strength)
-    felt = {walk: float(chains.row(walk).abs().sum()) for walk in walks}
-    ends = {walk: _end(graph, walk) for walk in walks}
-    kept = set(sorted(walks, key=lambda walk: (len(walk) > 0, -felt[walk]))[: most - len(set(ends.values()))])
-    rest: dict[tuple[int, int], list[Walk]] = {}
-    for walk in walks:
-        if walk not in kept:
-            rest.setdefault(ends[walk], []).append(walk)
-    return tuple((walk,) for walk in walks if walk in kept) + tuple(map(tuple, rest.values()))
+    # Whether there is a walk, and how much F feels it.
+    chains = Chains(graph, (), torch.stack([torch.ones_like(strength), strength], dim=1))
+    found: list[Group] = [()]
+    last = {0: _seeds(graph).unsqueeze(1).expand(-1, 2)}
+    for step in range(num_hops):
+        felt: dict[tuple[int, int], float] = {}
+        for parent, row in last.items():
+            for relation in range(len(graph.kinds.edge_types)):
+                moved = chains.back(row, relation)  # It is not kept, because there are many.
+                if bool(moved[:, 0].any()):
+                    felt[parent, relation] = float(moved[:, 1].abs().sum())
+        longer = _merge(graph, felt, (most - len(found)) // (num_hops - step))
+        last = {
+            len(found) + i: _total([chains.back(last[parent], relation) for parent, relation in group])
+            for i, group in enumerate(longer)
+        }
+        found += longer
+    return tuple(found)
 
 
-def _end(graph: ComputationGraph, walk: Walk) -> tuple[int, int]:
-    """Return the length of a walk and the type of its end; -1 for the empty walk, which may end at any type."""
+def _merge(graph: ComputationGraph, felt: dict[tuple[int, int], float], most: int) -> list[Group]:
+    """Return walks of one length in at most ``most`` groups, or as many as there are types of ends, if those are more.
+
+    The strongest are by themselves, and the others in one group for each type of their ends.
+    """
+    ends = {walk: _end(graph, (walk,)) for walk in felt}
+    count = len(felt) if len(felt) <= most else max(0, most - len(set(ends.values())))
+    alone = set(sorted(felt, key=lambda walk: -felt[walk])[:count])
+    rest: dict[int, list[tuple[int, int]]] = {}
+    for walk, end in ends.items():
+        if walk not in alone:
+            rest.setdefault(end, []).append(walk)
+    return [(walk,) for walk in felt if walk in alone] + [tuple(walks) for walks in rest.values()]
+
+
+def _end(graph: ComputationGraph, group: Group) -> int:
+    """Return the type of the nodes that a group's walks end at; -1 for the empty walk, which may end at any type."""
     assert graph.kinds is not None
-    return len(walk), graph.kinds.ends(walk[-1])[0] if walk else -1
+    return graph.kinds.ends(group[0][1])[0] if group else -1
 
 
 def columns_of(graph: ComputationGraph, group: Group) -> slice:
     """Return the columns of X that the ends of a group's walks have."""
     assert graph.kinds is not None
-    end = _end(graph, group[0])[1]
+    end = _end(graph, group)
     return slice(0, graph.x.size(1)) if end < 0 else graph.kinds.columns(end)
 
 
+def row_bytes(graph: ComputationGraph, groups: int) -> int:
+    """Estimate what the rows of so many groups of walks take for one sample, beside the sample itself.
+
+    They are computed, normalised by their column sums and stacked, and products with a part of A go along its entries.
+    """
+    return 8 * (4 * groups * graph.num_nodes + 4 * graph.num_edges)
+
+
+def most_groups(graph: ComputationGraph, num_hops: int) -> int:
+    """Return the most groups of walks that AnchoredKEC has terms of, without F's gradient."""
+    few = find_walks(graph, num_hops, MOST_TERMS)
+    assert graph.kinds is not None
+    return len(few) if few is not None else max(MOST_TERMS, 1 + num_hops * len(graph.kinds.node_types))
+
+
+def term_bytes(graph: ComputationGraph, groups: int, count: int) -> int:
+    """Estimate what the terms of so many groups take at so many samples, beside their rows."""
+    return 8 * groups * (RANK + 1) * (graph.num_nodes + count)
+
+
 def typed_rows(
-    graph: ComputationGraph, weight: Tensor, groups: Sequence[Group], kind: Normalization, *, steps: bool = False
+    graph: ComputationGraph, weight: Tensor, groups: Groups, kind: Normalization, *, steps: bool = False
 ) -> Tensor:
     """Return e^T N(P) of each group for S sets of values of A's entries, [S, e] -> [G, S, n]; autograd follows.
 
@@ -208,21 +286,14 @@ def typed_rows(
     >>> edges = {("word", "in", "paper"): torch.tensor([[0, 1, 1], [0, 0, 1]])}
     >>> graph = JointGraph({"paper": torch.ones(2, 1), "word": torch.eye(2)}, edges)
     >>> part = ComputationGraph.around(graph, 0, num_hops=1, degrees=False, loop_weight=None)
-    >>> rows = typed_rows(part, torch.ones(1, part.num_edges), (((0,),),), "row")
-    >>> part.nodes.tolist(), rows[0, 0].tolist()
+    >>> rows = typed_rows(part, torch.ones(1, part.num_edges), ((), ((0, 0),)), "row")
+    >>> part.nodes.tolist(), rows[1, 0].tolist()
     ([0, 2, 3], [0.0, 0.5, 0.5])
     """
     e, values = _seeds(graph), weight.double().T.contiguous()
-    chains = Chains(graph, values)
-    rows = []
-    for group in groups:
-        row = (
-            _total([chains.normalized_row(walk, kind) for walk in group])
-            if steps
-            else chains.product_row(group, kind, e)
-        )
-        rows.append(row.expand(-1, values.size(1)))
-    return torch.stack(rows).transpose(1, 2)
+    chains = Chains(graph, groups, values)
+    rows = chains.rows(e.unsqueeze(1), kind) if steps else chains.product_rows(e, kind)
+    return torch.stack([row.expand(-1, values.size(1)) for row in rows]).transpose(1, 2)
 
 
 @dataclass(frozen=True)
@@ -252,7 +323,7 @@ class WalkSum:
 
     def change(self, perturbations: Perturbations) -> Tensor:
         """Return g(X, A) - g(X - eps_X, A - eps_A) for each sample, [S]."""
-        size = max(1, _HELD // max(1, self.graph.num_edges))
+        size = max(1, _HELD // max(1, self.graph.num_edges, self.graph.num_nodes * len(self.groups)))
         count = len(perturbations)
         parts = [self._change(perturbations[start : start + size]) for start in range(0, count, size)]
         return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
@@ -277,7 +348,8 @@ class WalkSum:
         """Return the derivative with respect to A, [e], or its mean at samples with entries ``weight``, [S, e]."""
         values = (self.graph.weight.double().unsqueeze(0) if weight is None else weight).detach()
         total = torch.zeros(self.graph.num_edges, dtype=torch.float64)
-        size = max(1, _HELD // max(1, self.graph.num_edges * max(1, len(self.groups))))
+        largest = max(self.graph.num_edges, self.graph.num_nodes)
+        size = max(1, _HELD // max(1, largest * len(self.groups)))
         with torch.inference_mode(False), torch.enable_grad():
             for start in range(0, len(values), size):
                 part = values[start : start + size].clone().requires_grad_()
@@ -328,7 +400,7 @@ class TypedKHopModel:
 class TypedCoordinates:
     """Orthonormal coordinates of the features that typed walks end at, as few as there are nodes if only edges move."""
 
-    def __init__(self, graph: ComputationGraph, groups: Sequence[Group], *, moved: bool) -> None:
+    def __init__(self, graph: ComputationGraph, groups: Groups, *, moved: bool) -> None:
         self.graph, self.columns = graph, [columns_of(graph, group) for group in groups]
         self.x, self._turns, made = [], [], dict[tuple[int, int], tuple[Tensor, Tensor | None]]()
         for columns in self.columns:
@@ -377,21 +449,22 @@ class WalkTerms:
     """The terms of typed walks that are fitted to F: e^T N(P) X U and e^T N(P) 1, each step normalised by itself.
 
     U are the directions of the features at the walks' ends that F depends on most, by ``slope``, its gradient for X.
+    The empty walk has terms only if features are ``moved``: edges do not change it.
     """
 
-    def __init__(self, graph: ComputationGraph, groups: Sequence[Group], slope: Tensor) -> None:
+    def __init__(self, graph: ComputationGraph, groups: Groups, slope: Tensor, *, moved: bool = True) -> None:
         self.graph, self.groups = graph, tuple(groups)
         self._columns = [columns_of(graph, group) for group in groups]
         of_node = graph.node_kind[: graph.num_visible]
         self._bases, self._ends = [], []
         for group, columns in zip(groups, self._columns, strict=True):
-            end = _end(graph, group[0])[1]
+            end = _end(graph, group)
             seen = slope[: graph.num_visible] if end < 0 else slope[: graph.num_visible][of_node == end]
-            basis = main_columns(seen[:, columns])
+            basis = main_columns(seen[:, columns]) if group or moved else seen.new_zeros(columns.stop, 0).double()
             self._bases.append(basis)
             x = graph.x[:, columns].double() @ basis
             # The number of walks, if it is not always one, which is that of the empty walk.
-            self._ends.append(torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], dim=1) if group != ((),) else x)
+            self._ends.append(torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], dim=1) if group else x)
 
     def numbers(self, samples: Perturbations, kind: Normalization) -> Tensor:
         """Return the changes of all terms, [S, u]."""
