@@ -13,6 +13,7 @@ import torch
 
 from graphfaith._base.errors import DataError, InputError
 from graphfaith.data import HETEROPHILOUS_DATASETS, crippen, heterophilous, load_dataset
+from graphfaith.data.crippen import SHA256, SOURCE, join_published
 from graphfaith.data.heterophilous import load_arrays
 
 DATA = os.environ.get("GRAPHFAITH_DATA")
@@ -92,10 +93,73 @@ def test_download_is_verified_and_kept(tmp_path, monkeypatch):
     assert (tmp_path / "graphfaith/heterophilous/texas.npz").read_bytes() == published
 
 
-def test_molecules_without_a_folder_say_which_one_is_needed(monkeypatch):
+def save_as_published(arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
+    """Return the files as their authors published them: a dictionary for each molecule, in arrays of objects."""
+    atoms, bonds = np.cumsum(arrays["num_nodes"])[:-1], np.cumsum(arrays["num_edges"])[:-1]
+    nodes, edges, truth = (
+        np.split(arrays[name], at) for name, at in (("x", atoms), ("edge_attr", bonds), ("atom_truth", atoms))
+    )
+    ends = zip(np.split(arrays["source"], bonds), np.split(arrays["target"], bonds), strict=True)
+    graphs = [
+        {"nodes": nodes[i], "edges": edges[i], "senders": source, "receivers": target}
+        for i, (source, target) in enumerate(ends)
+    ]
+    saved = {
+        "x_true.npz": {"datadict_list": np.array([graphs], dtype=object)},
+        "true_raw_attribution_datadicts.npz": {"datadict_list": np.array([[{"nodes": each}] for each in truth])},
+        "y_true.npz": {"y": arrays["y"][:, None]},
+        "crippen_traintest_indices.npz": {"train_index": arrays["train"], "test_index": arrays["test"]},
+    }
+    files = {}
+    for name, content in saved.items():
+        buffer = io.BytesIO()
+        np.savez(buffer, **content)
+        files[name] = buffer.getvalue()
+    return files
+
+
+@needs_data
+def test_molecules_of_the_published_files_are_those_of_the_arrays():
+    assert DATA is not None
+    arrays = load_arrays(Path(DATA, "crippen/crippen.npz").read_bytes(), "crippen.npz")
+    joined = join_published(save_as_published(arrays))
+    assert joined.keys() == arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(joined[name], array, err_msg=name)
+
+
+class Trap:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.folder),)
+
+
+def test_molecules_are_downloaded_and_unpickled_only_if_they_are_the_published_ones(tmp_path, monkeypatch):
+    asked, sprung = [], tmp_path / "sprung"
+    buffer = io.BytesIO()
+    np.savez(buffer, datadict_list=np.array([Trap(sprung)], dtype=object))
+
+    def serve(url, **_):
+        asked.append(url)
+        return io.BytesIO(buffer.getvalue())
+
     monkeypatch.delenv("GRAPHFAITH_DATA", raising=False)
-    with pytest.raises(DataError, match=r"GRAPHFAITH_DATA.*crippen/crippen\.npz"):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("urllib.request.urlopen", serve)
+    with pytest.raises(DataError, match=r"x_true\.npz.*sha256.*cut short or altered"):
         crippen()
+    assert asked == [SOURCE + "x_true.npz"]
+    for name in SHA256:
+        (tmp_path / "crippen").mkdir(exist_ok=True)
+        (tmp_path / "crippen" / name).write_bytes(buffer.getvalue())
+    monkeypatch.setenv("GRAPHFAITH_DATA", str(tmp_path))
+    with pytest.raises(DataError, match=r"x_true\.npz.*sha256.*unset GRAPHFAITH_DATA"):
+        crippen()
+    assert not sprung.exists()
 
 
 @needs_data

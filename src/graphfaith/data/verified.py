@@ -18,6 +18,7 @@ from .._base.errors import DataError
 from .._base.files import write_file
 
 TIMEOUT_SECONDS = 60
+UNSET = "unset GRAPHFAITH_DATA"
 
 _LARGEST = 64 * 2**20  # bytes; of a longer file, which is not a published one, no more is read
 
@@ -33,14 +34,14 @@ class Published:
         folder: its folder in `GRAPHFAITH_DATA`.
         cached: its folder in the cache.
         sha256: its checksum.
-        source: the address of the folder it is published in, which ends in a slash; None if there is no such address.
+        source: the address of the folder it is published in, which ends in a slash.
     """
 
     name: str
     folder: str
     cached: str
     sha256: str
-    source: str | None
+    source: str
 
     def read(self) -> bytes:
         """Return the content of the file, after checking that its checksum is the published one.
@@ -51,15 +52,10 @@ class Published:
         given = os.environ.get("GRAPHFAITH_DATA")
         if given:
             path = Path(given) / self.folder / self.name
-            return self.check(_read(path, self.source), path, self._remedy)
-        if self.source is None:
-            raise DataError(
-                f"{self.name} has no public address to download it from: set GRAPHFAITH_DATA to a folder that has "
-                f"{self.folder}/{self.name} (sha256 {self.sha256})"
-            )
+            return self.check(read_given(path), path, f"replace it with {self.source}{self.name}, or {UNSET}")
         path = cache_folder() / self.cached / self.name
         if os.path.isfile(path):
-            return self.check(_read(path, self.source), path, "delete it, and the next run downloads it again")
+            return self.check(read_given(path), path, "delete it, and the next run downloads it again")
         content = _download(self.source + self.name)
         self.check(content, self.source + self.name, "the download was cut short or altered: try again")
         try:
@@ -69,21 +65,19 @@ class Published:
             log.warning("cannot store %s (%s): the next run will download it again", path, error)
         return content
 
-    @property
-    def _remedy(self) -> str:
-        if self.source is None:
-            return "replace it with the file of that sum"
-        return f"replace it with {self.source}{self.name}, or unset GRAPHFAITH_DATA"
-
     def check(self, content: bytes, origin: Path | str, remedy: str) -> bytes:
         """Return ``content`` if it is the published one; the error says where it is from and what would be right."""
-        digest = hashlib.sha256(content).hexdigest()
-        if digest != self.sha256:
-            raise DataError(
-                f"{origin} is not the published {self.name}: its sha256 should be {self.sha256} and is {digest}; "
-                f"{remedy}"
-            )
-        return content
+        return check_sum(content, self.name, self.sha256, origin, remedy)
+
+
+def check_sum(content: bytes, name: str, sha256: str, origin: Path | str, remedy: str) -> bytes:
+    """Return ``content`` if its checksum is ``sha256``; the error says where it is from and what would be right."""
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != sha256:
+        raise DataError(
+            f"{origin} is not the published {name}: its sha256 should be {sha256} and is {digest}; {remedy}"
+        )
+    return content
 
 
 def cache_folder() -> Path:
@@ -92,17 +86,15 @@ def cache_folder() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "graphfaith"
 
 
-def _read(path: Path, source: str | None) -> bytes:
+def read_given(path: Path) -> bytes:
+    """Return the content of a file of the user's, no more of it than the largest published one has."""
     try:
         with path.open("rb") as file:
             return file.read(_LARGEST)
     except OSError as error:
-        remedy = (
-            "set GRAPHFAITH_DATA to a folder that has it"
-            if source is None
-            else "unset GRAPHFAITH_DATA to download missing files to the cache"
-        )
-        raise DataError(f"cannot read {path} ({error.strerror}); {remedy}") from error
+        raise DataError(
+            f"cannot read {path} ({error.strerror}); {UNSET} to download missing files to the cache"
+        ) from error
 
 
 def _download(url: str) -> bytes:
