@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import re
 import warnings
@@ -89,19 +90,42 @@ def test_what_readme_says_of_the_arena_is_what_its_page_says():
     assert f"lowest mean in {edges} columns where only edges move, and in {features} where features do" in words
 
 
-def test_the_peers_that_can_be_installed_are_as_the_page_says():
-    page = " ".join((ROOT / "docs" / "peers.md").read_text().split())
+def peers():
+    """docs/peers.py, which is no package."""
+    spec = importlib.util.spec_from_file_location("peers", ROOT / "docs" / "peers.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_cell_about_peers_names_what_it_was_read_from():
+    module = peers()
+    assert module.IN_README.search(README).group() == module.table()
+    page = (ROOT / "docs" / "peers.md").read_text()
+    assert module.IN_PAGE.search(page).group() == module.evidence()
     pinned = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), flags=re.M))
-    assert f"torch_geometric {pinned['torch-geometric']} as installed" in page
-    assert f"captum {pinned['captum']} as installed" in page
-    names = re.search(r"`explain/algorithm` \((.*?), and CaptumExplainer", page).group(1).split(", ")
-    assert f"| {len(names)}, and Captum's |" in README
-    for name in names:
-        assert hasattr(importlib.import_module("torch_geometric.explain.algorithm"), name)
-    metrics = importlib.import_module("torch_geometric.explain.metric")
-    for name in ("fidelity", "characterization_score", "fidelity_curve_auc", "unfaithfulness", "groundtruth_metrics"):
-        assert f"`{name}`" in page
-        assert hasattr(metrics, name)
+    for one in module.PEERS["projects"].values():
+        said = f"{one['package'].replace('-', '_')} {one['version']}" if "package" in one else one["commit"][:8]
+        assert said in page
+        assert "package" not in one or pinned[one["package"]] == one["version"]
+    for row in module.PEERS["rows"]:
+        for name in module.PEERS["projects"]:
+            assert row[name]["found"], (row["row"], name)
+    algorithms = importlib.import_module("torch_geometric.explain.algorithm").__all__
+    own = set(algorithms) - {"ExplainerAlgorithm", "CaptumExplainer"}
+    assert f"| {len(own)}, and Captum's |" in README
+
+
+def test_what_was_read_of_the_peers_that_can_be_installed_is_there():
+    """The other projects are compared by ``docs/peers.py --clone``, which needs their clones."""
+    module = peers()
+    here = {name: module.installed() for name, one in module.PEERS["projects"].items() if "package" in one}
+    assert module.mistakes(here) == []
+    for found in (
+        "torch_geometric/explain/config.py:31: edges = 'edge'",
+        "missing: def fidelity in torch_geometric/explain",
+    ):
+        assert module.wrong(found, module.installed()) is not None
 
 
 @needs_data

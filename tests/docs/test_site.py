@@ -24,6 +24,7 @@ from conftest import needs_data
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 HOWTO = sorted((DOCS / "howto").glob("*.md"))
+MODULES = (graphfaith.metric, graphfaith.data, graphfaith.testing)  # public beside graphfaith itself
 NOTEBOOKS = sorted((DOCS / "tutorials").glob("*.ipynb"))
 # Where the site may lead to. Nothing is loaded from there.
 OUTSIDE = ("https://arxiv.org/", "https://github.com/google-research/", "https://doi.org/")
@@ -56,14 +57,16 @@ def test_nothing_is_loaded_from_elsewhere(site):
 
 def test_every_public_name_has_an_entry(site):
     entries = "".join(page.read_text() for page in (site / "reference").glob("*.html"))
-    for module, names in (("public", gf.__all__), ("metric", graphfaith.metric.__all__)):
-        for name in names:
+    for of in (gf, *MODULES):
+        module = of.__name__.partition(".")[2] or "public"
+        for name in of.__all__:
             if name != "__version__":
                 found = re.findall(
                     rf'doc-object doc-(\w+)">\s*<h2 id="graphfaith\.(?:{module}|public)\.(?:{name}\.)?{name}"', entries
                 )
                 assert len(found) == 1, f"{name} has {len(found)} entries"
-                assert found[0] in ("function", "class"), f"{name} is shown as a {found[0]}"
+                kinds = ("function", "class") if callable(getattr(of, name)) else ("attribute",)
+                assert found[0] in kinds, f"{name} is shown as a {found[0]}"
     assert entries.count("<math") > 10  # Equations are drawn by the browser itself.
     assert ":class:`" not in entries
     assert "METHOD" not in entries  # A reader is told what the default is, not what it is called inside.
@@ -73,7 +76,7 @@ def test_every_public_name_has_an_entry(site):
 
 def test_every_public_name_has_an_example():
     """The examples run with all others of the docstrings."""
-    for module in (gf, graphfaith.metric):
+    for module in (gf, *MODULES):
         for name in module.__all__:
             thing = getattr(module, name)
             if callable(thing):

@@ -1,23 +1,17 @@
 """Data sets by name. BA-Shapes, Tree-Cycles and Tree-Grid are generated, the others downloaded and verified.
 
-`ba_2motifs` and `crippen` are sets of graphs, not one graph, so that they have functions of their own.
+`ba_2motifs` and `crippen` are sets of graphs, not one graph, so that they have functions of their own. `load_trained`
+has the paper's models of the others, trained.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
-import torch
-from torch_geometric.data import Data, HeteroData
-
-from .._base.errors import InputError
-from ..model.home import check_device
 from .ba_2motifs import ba_2motifs
 from .ba_shapes import ba_shapes
-from .crippen import crippen
+from .crippen import Molecules, crippen
 from .heterogeneous import HETEROGENEOUS_DATASETS, cora_bibliography, hetero_ba_shapes
-from .heterophilous import SHA256, heterophilous
-from .planetoid import FOLDERS, planetoid
+from .heterophilous import heterophilous
+from .models import Trained, load_trained
+from .named import DATASETS, HETEROPHILOUS_DATASETS, MOTIF_DATASETS, load_dataset
+from .planetoid import planetoid
 from .trees import tree_cycles, tree_grid
 from .verified import cache_folder
 
@@ -26,6 +20,8 @@ __all__ = [
     "HETEROGENEOUS_DATASETS",
     "HETEROPHILOUS_DATASETS",
     "MOTIF_DATASETS",
+    "Molecules",
+    "Trained",
     "ba_2motifs",
     "ba_shapes",
     "cache_folder",
@@ -34,44 +30,8 @@ __all__ = [
     "hetero_ba_shapes",
     "heterophilous",
     "load_dataset",
+    "load_trained",
     "planetoid",
     "tree_cycles",
     "tree_grid",
 ]
-
-# Generated graphs with motifs attached to a base graph. All features are 1, so nodes differ only by their position.
-MOTIF_DATASETS: dict[str, Callable[[int], Data]] = {
-    "ba-shapes": ba_shapes,
-    "tree-cycles": tree_cycles,
-    "tree-grid": tree_grid,
-}
-HETEROPHILOUS_DATASETS = tuple(SHA256)
-DATASETS = (*MOTIF_DATASETS, *FOLDERS, *HETEROPHILOUS_DATASETS)
-
-
-def load_dataset(
-    name: str, *, seed: int = 0, normalize: bool = True, device: torch.device | str | None = None
-) -> Data | HeteroData:
-    """Load the data set with this name, one of `DATASETS`, or of `HETEROGENEOUS_DATASETS`.
-
-    `seed` selects the generated graph and only concerns `MOTIF_DATASETS`. `normalize` scales the rows of the features
-    to sum 1 and only concerns data sets that are not generated. `device` is where its tensors are to be.
-
-    Example:
-        >>> load_dataset("ba-shapes").num_nodes
-        700
-    """
-    if name not in DATASETS and name not in HETEROGENEOUS_DATASETS:
-        known = ", ".join((*DATASETS, *HETEROGENEOUS_DATASETS))
-        raise InputError(f"unknown data set {name!r}; known are {known}")
-    where = None if device is None else check_device(device)
-    data: Data | HeteroData
-    if name in HETEROGENEOUS_DATASETS:
-        data = HETEROGENEOUS_DATASETS[name](seed)
-    elif name in MOTIF_DATASETS:
-        data = MOTIF_DATASETS[name](seed)
-    elif name in HETEROPHILOUS_DATASETS:
-        data = heterophilous(name, normalize=normalize)
-    else:
-        data = planetoid(name, normalize=normalize)
-    return data if where is None else data.to(where)

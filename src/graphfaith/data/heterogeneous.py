@@ -71,6 +71,11 @@ def cora_bibliography() -> HeteroData:
     here, but its neighbours. A word has 32 numbers that say with which others it occurs (latent semantic analysis).
     Edge types are ("paper", "cites", "paper"), in both directions as in Cora's files, ("word", "in", "paper") and
     ("paper", "contains", "word"). The files are those of :func:`planetoid`.
+
+    Example:
+        >>> cora = cora_bibliography()
+        >>> cora["paper"].num_nodes, cora["word"].num_nodes
+        (2708, 1433)
     """
     cora = planetoid("cora", normalize=False)
     paper, word = cora.x.nonzero().unbind(1)
@@ -109,6 +114,7 @@ HETEROGENEOUS_DATASETS: dict[str, Callable[[int], HeteroData]] = {
     "hetero-ba-shapes": hetero_ba_shapes,
     "cora-bibliography": lambda seed: cora_bibliography(),  # noqa: ARG005
 }
+"""Generated and downloaded graphs with several types of nodes, and the functions that make them from a seed."""
 LABELLED = {"hetero-ba-shapes": "circle", "cora-bibliography": "paper"}  # the type of nodes that has classes
 
 

@@ -43,6 +43,10 @@ def heterophilous(name: str, *, split: int = 0, normalize: bool = True) -> Data:
 
     If the environment variable `GRAPHFAITH_DATA` names a folder, the file is read from there
     (`heterophilous/texas.npz`), otherwise from the cache, to which it is downloaded if it is missing.
+
+    Example:
+        >>> heterophilous("texas").num_nodes
+        183
     """
     if name not in SHA256:
         raise InputError(f"unknown heterophilous graph {name!r}; known are {', '.join(SHA256)}")

@@ -60,6 +60,11 @@ def planetoid(name: str, *, normalize: bool = True) -> Data:
     If the environment variable `GRAPHFAITH_DATA` names a folder, the files are read from there (`Cora/raw/ind.cora.x`
     and so on), and nothing is written to it. Otherwise they are read from the cache folder, and missing files are
     downloaded to it.
+
+    Example:
+        >>> cora = planetoid("cora")
+        >>> cora.num_nodes, cora.class_names[3]
+        (2708, 'Neural Networks')
     """
     if name not in FOLDERS:
         raise InputError(f"unknown citation graph {name!r}; known are {', '.join(FOLDERS)}")

@@ -81,7 +81,12 @@ def check_sum(content: bytes, name: str, sha256: str, origin: Path | str, remedy
 
 
 def cache_folder() -> Path:
-    """Return the folder for files that graphfaith can compute or download again; it need not exist."""
+    """Return the folder for files that graphfaith can compute or download again; it need not exist.
+
+    Example:
+        >>> cache_folder().name
+        'graphfaith'
+    """
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "graphfaith"
 

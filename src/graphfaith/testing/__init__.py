@@ -19,14 +19,28 @@ from .bench import Bench, NotApplicable, Violation, preserve_global_state
 
 __all__ = ["CHECKS", "CheckFailure", "CheckResult", "check_explainer"]
 
-#: All checks by name. The docstring of a check states the requirement.
 CHECKS: MappingProxyType[str, Callable[[Bench], None]] = MappingProxyType(
     {check.__name__: check for check in (*state.CHECKS, *meaning.CHECKS, *calls.CHECKS, *types.CHECKS)}
 )
+"""All checks by name. The docstring of a check states the requirement."""
 
 
 class CheckFailure(GraphfaithError, AssertionError):
-    """An algorithm failed at least one check; ``results`` holds the results of all checks."""
+    """An algorithm failed at least one check; ``results`` holds the results of all checks.
+
+    Example:
+        >>> import torch
+        >>> from torch_geometric.explain import DummyExplainer
+        >>> class Forgetful(DummyExplainer):
+        ...     def forward(self, model, x, edge_index, **kwargs):
+        ...         x.zero_()
+        ...         return super().forward(model, x, edge_index, **kwargs)
+        >>> try:
+        ...     check_explainer(Forgetful, only=["inputs_unchanged"])
+        ... except CheckFailure as failure:
+        ...     print(failure.results[0].name, failure.results[0].passed)
+        inputs_unchanged False
+    """
 
     def __init__(self, message: str, results: list[CheckResult]) -> None:
         AssertionError.__init__(self, message)  # a list of failed checks has a line for each
@@ -39,6 +53,12 @@ class CheckResult:
 
     ``passed`` is None if the check does not apply. ``message`` then says why, and for a failed check it says what is
     wrong.
+
+    Example:
+        >>> from graphfaith import Saliency
+        >>> (result,) = check_explainer(Saliency, only=["inputs_unchanged"])
+        >>> print(result, "-", result.about)
+        inputs_unchanged: ok - ...
     """
 
     name: str
