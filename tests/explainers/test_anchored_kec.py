@@ -21,6 +21,7 @@ from graphfaith._base import memory
 from graphfaith.data.models import load_trained
 from graphfaith.facade import compare
 from graphfaith.metric.unfaithfulness import unfaithfulness_of
+from graphfaith.model import target as target_module
 from graphfaith.model.target import Target
 from graphfaith.sampling.perturbations import Perturbations
 from graphfaith.surrogate import terms
@@ -740,3 +741,38 @@ def test_what_the_core_knows_of_the_slope_is_what_p_says_of_it(text):
     told = estimate_scores(again, near, *again.gradient())
     assert explanation.estimate.scores.value == pytest.approx(told.scores.value, rel=1e-9)
     assert explanation.estimate.scores.relative_stderr == pytest.approx(told.scores.relative_stderr, rel=1e-9)
+
+
+# One call of the model ----------------------------------------------------------------------------------------------
+
+
+@given(case=cases, near=st.sampled_from(["U(A,0.5)", "B(A,0.5)"]))
+def test_gradients_and_changes_are_of_one_call_or_of_two(case, near):
+    algorithm, found = gf.AnchoredKEC(near, num_samples=60), []
+    for most in (0, 1000):
+        with mock.patch.object(target_module, "_TINY", most):
+            found.append(algorithm.fit(target_of(case)))
+    two, one = found
+    assert one.chosen == two.chosen
+    for mine, other in zip(one.gradient(), two.gradient(), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(one.evidence.change, two.evidence.change, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("most", "calls"), [(1000, 1), (0, 2)])
+def test_a_small_graph_takes_one_call_of_the_model(monkeypatch, most, calls):
+    monkeypatch.setattr(target_module, "_TINY", most)
+    case, called = make_case(nodes=9, edges=30), []
+
+    class Counting(type(case.model)):
+        def forward(self, *given, **named):
+            called.append(1)
+            return super().forward(*given, **named)
+
+    case.model.__class__ = Counting
+    algorithm = gf.AnchoredKEC("U(A,0.5)", num_samples=60)
+    for _ in range(2):  # What is found out about the model is kept.
+        target = target_of(case)
+        called.clear()
+        assert algorithm.fit(target).chosen == "anchored"
+    assert len(called) == calls

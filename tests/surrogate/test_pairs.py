@@ -73,10 +73,12 @@ def test_pairs_are_added_one_after_the_other_and_never_hurt_on_the_samples(part)
     moves = Moves(part, near)
     matrix, change = moves.of(drawn), p.change(drawn)
     additive = project(moves, Draws(matrix, change), moves.gather(*p.gradient()))
-    functions = find_pairs(additive, Draws(matrix, change), 6)
+    found = find_pairs(additive, Draws(matrix, change), 6)
+    functions = [found.with_pairs(count) for count in range(len(found.alone))]
     assert [len(one) for one in functions] == list(range(7))
     assert torch.equal(functions[0].alone, additive.scores)
     other = near.sample(part, 4000, 2)
+    torch.testing.assert_close(found.of(moves.of(other)), torch.stack([one.change(other) for one in functions]))
     left = [float((one.change(other) - p.change(other)).square().mean()) for one in functions]
     assert all(after < 0.95 * before for before, after in pairwise(left[:5]))
     assert left[4] < 0.03 * left[0]

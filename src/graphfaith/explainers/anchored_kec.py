@@ -38,7 +38,7 @@ from ..surrogate.readings import (
     read_model,
     reading_bytes,
 )
-from ..surrogate.sensitivity import RANK, Sensitivity, gradients_at, slopes_at, slopes_of_attributes
+from ..surrogate.sensitivity import RANK, Sensitivity, gradients_at, slopes_and_changes, slopes_of_attributes
 from ..surrogate.terms import ALL_BLOCKS, BLOCKS, SLOPES, Block, Chosen, Fit, Terms
 from ..surrogate.typed_walks import most_groups, row_bytes, term_bytes
 from ..surrogate.walks import Normalization, walk_bytes
@@ -234,10 +234,10 @@ class AnchoredKEC(FittedExplainer):
             samples = near.sample(graph, count, self.seed)
             weight = samples.weight_with_own
         with stage("sensitivity"):
-            points = torch.from_numpy(np.concatenate(([0], 1 + asked)))
-            own, mean, of_a = slopes_at(target, weight[points])
-        with stage("F"):
-            change = target.changes(samples[torch.from_numpy(rest)])
+            (own, mean, of_a), change = slopes_and_changes(target, weight, asked, rest)
+        if change is None:
+            with stage("F"):
+                change = target.changes(samples[torch.from_numpy(rest)])
         with stage("solve"):
             noise, kinds = rounding_square(target.scale, graph.x.dtype), self.kinds_for(target)
             given = weight, (asked, rest), change, (mean[: graph.num_visible], of_a), noise

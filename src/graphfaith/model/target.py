@@ -32,6 +32,7 @@ from .task import Index, Task
 from .whole import Whole, are_close, is_close
 
 _LOG = logging.getLogger(__name__)
+_TINY = 96  # nodes, up to which samples whose gradients nobody asks for may go along in a pass backwards
 
 LARGE = 256 * 2**20  # bytes; if running the model on the whole graph takes more, parts of the graph are compared
 
@@ -580,23 +581,32 @@ class Target:
         found = self._check_finite(slope.detach()) / (len(values) if shared else 1)
         return found * ((self.computation_graph.edge_id >= 0) & self.computation_graph.felt).unsqueeze(1)
 
-    def gradients_and_first(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def gradients_and_first(self, weight: Tensor, count: int | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the sum of F's gradients for X at S points with entries of A [S, e], [n, d], and those for A, [S, e].
 
-        Also returned is the gradient for X at the first point, which takes no other call of the model.
+        Also returned are the gradient for X at the first point, which takes no other call of the model, and F at all
+        points, [S]. If ``count`` is given, the gradients are those at as many points, the first ones.
         """
-        _, dx, da, first = self._differentiate(None, weight, first=True)
-        return dx, da, first
+        values, dx, da, first = self._differentiate(None, weight, first=True, count=count)
+        return dx, da, first, values
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether a pass backwards through some more points takes less time than another call of the model.
+
+        Then all messages are products with small matrices, and have a derivative where a node has no weight left.
+        """
+        return self.computation_graph.num_nodes <= _TINY and self.call.may_batch and self.call.is_convolutional
 
     def _differentiate(
-        self, x: Tensor | None, weight: Tensor | None, *, first: bool
+        self, x: Tensor | None, weight: Tensor | None, *, first: bool, count: int | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         with torch.inference_mode(False), torch.enable_grad(), self._evaluating(), self.call.first_order():
             part = self.computation_graph
             a = (part.x if x is None else x.to(part.x.dtype)).detach().requires_grad_()
             b = (part.weight if weight is None else weight.to(part.weight.dtype)).detach().requires_grad_()
             values = self(a, b)
-            total = values.sum()
+            total = (values if count is None else values[:count]).sum()
             # A model may hide its gradient, by torch.no_grad() for example.
             slopes: tuple[Tensor | None, ...] = (None, None)
             own: tuple[Tensor | None, ...] = (None,)
@@ -606,6 +616,8 @@ class Target:
                 slopes = torch.autograd.grad(total, (a, b), allow_unused=True)
         given = zip((a, b, a), (*slopes, own[0]), strict=True)
         dx, da, dx_first = (torch.zeros_like(t) if g is None else g.detach() for t, g in given)
+        if count is not None:
+            b, da = b[:count], da[:count]
         if not math.isfinite(float(da.sum())):
             da = self._define(da, b.detach())
         self._check_route(da)

@@ -45,19 +45,16 @@ class Draws(NamedTuple):
     change: Tensor  # [S]
     mirrored: Tensor | None = None  # [S] the changes at the mirror images
 
-    def left_by(self, scores: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what scores leave, [S]: the part that single moves can explain, and the part that they cannot.
+    def left_to_pairs(self, scores: Tensor, mean: Tensor) -> Tensor:
+        """Return what scores leave, [S], as far as pairs of moves may explain it.
 
-        ``mean`` has the mean moves of the units. The change at a sample less that at its mirror image knows nothing of
-        pairs of moves, whose product is the same in both, and their sum knows nothing of single moves. Without mirror
-        images all that is left is in both parts, but for its mean.
+        ``mean`` has the mean moves of the units. The change at a sample and that at its mirror image together know
+        nothing of single moves but their mean, because the product of two moves is the same in both, and single moves
+        are opposite. Without mirror images it is all that is left.
         """
-        foreseen = self.matrix @ scores
-        rest = self.change - foreseen
         if self.mirrored is None:
-            return rest - rest.mean(), rest
-        other = self.mirrored - (2 * (mean @ scores) - foreseen)
-        return (rest - other) / 2, (rest + other) / 2
+            return self.change - self.matrix @ scores
+        return (self.change + self.mirrored) / 2 - mean @ scores
 
 
 def project(

@@ -39,10 +39,12 @@ class Moves:
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         self._centre: dict[str, Tensor] = {}  # twice the mean of eps_A and of eps_X
         self.edge_unit: Tensor | None = None  # [e] the unit of each entry of A, or -1
+        self.edge_moments: Moments | None = None  # of the entries of A, if the neighbourhood knows them
         self.num_edge_units = 0
         self.feature_place: Tensor | None = None  # [q] the features that belong to units, as places in X
         if near.perturbs_edges:
-            moments = near.edge_moments(graph) or _estimate_moments(near, graph, "edges")
+            self.edge_moments = near.edge_moments(graph)
+            moments = self.edge_moments or _estimate_moments(near, graph, "edges")
             parts.append(self._number_edges(near.units(graph), moments))
             self._centre["edges"] = 2 * moments.mean
         if near.perturbs_features:
@@ -62,8 +64,12 @@ class Moves:
         moved = moments.spread + moments.common.square() > 0
         self.edge_unit = torch.full((self.graph.num_edges,), -1)
         entries = moved.nonzero().view(-1)
-        given = entries if units is None else units[entries]
-        _, unit = torch.unique(given, return_inverse=True)
+        if units is None:  # Every entry is a unit of its own.
+            self.edge_unit[entries] = torch.arange(len(entries))
+            self.num_edge_units = len(entries)
+            mean, deviation, common = (part[entries] for part in (moments.mean, moments.spread.sqrt(), moments.common))
+            return mean, deviation.square(), common
+        _, unit = torch.unique(units[entries], return_inverse=True)
         self.edge_unit[entries] = unit
         self.num_edge_units = int(unit.max()) + 1 if len(unit) else 0
         mean, deviation, common = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
@@ -205,7 +205,7 @@ def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int
     count = count_samples(near, _count_entries(near, graph), len(moves))
     read = _read_in_core(p, moves, count, seed, evidence)
     if read is not None:
-        return _add_pairs(p, *read, seed, pairs, None)
+        return _add_pairs(p, *read[:2], seed, pairs, read[2])
     guess, draws = _guess(p, moves, seed), draw_changes(p, moves, count, seed)
     seen = left = None
     if evidence is not None and len(evidence.change) * len(moves) <= HELD:
@@ -217,9 +217,10 @@ def _find_readings(p: DifferenceModel, near: Neighborhood, seed: int, pairs: int
 
 def _read_in_core(
     p: DifferenceModel, moves: Moves, count: int, seed: int, evidence: Evidence | None
-) -> tuple[Additive, Draws] | None:
+) -> tuple[Additive, Draws, Tensor | None] | None:
     """Return the shares and the samples that they were found in, by the compiled core; None if that does not have it.
 
+    The last result are the moves of the units at the samples of the fit, unless they are too many to be held.
     It does where edges move, each by itself, for an anchored model of one node that knows its samples.
     """
     graph, near = moves.graph, moves.near
@@ -228,7 +229,7 @@ def _read_in_core(
     if not fits or evidence is None or not count or graph.num_edges * count > _AT_ONCE_IN_CORE:
         return None
     assert isinstance(p, AnchoredModel)
-    described, moments = describe_graph(graph), near.edge_moments(graph)
+    described, moments = describe_graph(graph), moves.edge_moments
     if described is None or moments is None or not len(moves):
         return None
     mirrors, slopes = near.is_symmetric(graph), count_slopes(_count_entries(near, graph))
@@ -237,14 +238,16 @@ def _read_in_core(
     for i, (size, stream) in enumerate(((slopes, seed_of_slopes(seed)), (count, seed_of_draws(seed)))):
         eps = near.edges(graph, np.arange(size), stream) if size else None
         tables[i] = tables[i] if eps is None else np.ascontiguousarray(eps.T.numpy())
-    values = evidence.perturbations(graph, near).weight_with_own.T.contiguous().numpy()
+    samples = evidence.perturbations(graph, near)
+    values = samples.weight_with_own.T.contiguous().numpy()
     found = read_shares(
         p, described, values, moves, moments, evidence, tables, np.array([[slopes, count, int(mirrors)]]), HELD
     )
     eps = torch.from_numpy(tables[1]).T
     changes = torch.from_numpy(found.changes[0])
     draws = Draws(moves.of(Perturbations(graph, None, eps)), changes[0], changes[1] if mirrors else None)
-    return found.additive(0, slice(0, graph.num_edges), moves), draws
+    seen = moves.of(samples) if len(evidence.change) * len(moves) <= HELD else None
+    return found.additive(0, slice(0, graph.num_edges), moves), draws, seen
 
 
 def keep_slope(
@@ -279,16 +282,14 @@ def _add_pairs(
         others, own, _ = draw_changes(p, moves, len(draws.change), seed + 1)
         # How far p is from F is not known, and neither is the error of its shares.
         additive = replace(additive, stderr=None, excess=math.inf)
-        return Readings(additive, functions[_least([function.of(others) - own for function in functions], own)])
+        return Readings(additive, functions.with_pairs(_least(functions.of(others) - own, own)))
     if seen is None and len(evidence.change) * len(moves) <= HELD:
         seen = torch.cat(list(_moves_at(evidence, moves)))
-    rests = []
-    for function in functions:
-        tables = _moves_at(evidence, moves) if seen is None else [seen]
-        # What a function leaves of p, which knows the sample, and what p leaves of F when it does not know it.
-        rests.append(torch.cat([function.of(table) for table in tables]) - evidence.fitted + evidence.left_out)
+    values = [functions.of(table) for table in (_moves_at(evidence, moves) if seen is None else [seen])]
+    # What a function leaves of p, which knows the sample, and what p leaves of F when it does not know it.
+    rests = torch.cat(values, dim=1) - evidence.fitted + evidence.left_out
     best = _least(rests, evidence.change)
-    return Readings(additive, functions[best], (rests[0], rests[best]))
+    return Readings(additive, functions.with_pairs(best), (rests[0], rests[best]))
 
 
 def _moves_at(evidence: Evidence, moves: Moves) -> Iterator[Tensor]:
@@ -297,9 +298,12 @@ def _moves_at(evidence: Evidence, moves: Moves) -> Iterator[Tensor]:
         yield moves.of(chunk)
 
 
-def _least(rests: Sequence[Tensor], change: Tensor) -> int:
-    """Return how many pairs pay: the fewest that leave as little as any number does, but for a trifle."""
-    left = [float(rest @ rest) for rest in rests]
+def _least(rests: Tensor, change: Tensor) -> int:
+    """Return how many pairs pay: the fewest that leave as little as any number does, but for a trifle.
+
+    ``rests``, [k + 1, S], is what each number of pairs leaves.
+    """
+    left = (rests * rests).sum(dim=1).tolist()
     return next(i for i, one in enumerate(left) if one <= min(left) + _TRIFLE * float(change @ change))
 
 

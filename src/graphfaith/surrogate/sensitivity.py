@@ -16,6 +16,7 @@ from torch import Tensor
 
 from .._base import core
 from .._base.errors import ModelError
+from ..graph.graph import Int64
 from ..model.target import Target
 from ..sampling.perturbations import Perturbations
 from .estimate import rounding_square
@@ -174,13 +175,29 @@ def slopes_at(target: Target, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     [S, e].
     """
     size = _count_at_once(target, len(weight), moves_x=False, moves_a=True)
-    total, of_a, own = target.gradients_and_first(weight[:size])
+    total, of_a, own, _ = target.gradients_and_first(weight[:size])
     parts = [of_a]
     for start in range(size, len(weight), size):
         _, more, of_a = target.gradients(None, weight[start : start + size])
         total += more
         parts.append(of_a)
     return own, total / len(weight), torch.cat(parts)
+
+
+def slopes_and_changes(
+    target: Target, weight: Tensor, asked: Int64, rest: Int64
+) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor | None]:
+    """Return :func:`slopes_at` the graph as it is and the ``asked`` of S samples, and F's change at the ``rest``, [S'].
+
+    ``weight``, [1 + S, e], has the entries of A of the graph as it is and then of the samples. On a tiny graph one call
+    of the model is enough for both; elsewhere the change is not known (None).
+    """
+    count = 1 + len(asked)
+    if not target.is_tiny or _count_at_once(target, len(weight), moves_x=False, moves_a=True) < len(weight):
+        return slopes_at(target, weight[torch.from_numpy(np.concatenate(([0], 1 + asked)))]), None
+    order = torch.from_numpy(np.concatenate(([0], 1 + asked, 1 + rest)))
+    total, of_a, own, values = target.gradients_and_first(weight[order], count)
+    return (own, total / count, of_a), values[0].double() - values[count:].double()
 
 
 def _count_at_once(target: Target, count: int, *, moves_x: bool, moves_a: bool) -> int:
