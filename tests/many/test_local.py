@@ -15,6 +15,7 @@ import pytest
 from graphfaith import DataError, InputError, ModelError, OutputError
 from graphfaith._base.errors import RunError
 from graphfaith.many.engines import base
+from graphfaith.many.engines.local import LocalEngine
 from graphfaith.many.explain import explain_many
 from toy_job import ToyJob, expected_rows, parts_in, rows_of, wait_for
 
@@ -181,8 +182,14 @@ class Deadly(ToyJob):
 
 @pytest.mark.nightly
 def test_workers_that_cannot_begin_end_the_run(tmp_path):
-    with pytest.raises(RunError, match=r"before they can begin \(exit code 7\)"):
+    with pytest.raises(RunError, match=r"each process that looked at the model died \(exit code 7\)"):
         explain_many(Deadly(6), "all", tmp_path / "run", workers=1)
+    job = Deadly(6)
+    with (
+        pytest.raises(RunError, match=r"before they can begin \(exit code 7\)"),
+        LocalEngine.open(job, {}, 1) as engine,
+    ):
+        engine.wait()
 
 
 @pytest.mark.nightly
