@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 from torch_geometric.nn import GCN
 
@@ -16,6 +18,15 @@ class Fragile(GCN):
         return torch.where(x[:, :1] > 5, torch.nan, out)
 
 
+class Deadly(GCN):
+    """A model that ends its process where a feature has one value, as a fault in compiled code would."""
+
+    def forward(self, x, edge_index, edge_weight=None):
+        if bool((x[:, 0] == 9).any()):
+            os._exit(9)
+        return super().forward(x, edge_index, edge_weight=edge_weight)
+
+
 def make_model(kind=GCN, classes=3):
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -28,6 +39,10 @@ def load():
 
 def load_fragile():
     return make_model(Fragile)
+
+
+def load_deadly():
+    return make_model(Deadly)
 
 
 def load_regression():

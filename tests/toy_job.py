@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import time
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -56,12 +57,16 @@ class ToyJob:
     seed: int = 0
     starves: str | None = None  # a file; until it is there, the first call has no memory
     draws: bool = False  # whether the model is another one in each process
+    warns: str | None = None  # what each call warns of
     refused: bool = False  # whether nothing can be explained
 
     def places(self) -> dict[str, str]:
         return {}
 
-    def check(self) -> None:
+    def settled(self, died):
+        return self
+
+    def check_at(self, place) -> None:
         if self.refused:
             raise ModelError("a toy that explains nothing")
 
@@ -75,6 +80,8 @@ class ToyJob:
         if self.log is not None:
             name = f"{time.monotonic_ns()}-{os.getpid()}"
             Path(self.log, name).write_text(",".join(map(str, ids)))
+        if self.warns is not None:
+            warnings.warn(self.warns, stacklevel=2)
         if self.once is not None:
             os.replace = partial(_die_between, Path(self.once), _REPLACE)
         if self.full is not None and self.full in ids:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 
 import pyarrow.parquet as pq
 import pytest
@@ -102,6 +103,31 @@ def test_a_run_in_which_all_rows_failed_has_failed(monkeypatch, capsys, folder):
     assert code == 1
     assert "1 failed" in out
     assert err == "note: 1 row has the status 'failed', and an error that says why (see --retry-failed)\n"
+
+
+def test_warnings_are_notes_of_one_line(monkeypatch, capsys, folder):
+    given = ("--graph", "graph.pt", "--model", "eightfold:load", "--samples", 50, "--nodes", "1,2,5,6", "--block", 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "_showwarnmsg_impl", None)  # that of pytest, which would keep them
+        code, _, err = run(monkeypatch, capsys, *given, "--out", "run", "--no-progress")
+    assert code == 0
+    assert err.startswith("note: an estimate from 50 samples flatters the explanation: fit on at least ")
+    assert err.count("\n") == 1
+
+
+def test_the_files_of_a_packed_graph_are_verified_if_that_is_asked_for(monkeypatch, capsys, folder):
+    gf.pack_graph(torch.load(folder / "graph.pt", weights_only=False), folder / "packed")
+    with open(folder / "packed/x.npy", "r+b") as file:
+        file.seek(-4, 2)
+        file.write(b"\0\0\0\0")
+    given = ("--graph", "packed", "--model", "eightfold:load", "--out", "run")
+    code, out, err = run(monkeypatch, capsys, *given, "--verify")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "x.npy is not what was packed" in err
+    code, _, err = run(monkeypatch, capsys, "--dataset", "ba-shapes", "--out", "run", "--verify")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "only a packed graph has digests" in err
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from graphfaith import DataError, InputError, MemoryLimitError, OutputError, UnsupportedError
+from graphfaith.data.edge_lists import ParquetEdges, open_arrays
 from graphfaith.graph import packing
 from graphfaith.graph.computation_graph import ComputationGraph
 from graphfaith.graph.graph import Graph
@@ -298,3 +299,38 @@ def test_what_is_wrong_with_edges_that_are_read_is_said_as_it_is(tmp_path):
     with pytest.raises(DataError, match=r"^cannot read the edges$"):
         write_graph(tmp_path / "graph", np.ones((4, 1)), Damaged(PATH.numpy()))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["edge_attr", "edge_type", "pos"])
+def test_what_a_model_may_read_is_not_dropped_in_silence(tmp_path, name):
+    data = Data(x=torch.ones(4, 1), edge_index=PATH, train_mask=torch.ones(4, dtype=torch.bool), class_names=["a"])
+    data[name] = torch.ones(PATH.size(1) if name.startswith("edge") else 4)
+    with pytest.raises(InputError, match=f"the graph has '{name}', which cannot be packed"):
+        pack_graph(data, tmp_path / "graph")
+    assert not (tmp_path / "graph").exists()
+    assert pack_graph(data, tmp_path / "graph", leave_out=[name]).num_edges == PATH.size(1)
+    assert pack_graph(data.to_dict(), tmp_path / "other", leave_out=["all"]).num_nodes == 4
+
+
+def test_arrays_and_columns_that_a_model_may_read_are_not_dropped_in_silence(tmp_path):
+    arrays = tmp_path / "arrays"
+    arrays.mkdir()
+    np.save(arrays / "x.npy", np.ones((4, 1)))
+    np.save(arrays / "edge_index.npy", PATH.numpy())
+    np.save(arrays / "edge_attr.npy", np.ones((PATH.size(1), 2)))
+    with pytest.raises(InputError, match="has 'edge_attr'"):
+        open_arrays(arrays)
+    assert open_arrays(arrays, ["edge_attr"])[1].num_edges == PATH.size(1)
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = {"source": PATH[0].tolist(), "target": PATH[1].tolist(), "relation": [0] * PATH.size(1)}
+    parquet.write_table(pytest.importorskip("pyarrow").table(table), tmp_path / "edges.parquet")
+    with pytest.raises(InputError, match="has 'relation'"):
+        ParquetEdges.of(tmp_path / "edges.parquet")
+    assert ParquetEdges.of(tmp_path / "edges.parquet", ["relation"]).num_edges == PATH.size(1)
+
+
+def test_a_graph_that_is_not_to_be_run_as_a_whole_says_so(tmp_path):
+    packed = pack_graph({"x": torch.ones(4, 1), "edge_index": PATH}, tmp_path / "graph")
+    parted = pickle.loads(pickle.dumps(PackedGraph(tmp_path / "graph", whole=False)))
+    assert packed.loaded_bytes < 1000 < parted.loaded_bytes
+    assert parted.sample_digests() == packed.sample_digests()

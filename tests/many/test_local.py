@@ -9,12 +9,15 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from graphfaith import DataError, InputError, ModelError, OutputError
 from graphfaith._base.errors import RunError
+from graphfaith.many import bar
 from graphfaith.many.engines import base
+from graphfaith.many.engines.local import LocalEngine
 from graphfaith.many.explain import explain_many
 from toy_job import ToyJob, expected_rows, parts_in, rows_of, wait_for
 
@@ -181,8 +184,14 @@ class Deadly(ToyJob):
 
 @pytest.mark.nightly
 def test_workers_that_cannot_begin_end_the_run(tmp_path):
-    with pytest.raises(RunError, match=r"before they can begin \(exit code 7\)"):
+    with pytest.raises(RunError, match=r"each process that looked at the model died \(exit code 7\)"):
         explain_many(Deadly(6), "all", tmp_path / "run", workers=1)
+    job = Deadly(6)
+    with (
+        pytest.raises(RunError, match=r"before they can begin \(exit code 7\)"),
+        LocalEngine.open(job, {}, 1) as engine,
+    ):
+        engine.wait()
 
 
 @pytest.mark.nightly
@@ -235,6 +244,22 @@ def test_failures_that_nothing_stands_against_end_the_run_and_are_tried_again(tm
     summary = explain_many(ToyJob(24), "all", "run", block=5, workers=1, retry_failed=True)
     assert (summary.done_before, summary.done_now, summary.failed) == (19, 5, 0)
     assert rows_of("run") == expected_rows(ToyJob(24), 5)
+
+
+def test_without_a_terminal_there_is_a_line_a_minute(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(bar, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for show, told in ((None, ["40/100", "70/100"]), (True, ["20/100", "70/100"])):
+        now[0] = 0.0
+        with bar.show_rows(100, 10, 0, show) as tell:
+            for now[0], done in ((30.0, 20), (61.0, 40), (80.0, 50), (125.0, 70)):
+                tell(done, 1)
+        lines = capsys.readouterr().err.splitlines()
+        assert [line.split()[1] for line in lines] == told
+    assert lines[0] == "explaining: 20/100 rows, 1 failed, 30 seconds gone, about 4 minutes left"
+    with bar.show_rows(100, 0, 0, False) as tell:
+        tell(50, 0)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_worker_without_memory_is_replaced(tmp_path):

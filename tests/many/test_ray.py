@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from graphfaith import DataError
+import graphfaith as gf
+from graphfaith import DataError, InputError
 from graphfaith.many.engines import base
 from graphfaith.many.engines.ray_tasks import _connected
 from graphfaith.many.explain import explain_many
@@ -19,6 +22,7 @@ from toy_job import ToyJob, expected_rows, parts_in, rows_of, wait_for
 ray = pytest.importorskip("ray")
 # Ray leaves sockets and files to the garbage collector.
 pytestmark = [pytest.mark.filterwarnings("ignore")]
+TESTS = Path(__file__).parents[1]
 NODES, BLOCK = 24, 3
 
 
@@ -87,6 +91,16 @@ def check_deaths(tmp_path):
         explain_many(ToyJob(6, draws=True), "all", tmp_path / "drawn", engine="ray", workers=1)
 
 
+def check_write(tmp_path):
+    """A worker is killed inside of a write: the death is counted, and no half part is left."""
+    job = ToyJob(6, once=str(tmp_path / "died"))
+    summary = explain_many(job, "all", tmp_path / "run", engine="ray", block=BLOCK, workers=1)
+    assert (tmp_path / "died").exists()
+    assert (summary.deaths, summary.blocks_halved, summary.failed) == (1, 0, 0)
+    assert rows_of(tmp_path / "run") == expected_rows(ToyJob(6), BLOCK)
+    assert not (tmp_path / "run/_tmp").exists()
+
+
 def check_raylet(cluster, tmp_path):
     """A raylet that dies costs the block of its worker."""
     (tmp_path / "log").mkdir()
@@ -112,14 +126,59 @@ def test_runs_on_a_cluster(cluster, monkeypatch, tmp_path, capfd, retries):
     # One test, because the tests of a module may be shared out to several processes, and to start Ray takes long.
     monkeypatch.setattr(base, "RETRIES", retries[0])  # Each death costs an import.
     monkeypatch.setattr(base, "RETRIES_OF_PIECE", retries[1])
-    for name in ("calm", "deaths", "raylet"):
+    for name in ("calm", "deaths", "write", "raylet"):
         (tmp_path / name).mkdir()
     check_a_run(cluster, tmp_path / "calm", capfd)
     try:
         check_deaths(tmp_path / "deaths")
+        check_write(tmp_path / "write")
         check_raylet(cluster, tmp_path / "raylet")
     finally:
         ray.shutdown()
+
+
+def start(cluster, *command):
+    """Start a run on the cluster in a process of its own."""
+    words = {**os.environ, "RAY_ADDRESS": cluster.address, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+    return subprocess.Popen([sys.executable, *map(str, command)], env=words, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.nightly
+def test_runs_on_a_cluster_that_are_killed_meet_or_have_no_room(cluster, tmp_path):
+    go_on = {"engine": "ray", "address": cluster.address, "block": BLOCK}
+    # The run's own process is killed, and a second one is started in its folder before.
+    settings = {"num_nodes": NODES, "seconds": 0.5, "block": BLOCK}
+    with start(cluster, TESTS / "toy_run.py", tmp_path / "run", "ray", json.dumps(settings)) as run:
+        wait_for(lambda: parts_in(tmp_path / "run") >= 1)
+        with pytest.raises(InputError, match="another run is working"):
+            explain_many(ToyJob(NODES), "all", tmp_path / "run", **go_on)
+        run.kill()
+        run.communicate()
+    assert not (tmp_path / "run/done.json").exists()
+    summary = explain_many(ToyJob(NODES), "all", tmp_path / "run", **go_on)
+    assert summary.done_before >= BLOCK
+    assert summary.done_before + summary.done_now == NODES
+    assert rows_of(tmp_path / "run") == expected_rows(ToyJob(NODES), BLOCK)
+    # The disk is full. The limit stays with the workers, which are those of that process.
+    full = {"num_nodes": 6, "full": 4, "block": BLOCK}
+    with start(cluster, TESTS / "toy_run.py", tmp_path / "full", "ray", json.dumps(full)) as run:
+        _, errors = run.communicate()
+    assert run.returncode == 1
+    assert "part-00000001.parquet': File too large" in errors
+    assert [path.name for path in tmp_path.glob("full/explanations/*")] == ["part-00000000.parquet"]
+    explain_many(ToyJob(6), "all", tmp_path / "full", **go_on)
+    assert rows_of(tmp_path / "full") == expected_rows(ToyJob(6), BLOCK)
+    # A run of explanations is killed, goes on with the other engine, and has the bits of one that was left alone.
+    words = ("explain-many", "--dataset", "ba-shapes", "--method", "kec", "--block", 20, "--engine", "ray")
+    with start(cluster, "-m", "graphfaith", *words, "--out", tmp_path / "real") as run:
+        wait_for(lambda: parts_in(tmp_path / "real") >= 2)
+        run.kill()
+        run.communicate()
+    job = gf.ManyJob("ba-shapes", method="kec")
+    summary = explain_many(job, "all", tmp_path / "real", block=20)
+    assert 40 <= summary.done_before < 700
+    explain_many(job, "all", tmp_path / "calm", block=20)
+    assert rows_of(tmp_path / "real") == rows_of(tmp_path / "calm")
 
 
 @pytest.mark.parametrize("hidden", ["ray", "pyarrow"])

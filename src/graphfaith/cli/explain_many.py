@@ -10,7 +10,7 @@ import typer
 
 from .._base.errors import InputError
 from . import names
-from .notes import say
+from .notes import one_line_each, say
 from .options import (
     AnyDataset,
     DeviceName,
@@ -72,6 +72,13 @@ def explain_many(
     address: Annotated[str | None, typer.Option(help="Of the Ray cluster, e.g. auto; a Ray of its own else.")] = None,
     workers: Annotated[int, typer.Option(help="How many blocks are explained at once.")] = 2,
     block: Annotated[int, typer.Option(help="How many nodes are explained together, and are one file.")] = 2000,
+    progress: Annotated[
+        bool | None,
+        typer.Option("--progress/--no-progress", help="Show a bar, or, without a terminal, a line a minute."),
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="First read all files of a packed graph and compare their digests.")
+    ] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do blocks with failed rows again.")] = False,
 ) -> None:
     """Explain many nodes: one row each, in Parquet files. A run that was stopped or killed goes on where it was.
@@ -109,9 +116,20 @@ def explain_many(
         device=device,
         model_seed=model_seed,
     )
-    summary = explain_into(
-        job, nodes, out, engine=engine, workers=workers, block=block, address=address, retry_failed=retry_failed
-    )
+    if verify:
+        job.verify()
+    with one_line_each():
+        summary = explain_into(
+            job,
+            nodes,
+            out,
+            engine=engine,
+            workers=workers,
+            block=block,
+            address=address,
+            progress=progress,
+            retry_failed=retry_failed,
+        )
     _tell(summary)
     if summary.failed == summary.rows:
         raise typer.Exit(1)

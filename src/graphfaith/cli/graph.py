@@ -49,6 +49,12 @@ def pack(
     flow: Annotated[
         str, typer.Option(help="The flow of the model's layers: source_to_target or target_to_source.")
     ] = "source_to_target",
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What else the graph has and your model does not read, e.g. edge_attr; may be repeated, or all."
+        ),
+    ] = None,
     memory: Annotated[str, typer.Option(help="How much memory to take, e.g. '500 MB'.")] = "500 MB",
 ) -> None:
     """Write a graph to a folder once, so that any number of processes can explain it without loading it.
@@ -69,13 +75,14 @@ def pack(
         raise InputError("give one of --data, --dataset and --edges")
     if (x is None) != (edges is None) or (y is not None and edges is None):
         raise InputError("--x and --edges go together, and --y goes with them")
+    without = tuple(leave_out or ())
     if edges is not None and x is not None:
         labels = None if y is None else open_array(y)
-        made = write_graph(folder, open_array(x), ParquetEdges.of(edges), labels, flow=flow, max_memory=memory)
+        made = write_graph(folder, open_array(x), ParquetEdges.of(edges, without), labels, flow=flow, max_memory=memory)
     elif data is not None and data.is_dir():
-        made = write_graph(folder, *open_arrays(data), flow=flow, max_memory=memory)
+        made = write_graph(folder, *open_arrays(data, without), flow=flow, max_memory=memory)
     elif data is not None:
-        made = pack_graph(read_graph(data), folder, flow=flow, max_memory=memory)
+        made = pack_graph(read_graph(data), folder, flow=flow, max_memory=memory, leave_out=without)
     else:
         if dataset not in DATASETS:
             raise InputError(f"unknown dataset {dataset!r}: known are {', '.join(DATASETS)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._base.errors import DataError, GraphfaithError, InputError
-from ..graph.packing import ArrayEdges, Edges, Piece
+from ..graph.packing import ArrayEdges, Edges, Piece, check_left_out
 
 COLUMNS = ("source", "target", "weight")
 
@@ -31,15 +31,19 @@ def open_array(path: str | os.PathLike[str]) -> NDArray[Any]:
     return found
 
 
-def open_arrays(folder: str | os.PathLike[str]) -> tuple[NDArray[Any], Edges, NDArray[Any] | None]:
+def open_arrays(
+    folder: str | os.PathLike[str], leave_out: Collection[str] = ()
+) -> tuple[NDArray[Any], Edges, NDArray[Any] | None]:
     """Return X, the edges and y of a folder with ``x.npy`` [N, d] and ``edge_index.npy`` [2, E], mapped into memory.
 
     ``edge_weight.npy`` [E] and ``y.npy`` [N, ...] are read if they are there. Instead of ``edge_index.npy`` and
-    ``edge_weight.npy`` there may be ``edges.parquet``; see :class:`ParquetEdges`.
+    ``edge_weight.npy`` there may be ``edges.parquet``; see :class:`ParquetEdges`. Another ``.npy`` file is an error
+    unless ``leave_out`` names it: a model may read what it holds.
     """
     place = Path(folder)
     if not place.is_dir():
         raise DataError(f"cannot read the graph '{folder}': there is no such folder")
+    check_left_out(sorted(path.stem for path in place.glob("*.npy")), leave_out)
     x, y = open_array(place / "x.npy"), place / "y.npy"
     table, index, weight = (place / name for name in ("edges.parquet", "edge_index.npy", "edge_weight.npy"))
     if table.exists() == index.exists():
@@ -47,7 +51,7 @@ def open_arrays(folder: str | os.PathLike[str]) -> tuple[NDArray[Any], Edges, ND
         raise DataError(f"cannot read the graph '{folder}': it has {both} of edge_index.npy and edges.parquet")
     edges: Edges
     if table.exists():
-        edges = ParquetEdges.of(table)
+        edges = ParquetEdges.of(table, leave_out)
     else:
         edges = ArrayEdges(open_array(index), open_array(weight) if weight.exists() else None)
     return x, edges, open_array(y) if y.exists() else None
@@ -62,8 +66,8 @@ class ParquetEdges:
     weight_type: np.dtype[Any] | None
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str]) -> ParquetEdges:
-        """Open a file, of which the header is read."""
+    def of(cls, path: str | os.PathLike[str], leave_out: Collection[str] = ()) -> ParquetEdges:
+        """Open a file, of which the header is read. Another column is an error unless ``leave_out`` names it."""
         place = Path(path)
         if not place.is_file():
             raise DataError(f"cannot read the edges '{path}': there is no such file")
@@ -77,6 +81,7 @@ class ParquetEdges:
         if missing:
             has = ", ".join(schema.names)
             raise DataError(f"cannot read the edges '{path}': it has no column {missing[0]!r} (it has {has})")
+        check_left_out((name for name in schema.names if name not in COLUMNS), leave_out)
         for name in COLUMNS[:2]:
             if not str(schema.field(name).type).startswith(("int", "uint")):
                 kind = schema.field(name).type

@@ -22,7 +22,7 @@ import math
 import mmap
 import os
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,15 @@ FORMAT, _EARLIER = "graphfaith graph 2", "graphfaith graph 1"
 HEADER = "graph.json"
 _NEEDED = ("x", "edge", "sink", "start", "out", "out_start")
 _OPTIONAL = ("weight", "loop", "y")
+_TOO_MUCH = 1 << 62  # bytes
+_SAMPLED, _PAGE = 64, 4096  # pages of a file that are looked at to see whether it has changed, and their bytes
 _PIECE = 1 << 24  # bytes of a file that are read at a time when its digest is verified
 
 
 class PackedGraph(Graph):
     """The graph in a folder that :func:`~graphfaith.graph.packing.pack_graph` has written; see the module's docstring.
+
+    ``whole`` says whether a model may be run on all of it, if it is small: see :attr:`loaded_bytes`.
 
     Opening it reads the header alone. It can be pickled, as its path, so that other processes open it themselves.
 
@@ -56,8 +60,8 @@ class PackedGraph(Graph):
     (PackedGraph(3 nodes, 2 edges, 3 features), [0, 1])
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder).absolute()
+    def __init__(self, folder: str | os.PathLike[str], *, whole: bool = True) -> None:
+        self.folder, self.whole = Path(folder).absolute(), whole
         self.about = about = _read_header(self.folder)
         self.num_nodes, self.num_features = int(about["num_nodes"]), int(about["num_features"])
         self.num_edges, self.num_loops = int(about["num_edges"]), int(about["num_loops"])
@@ -88,9 +92,9 @@ class PackedGraph(Graph):
         """Return the size of the graph."""
         return f"PackedGraph({self.num_nodes} nodes, {self.num_edges} edges, {self.num_features} features)"
 
-    def __reduce__(self) -> tuple[type[PackedGraph], tuple[str]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """Return how another process opens the graph: by its path."""
-        return PackedGraph, (str(self.folder),)
+        return partial(PackedGraph, whole=self.whole), (str(self.folder),)
 
     # The parts of the graph that are read where they are needed ------------------------------------------------------
 
@@ -111,7 +115,9 @@ class PackedGraph(Graph):
 
     @property
     def loaded_bytes(self) -> int:
-        """How much is read to run a model on the whole graph."""
+        """How much is read to run a model on the whole graph; more than there is if that must not be done."""
+        if not self.whole:
+            return _TOO_MUCH
         weights = 0 if self._weights is None else self._weights.nbytes
         return self._features.nbytes + weights + 16 * self.num_edges
 
@@ -219,6 +225,14 @@ class PackedGraph(Graph):
             if digest.hexdigest() != entry["sha256"]:
                 raise DataError(f"the graph in '{self.folder}' is damaged: {name}.npy is not what was packed")
 
+    def sample_digests(self) -> dict[str, str]:
+        """Return a digest of up to 64 pages of each file, always the same ones, the first and the last among them.
+
+        Small files are read as a whole, large ones not: a page that is overwritten by itself is found by
+        :meth:`verify` alone, but not a file that is another one.
+        """
+        return {name: _sample(self.folder / f"{name}.npy") for name in sorted(self.about["files"])}
+
 
 class Column:
     """A number for every node, of which those that are asked for are read.
@@ -293,6 +307,18 @@ def _read_header(folder: Path) -> dict[str, Any]:
             wrong = "lacks" if name not in files else "has"
             raise DataError(f"cannot open the graph '{folder}': its list of files {wrong} {name!r}")
     return about
+
+
+def _sample(path: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb", buffering=0) as file:
+            last = max(0, os.fstat(file.fileno()).st_size - 1) // _PAGE
+            for page in np.unique(np.linspace(0, last, _SAMPLED).astype(np.int64)).tolist():
+                digest.update(os.pread(file.fileno(), _PAGE, page * _PAGE))
+    except OSError as error:
+        raise DataError(f"cannot read the graph '{path.parent}': {path.name}: {error.strerror or error}") from error
+    return digest.hexdigest()
 
 
 def _is_number(value: Any) -> bool:

@@ -14,7 +14,7 @@ import math
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._base.errors import GraphfaithError, InputError, OutputError
+from .._base.errors import GraphfaithError, InputError, OutputError, show
 from .._base.files import flush_folder, make_folder
 from .._base.memory import parse_memory
 from .._base.version import __version__
@@ -35,6 +35,8 @@ from .packed import FORMAT, HEADER, PackedGraph
 Array = NDArray[Any]
 Piece = tuple[Array, Array, Array | None]  # sources and targets of some edges, and their weights
 
+PACKED = ("x", "edge_index", "edge_weight", "y")
+_NO_INPUTS = ("edge_label", "edge_label_index", "n_id", "e_id")  # and masks
 _MEMORY = "500 MB"
 _LEAST = 2**24  # bytes; a limit on memory has to leave room for buffers
 _PAGE, _BEFORE_HEADER = 4096, 10  # bytes of a page, and of what precedes the header of a .npy file: magic and length
@@ -101,6 +103,7 @@ def pack_graph(
     *,
     flow: str = "source_to_target",
     max_memory: int | str = _MEMORY,
+    leave_out: Collection[str] = (),
 ) -> PackedGraph:
     """Write a graph to a new folder, from which it is read where it is needed, and open it.
 
@@ -109,16 +112,21 @@ def pack_graph(
     graph is checked on the way as every graph is. ``flow`` is that of the model's layers, in PyG's terms.
     ``max_memory`` is for what is held beside ``data``.
 
+    Any other tensor that a model may read, such as ``edge_attr`` or ``pos``, has no place in the folder, and without it
+    F would be another function: it is refused, unless ``leave_out`` names it ("all" stands for every one). Labels of
+    edges and masks (``train_mask``) are no inputs of a model and are left out by themselves.
+
     >>> import tempfile, graphfaith as gf
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ring = {"x": torch.rand(3, 2), "edge_index": torch.tensor([[0, 1, 2], [1, 2, 0]])}
     ...     gf.pack_graph(ring, f"{folder}/ring"), gf.open_graph(f"{folder}/ring").num_edges
     (PackedGraph(3 nodes, 3 edges, 2 features), 3)
     """
-    names = ("x", "edge_index", "edge_weight", "y")
     x, edge_index, weight, y = (
-        data.get(name) if isinstance(data, Mapping) else getattr(data, name, None) for name in names
+        data.get(name) if isinstance(data, Mapping) else getattr(data, name, None) for name in PACKED
     )
+    given = data if isinstance(data, Mapping) else data.to_dict() if hasattr(data, "to_dict") else vars(data)
+    check_left_out((name for name, value in given.items() if _is_input(value)), leave_out)
     for name, value in (("x", x), ("edge_index", edge_index)):
         if value is None:
             raise InputError(f"the graph to pack has no {name}")
@@ -130,6 +138,24 @@ def pack_graph(
     return write_graph(
         folder, _array(x, "x"), edges, None if y is None else _array(y, "y"), flow=flow, max_memory=max_memory
     )
+
+
+def check_left_out(names: Iterable[str], leave_out: Collection[str]) -> None:
+    """Raise an :class:`InputError` if something of a graph would be lost that a model may read."""
+    if isinstance(leave_out, str):
+        raise InputError(f"leave_out must be a list of names, such as ['edge_attr'] (got {show(leave_out)})")
+    lost = [name for name in names if name not in (*PACKED, *_NO_INPUTS) and not name.endswith("_mask")]
+    kept = [name for name in lost if name not in leave_out] if "all" not in leave_out else []
+    if kept:
+        raise InputError(
+            f"the graph has {', '.join(map(show, kept))}, which cannot be packed: a model that reads it would be given "
+            f"none and be another function. If yours does not, leave it out (leave_out={show(kept)} or --leave-out)"
+        )
+
+
+def _is_input(value: Any) -> bool:
+    """Return whether a model may read a value as a tensor: scalars, texts and lists of names are none."""
+    return getattr(value, "ndim", 0) > 0 or type(value).__name__ == "SparseTensor"
 
 
 def write_graph(

@@ -17,9 +17,11 @@ from .engines import ENGINES, Engine, open_engine
 from .extra import import_extra
 from .folder import RunFolder
 from .halving import Halving
+from .looking import Looking
 from .nodes import choose_nodes
 from .parts import Found
 from .plan import Job, Plan
+from .said import Warned, say_again
 from .work import Outcome, Task
 
 _MOST_WORKERS = {"local": POSSIBLE_WORKERS, "ray": 100_000}
@@ -86,7 +88,8 @@ def explain_many(
         workers: how many blocks are explained at once, by one thread each.
         block: how many nodes are explained together. It belongs to the plan: another block changes last bits.
         address: of the Ray cluster, such as "auto"; without it, RAY_ADDRESS or a Ray of our own on this machine.
-        progress: whether a bar on standard error shows rows, failures and the time left; None: on a terminal only.
+        progress: whether rows, failures and the time left are shown on standard error: in a bar on a terminal, else in
+            a line a minute; None: the first line comes after a minute. False shows nothing.
         retry_failed: whether blocks with failed rows are done again; their files are replaced.
 
     If ten nodes or more have failed, none was explained and others are left, the run ends with a
@@ -107,9 +110,11 @@ def explain_many(
     import_extra("pyarrow")
     if engine == "ray":
         import_extra("ray")
-    plan = Plan.of(job, choose_nodes(nodes, job.num_nodes), block)
-    if retry_failed or not RunFolder.is_done(Path(out), plan):
-        job.check()
+    with Looking.at(job) as looking:
+        settled, num_nodes, digests = looking.settle()
+        plan = Plan.of(settled, choose_nodes(nodes, num_nodes), block, digests)
+        if retry_failed or not RunFolder.is_done(Path(out), plan):
+            looking.check()
     began = time.monotonic()
     with RunFolder.open(Path(out), plan) as folder:
         found, aside = folder.find_done()
@@ -122,9 +127,9 @@ def explain_many(
         if left:
             with (
                 show_rows(summary.rows, summary.done_before, summary.failed, progress) as show_bar,
-                open_engine(engine, job, plan.digests, min(workers, len(left)), address) as started,
+                open_engine(engine, settled, plan.digests, min(workers, len(left)), address) as started,
             ):
-                for part in _do_blocks(started, job, folder, left, summary):
+                for part in _do_blocks(started, settled, folder, left, summary):
                     summary.count(part, before=False)
                     show_bar(summary.done_before + summary.done_now, summary.failed)
         folder.finish(summary.rows, summary.failed)
@@ -137,6 +142,7 @@ def _do_blocks(engine: Engine, job: Job, folder: RunFolder, left: deque[int], su
     halving, pieces, under_way = Halving(job), deque[Task](), 0
     hope = summary.done_before > summary.failed  # Something was explained.
     failures, why = 0, None
+    warned: set[Warned] = set()
     while left or pieces or under_way:
         while engine.has_room() and (pieces or left):
             task = pieces.pop() if pieces else _whole(folder, left.popleft())
@@ -147,6 +153,8 @@ def _do_blocks(engine: Engine, job: Job, folder: RunFolder, left: deque[int], su
         summary.deaths = engine.deaths
         found: Found | None = None
         if isinstance(result, Outcome):
+            say_again(dict.fromkeys(one for one in result.warned if one not in warned))
+            warned.update(result.warned)
             hope = hope or result.rows > result.failed
             failures, why = failures + result.failed, result.error
             summary.processor_seconds += result.processor

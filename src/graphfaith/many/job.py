@@ -7,9 +7,9 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -25,6 +25,7 @@ from .._base.errors import (
     GraphfaithError,
     InputError,
     MemoryLimitError,
+    ModelError,
     UnsupportedError,
     describe_error,
     show,
@@ -42,16 +43,18 @@ from ..facade import Options
 from ..facade.subject import METHOD, NEIGHBORHOOD, neighborhood_on, prepare
 from ..graph.excerpt import cut_out
 from ..graph.graph import Int64
-from ..graph.packed import HEADER, Column, PackedGraph, check_packed, open_graph
+from ..graph.packed import HEADER, Column, PackedGraph, check_packed
 from ..model.arguments import arguments_for
 from ..model.call import Edges
 from ..model.home import check_device, home_of
-from ..model.inference import find_task
+from ..model.inference import find_task, run_typed
 from ..model.target import LARGE
 from ..model.task import Task
 from ..sampling.edges import RemovedEdges
 from ..sampling.neighborhood import Product, parse_neighborhood
+from .code import digest_of_model
 from .extra import import_extra
+from .plan import CHECKED
 from .rows import failed_rows, rows_of
 
 Target = Literal["predicted", "labels"]
@@ -83,6 +86,9 @@ class ManyJob:
         model_seed: of the training of a data set's own model.
         folder: where the module of the model is looked for; the current folder if None.
         device: where the model is run, such as "cuda"; where it is when it is made if None.
+        whole_graph: whether the model is run on the whole of a packed graph if that is small. If not, it is only run on
+            what a node depends on, as on a large one. :func:`graphfaith.explain_many` does so by itself if the model
+            ends its process on the whole graph.
 
     >>> job = ManyJob("ba-shapes", method="saliency", top_edges=3)
     >>> table = job.table([400, 401])
@@ -107,6 +113,7 @@ class ManyJob:
     model_seed: int = 0
     folder: str | None = None
     device: str | None = None
+    whole_graph: bool = True
 
     def __post_init__(self) -> None:
         """Check what can be checked without opening anything."""
@@ -176,9 +183,51 @@ class ManyJob:
         return self.open().digests
 
     def check(self) -> None:
-        """Open the graph and the model, and raise an error if they cannot be explained by this method."""
+        """Open the graph and the model, and raise an error if they cannot be explained by this method.
+
+        The nodes that are tried are the first, the middle and the last one.
+        """
+        errors: list[GraphfaithError] = []
+        for place in range(CHECKED):
+            try:
+                return self.check_at(place)
+            except GraphfaithError as error:  # One node may be at fault, but hardly all of them.
+                errors.append(error)
+        raise errors[0]
+
+    def check_at(self, place: int) -> None:
+        """Raise an error if the node at a place, 0 for the first one up to 2 for the last one, cannot be explained."""
         import_extra("pyarrow")
-        self.open().check()
+        opened = self.open()
+        opened.check_node(place * (opened.num_nodes - 1) // (CHECKED - 1))
+
+    def verify(self) -> None:
+        """Read every file of a packed graph, and raise a :class:`DataError` if one is not what was packed."""
+        if not os.path.isdir(self.graph):
+            raise InputError(f"only a packed graph has digests of its files, and '{self.graph}' is none")
+        PackedGraph(self.graph).verify()
+
+    def settled(self, died: tuple[str, ...] = ()) -> ManyJob:
+        """Return the job with what is found out by running the model said: mode, return_type and whole_graph.
+
+        A process that opens it does not run the model. ``died`` says how earlier processes ended that were asked the
+        same: the first runs the model on the whole graph, or on an excerpt of a large one, the others on ever smaller
+        excerpts of a packed graph, because fewer nodes have fewer among them that kill.
+        """
+        if not died:
+            task = self.open().try_whole()
+            return replace(self, mode=task.mode, return_type=task.return_type)
+        if not os.path.isdir(self.graph):
+            raise ModelError(
+                f"the process that ran the model on the whole graph died ({died[-1]}): pack the graph (`graphfaith "
+                "graph pack`), and the model is run on what each node depends on"
+            )
+        model, graph = _load(self)
+        assert isinstance(graph, PackedGraph)
+        excerpt = _excerpt(model, graph, max(1, _EXCERPT // 16 ** len(died)), seed=len(died))
+        task = find_task(model, excerpt.to(home_of(model)), "node", self.mode, self.return_type)
+        whole = self.whole_graph and graph.loaded_bytes > LARGE  # A large one is never run as a whole.
+        return replace(self, mode=task.mode, return_type=task.return_type, whole_graph=whole)
 
     def table(self, ids: Iterable[int] | Int64 | Tensor) -> Any:
         """Return the explanations of nodes, one row for each in their order, as a ``pyarrow.Table``.
@@ -221,6 +270,8 @@ class Opened:
     """The graph and the model of a job, in one process."""
 
     explainer: Explainer
+    task: Task
+    digests: dict[str, str]  # of the graph and of the model, as it was before it was run
     graph: Data | PackedGraph
     labels: Tensor | Column | None  # the class of every node, if not the predicted one is explained
     arguments: dict[str, Tensor]  # of the model, beside the graph
@@ -230,17 +281,19 @@ class Opened:
         """How many nodes the graph has."""
         return int(self.graph.num_nodes)
 
-    def check(self) -> None:
-        """Raise an error if the model can be explained at none of three nodes: first, middle, last."""
+    def check_node(self, node: int) -> None:
+        """Raise an error if the model cannot be explained at a node."""
         given = (self.graph, None) if isinstance(self.graph, PackedGraph) else (self.graph.x, self.graph.edge_index)
-        errors = []
-        for node in dict.fromkeys((0, self.num_nodes // 2, self.num_nodes - 1)):
-            try:
-                self.explainer.algorithm.target(self.explainer.model, *given, node, self.labels, self.arguments)
-                return
-            except GraphfaithError as error:  # One node may be at fault, but hardly all of them.
-                errors.append(error)
-        raise errors[0]
+        self.explainer.algorithm.target(self.explainer.model, *given, node, self.labels, self.arguments)
+
+    def try_whole(self) -> Task:
+        """Return the task, after running the model on a packed graph that is small, as every target of it would."""
+        if isinstance(self.graph, PackedGraph) and self.graph.loaded_bytes <= LARGE:
+            data = Data(**self.graph.tensors()).to(home_of(self.explainer.model))
+            run_typed(
+                self.explainer.model, data.x, data.edge_index, arguments_for(self.explainer.model, data), self.task
+            )
+        return self.task
 
     def explain(self, nodes: Int64, top_features: int) -> Records:
         """Return the records of nodes."""
@@ -263,19 +316,6 @@ class Opened:
         target = self.explainer.algorithm.target(self.explainer.model, self.graph, None, node, self.labels, {})
         return cut_out(self.graph, target.computation_graph)
 
-    @cached_property
-    def digests(self) -> dict[str, str]:
-        """Digests of the graph and of the model."""
-        model = self.explainer.model
-        state = model.state_dict()
-        tensors = [state[name] for name in sorted(state) if isinstance(state[name], Tensor)]
-        digest = digest_of(_as_bytes(f"{type(model)} {model} {sorted(state)}"), *tensors)
-        if isinstance(self.graph, PackedGraph):
-            # The header has the digests of all files, so that these need not be read.
-            return {"graph": digest_of(_as_bytes(json.dumps(self.graph.about, sort_keys=True))), "model": digest}
-        given = [self.graph.x, self.graph.edge_index, *self.arguments.values(), self.labels]
-        return {"graph": digest_of(*given), "model": digest}
-
 
 @lru_cache(maxsize=4)
 def _open(job: ManyJob, _stamp: tuple[int, ...]) -> Opened:
@@ -295,6 +335,8 @@ def _open(job: ManyJob, _stamp: tuple[int, ...]) -> Opened:
     else:
         graph = excerpt = prepare(model, graph)
         labels, near, arguments = graph.get("y"), neighborhood_on(graph, job.neighborhood), arguments_for(model, graph)
+    # Before the model is run, which may change what it is: it may count its calls.
+    digests = {"graph": _digest_of_graph(graph, arguments, labels), "model": digest_of_model(model)}
     task = find_task(model, excerpt, "node", job.mode, job.return_type)
     if job.target == "labels":
         if task.mode == "regression":
@@ -310,7 +352,7 @@ def _open(job: ManyJob, _stamp: tuple[int, ...]) -> Opened:
         edge_mask_type="object",
         model_config=task.model_config,
     )
-    return Opened(explainer, graph, labels if job.target == "labels" else None, arguments)
+    return Opened(explainer, task, digests, graph, labels if job.target == "labels" else None, arguments)
 
 
 def _stamp(graph: str) -> tuple[int, ...]:
@@ -349,12 +391,29 @@ def _load(job: ManyJob) -> tuple[torch.nn.Module, Data | PackedGraph]:
     model = load_model(job.model, job.folder).eval()
     if job.graph in DATASETS:
         return model, load_dataset(job.graph)
-    return model, open_graph(job.graph) if os.path.isdir(job.graph) else read_graph(job.graph)
+    if os.path.isdir(job.graph):
+        return model, PackedGraph(job.graph, whole=job.whole_graph)
+    return model, read_graph(job.graph)
 
 
-def _excerpt(model: torch.nn.Module, graph: PackedGraph) -> Data:
-    """Return a small graph of some nodes of a large one, by which the meaning of the model's output is found out."""
-    nodes = np.unique(np.linspace(0, graph.num_nodes - 1, _EXCERPT).astype(np.int64))
+def _digest_of_graph(graph: Data | PackedGraph, arguments: Mapping[str, Tensor], labels: Tensor | Column | None) -> str:
+    """Return a digest of the graph; of a packed one, of its header and of some pages of each file.
+
+    The header has the digests of all files when they were packed, which would have to be read to be compared.
+    """
+    if isinstance(graph, PackedGraph):
+        return digest_of(_as_bytes(json.dumps([graph.about, graph.sample_digests()], sort_keys=True)))
+    known = labels if isinstance(labels, Tensor) else None
+    return digest_of(graph.x, graph.edge_index, *arguments.values(), known)
+
+
+def _excerpt(model: torch.nn.Module, graph: PackedGraph, count: int = _EXCERPT, seed: int | None = None) -> Data:
+    """Return a small graph of some nodes of a large one, by which the meaning of the model's output is found out.
+
+    They are at equal distances, or, if a seed is given, drawn by it.
+    """
+    places = np.linspace(0, 1, count) if seed is None else np.random.default_rng(seed).random(count)
+    nodes = np.unique((places * (graph.num_nodes - 1)).astype(np.int64))
     x, ring = graph.features(nodes), torch.arange(len(nodes))
     dtypes = {str(p.dtype) for p in model.parameters() if p.is_floating_point()} or {str(x.dtype)}
     if dtypes != {str(x.dtype)}:

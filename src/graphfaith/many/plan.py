@@ -22,6 +22,7 @@ from .._base.errors import InputError, show
 from .nodes import PIECE, Ids, Nodes
 
 FORMAT = 1  # of the files of a run
+CHECKED = 3  # nodes at which a job is tried before its run begins: the first, the middle and the last one
 # These compute the numbers: another version may round differently, so that half a run of each would be neither's.
 _COMPUTES = ("graphfaith", "torch", "torch_geometric", "numpy", "scipy", "numba")
 _CARRIES = ("pyarrow", "ray")  # These only move them, so that a run may go on with another version.
@@ -43,8 +44,14 @@ class Job(Protocol):
     def places(self) -> dict[str, str]:
         """Return where the graph and the model are. The rows do not depend on it: digests say what is there."""
 
-    def check(self) -> None:
-        """Raise an error if no node can be explained."""
+    def settled(self, died: tuple[str, ...]) -> Job:
+        """Return the job with all that is found out by running the model said, so that no other process has to.
+
+        ``died`` says how earlier processes ended that were asked the same: each time another way is tried.
+        """
+
+    def check_at(self, place: int) -> None:
+        """Raise an error if the node at a place, one of ``CHECKED`` from the first to the last, cannot be explained."""
 
     def digests(self) -> dict[str, str]:
         """Return digests of the graph and of the model."""
@@ -67,9 +74,10 @@ class Plan:
     places: dict[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(cls, job: Job, nodes: Nodes, block: int) -> Plan:
-        """Return the plan of a job for some nodes."""
-        return cls(_as_json(job.settings()), _as_json(job.digests()), nodes, block, job.places())
+    def of(cls, job: Job, nodes: Nodes, block: int, digests: dict[str, str] | None = None) -> Plan:
+        """Return the plan of a job for some nodes; ``digests`` are those of the job, if another process knows them."""
+        digests = job.digests() if digests is None else digests
+        return cls(_as_json(job.settings()), _as_json(digests), nodes, block, job.places())
 
     @property
     def num_blocks(self) -> int:
@@ -94,7 +102,11 @@ class Plan:
             "digests": self.digests,
             "nodes": _describe(self.nodes),
             "block": self.block,
-            "versions": {name: _version(name) for name in _COMPUTES},
+            # The code of a model is known by its bytecode, which another Python has not.
+            "versions": {
+                **{name: _version(name) for name in _COMPUTES},
+                "python": ".".join(platform.python_version_tuple()[:2]),
+            },
         }
 
     @cached_property

@@ -11,6 +11,7 @@ from .._base.errors import DataError
 from .nodes import Ids
 from .parts import FAILURE, STATUS, Part, count_failed
 from .plan import Job
+from .said import Warned, hearing
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Outcome:
     seconds: float = 0.0
     processor: float = 0.0  # seconds of processor time
     writing: float = 0.0  # seconds of them for the file
+    warned: tuple[Warned, ...] = ()
 
 
 def check_same(job: Job, digests: Mapping[str, str]) -> None:
@@ -58,14 +60,18 @@ def do(job: Job, digests: Mapping[str, str], task: Task) -> Outcome:
     """
     began, used = time.monotonic(), time.process_time()
     check_same(job, digests)
-    table = job.table(task.ids)
+    with hearing() as heard:
+        table = job.table(task.ids)
+    warned = Warned.of(heard)
     failed, error = count_failed(table), _first_error(table)
     if not task.is_whole:
-        return Outcome(table.num_rows, failed, error, table, time.monotonic() - began, time.process_time() - used)
+        spent = time.process_time() - used
+        return Outcome(table.num_rows, failed, error, table, time.monotonic() - began, spent, warned=warned)
     explained = time.process_time()
     found = task.part.write(table)
     ended = time.process_time()
-    return Outcome(found.rows, failed, error, None, time.monotonic() - began, ended - used, ended - explained)
+    seconds = time.monotonic() - began
+    return Outcome(found.rows, failed, error, None, seconds, ended - used, ended - explained, warned)
 
 
 def _first_error(table: Any) -> str | None:

@@ -27,6 +27,11 @@ def retries_of(task: Task) -> int:
     return RETRIES if task.is_whole else RETRIES_OF_PIECE
 
 
+def key_of(task: Task) -> tuple[int, int, int]:
+    """Return what tells a task from all others of a run."""
+    return task.part.block, task.first, len(task.ids)
+
+
 class Engine(Protocol):
     """Workers that do tasks. A task whose worker dies is done again by another, :func:`retries_of` times at most."""
 

@@ -7,13 +7,10 @@ explains many nodes need not be importable, as it would have to be for :mod:`mul
 
 from __future__ import annotations
 
-import os
 import pickle
 import queue
-import signal
 import subprocess
 import sys
-import sysconfig
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,14 +21,11 @@ from typing import Any
 from ..._base.errors import RunError
 from ..plan import Job
 from ..work import Outcome, Task
-from .base import NO_MEMORY, RETRIES, Death, retries_of
+from .base import RETRIES, Death, key_of, retries_of
 from .pipe import read_message, write_message
+from .process import describe_end, hang_up, start_process
 
-# Ctrl-C reaches every process of the group. The run handles it, so a worker ignores it from its first line on.
-_COMMAND = (
-    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); import sys; sys.path[:] = sys.argv[1:]; "
-    "from graphfaith.many.engines.worker import main; main()"
-)
+_WORKER = "graphfaith.many.engines.worker"
 _LAST_WORDS = 5.0  # seconds for what a dead process had written to be read
 
 
@@ -100,15 +94,12 @@ class LocalEngine:
             else:
                 task, worker.task = worker.task, None
                 assert task is not None
-                self._tries.pop(_key(task), None)
+                self._tries.pop(key_of(task), None)
                 return task, event
 
     def _start(self) -> _Worker:
         number = next(self._numbers)
-        words = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")}
-        # Without -P the current folder would come first, and a queue.py of the user would be taken for Python's own.
-        command = [sys.executable, "-P", "-c", _COMMAND, *_standard_first(sys.path)]
-        process = subprocess.Popen(command, env=words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = start_process(_WORKER)
         worker = self._alive[number] = _Worker(number, process)
         threading.Thread(target=self._listen, args=(worker,), daemon=True).start()
         # The job is pickled inside of the message: its module may lie where only the path of this process leads.
@@ -138,7 +129,7 @@ class LocalEngine:
     def _replace(self, worker: _Worker, ended: _Ended) -> tuple[Task, Death] | None:
         """Start another process for one that died, and let it do the task again; or give the task up."""
         del self._alive[worker.number]
-        _hang_up(worker.process)
+        hang_up(worker.process.stdin)
         self.deaths += 1
         if not worker.is_ready:
             self._unready += 1
@@ -152,7 +143,7 @@ class LocalEngine:
         if task is None:
             return None
         if worker.is_ready:
-            key = _key(task)
+            key = key_of(task)
             self._tries[key] = self._tries.get(key, 0) + 1
             if self._tries[key] > retries_of(task):
                 del self._tries[key]
@@ -166,7 +157,7 @@ class LocalEngine:
             worker.process.kill()
         for worker in self._alive.values():
             worker.process.wait()
-            _hang_up(worker.process)
+            hang_up(worker.process.stdin)
         self._alive.clear()
 
 
@@ -179,31 +170,4 @@ class _Ended:
     @property
     def how(self) -> str:
         """How it ended, in words."""
-        if self.code == NO_MEMORY:
-            return "out of memory"
-        if self.code >= 0:
-            return f"exit code {self.code}"
-        with suppress(ValueError):
-            return f"signal {-self.code}, {signal.Signals(-self.code).name}"
-        return f"signal {-self.code}"
-
-
-def _key(task: Task) -> tuple[int, int, int]:
-    return task.part.block, task.first, len(task.ids)
-
-
-def _standard_first(folders: list[str]) -> list[str]:
-    """Return the path by which a worker finds this library where this process has found it: Python's own modules first.
-
-    The folder of a model may be the first one here, and its modules may have the names of Python's own.
-    """
-    standard = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
-    found = [folder for folder in folders if folder]
-    return sorted(found, key=lambda one: not (one.startswith(standard) and not one.endswith("-packages")))
-
-
-def _hang_up(process: subprocess.Popen[bytes]) -> None:
-    """Close the pipe to a dead process; the one from it is closed by whoever reads it."""
-    assert process.stdin is not None
-    with suppress(OSError):
-        process.stdin.close()
+        return describe_end(self.code)

@@ -21,8 +21,9 @@ from ..._base.heap import keep_free_memory
 from ..._base.threads import use_one_thread
 from ..extra import import_extra
 from ..plan import Job
+from ..said import hearing
 from ..work import Outcome, Task, check_same, do
-from .base import NO_MEMORY, RETRIES, Death, retries_of
+from .base import NO_MEMORY, Death, key_of, retries_of
 
 _STORE = 100 << 20  # bytes of the object store of a Ray of our own, which holds no more than a few pieces of blocks
 
@@ -35,7 +36,8 @@ def _open(path: tuple[str, ...], pickled: bytes) -> tuple[Job, dict[str, str]]:
     # The module of the job, or of its model, may lie where only the path of the run leads.
     sys.path += [folder for folder in path if folder not in sys.path]
     job, digests = pickle.loads(pickled)
-    check_same(job, digests)
+    with hearing():  # What there is to be said, the process that has looked at the model has said.
+        check_same(job, digests)
     return job, digests
 
 
@@ -64,6 +66,7 @@ class RayEngine:
     do: Any  # the function, as one of Ray
     deaths: int = 0
     _under_way: dict[Any, Task] = field(default_factory=dict)
+    _tries: dict[tuple[int, int, int], int] = field(default_factory=dict)  # deaths of a task's processes
 
     @classmethod
     @contextmanager
@@ -88,25 +91,33 @@ class RayEngine:
         return len(self._under_way) < self.workers
 
     def submit(self, task: Task) -> None:
-        """Give a task to Ray, which does it again if its process or its machine dies."""
-        self._under_way[self.do.options(max_retries=retries_of(task)).remote(*self.job, task)] = task
+        """Give a task to Ray, which is not to do it again by itself: it would not say how often."""
+        self._under_way[self.do.options(max_retries=0).remote(*self.job, task)] = task
 
     def wait(self) -> tuple[Task, Outcome | Death]:
         """Wait until a task is done or given up."""
         ray = import_extra("ray")
-        (reference,), _ = ray.wait(list(self._under_way), num_returns=1)
-        task = self._under_way.pop(reference)
         lost = ray.exceptions
-        try:
-            outcome = ray.get(reference)
-        except (lost.WorkerCrashedError, lost.OutOfMemoryError, lost.NodeDiedError) as error:
-            self.deaths += 1 + retries_of(task)
-            return task, Death(_reason(error))
-        except lost.RayError as error:
-            raise RunError(f"Ray has given up: {describe_error(error)}") from error
-        if isinstance(outcome, GraphfaithError):
-            raise outcome
-        return task, outcome
+        while True:
+            (reference,), _ = ray.wait(list(self._under_way), num_returns=1)
+            task = self._under_way.pop(reference)
+            key = key_of(task)
+            try:
+                outcome = ray.get(reference)
+            except (lost.WorkerCrashedError, lost.OutOfMemoryError, lost.NodeDiedError) as error:
+                self.deaths += 1
+                self._tries[key] = self._tries.get(key, 0) + 1
+                if self._tries[key] > retries_of(task):
+                    del self._tries[key]
+                    return task, Death(_reason(error))
+                self.submit(task)
+                continue
+            except lost.RayError as error:
+                raise RunError(f"Ray has given up: {describe_error(error)}") from error
+            if isinstance(outcome, GraphfaithError):
+                raise outcome
+            self._tries.pop(key, None)
+            return task, outcome
 
 
 def _reason(error: Exception) -> str:
@@ -121,9 +132,6 @@ def _connected(ray: Any, workers: int, address: str | None) -> Iterator[None]:
         return
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     own = {"num_cpus": workers, "object_store_memory": _STORE, "include_dashboard": False} if address == "local" else {}
-    if own:
-        # What Ray's memory monitor kills has retries of its own, without an end by default.
-        os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))
     with _quiet(ray):
         try:
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)

@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import os
 import pickle
-import queue
 import sys
-import threading
-from typing import Any, BinaryIO
 
 from ..._base.errors import GraphfaithError, RunError, describe_error
 from ..._base.heap import keep_free_memory
 from ..._base.threads import use_one_thread
+from ..said import hearing
 from ..work import check_same, do
 from .base import NO_MEMORY
-from .pipe import read_message, write_message
+from .pipe import write_message
+from .process import receive, take_pipes
 
 
 def main() -> None:
     """Do tasks until the run ends."""
-    # A model may print. Its words go to standard error, so that the pipe has messages only.
-    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
+    requests, replies = take_pipes()
     use_one_thread()
     keep_free_memory()
-    tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_receive, args=(requests, tasks), daemon=True).start()
+    tasks = receive(requests)
     path, pickled = tasks.get()
     sys.path[:] = path
     try:
         job, digests = pickle.loads(pickled)
-        check_same(job, digests)  # It opens the graph and the model.
+        with hearing():  # What there is to be said, the process that has looked at the model has said.
+            check_same(job, digests)  # It opens the graph and the model.
         write_message(replies, None)  # ready
         while True:
             task = tasks.get()
@@ -46,12 +40,3 @@ def main() -> None:
             write_message(replies, outcome)
     except BaseException as error:
         write_message(replies, error if isinstance(error, GraphfaithError) else RunError(describe_error(error)))
-
-
-def _receive(requests: BinaryIO, tasks: queue.SimpleQueue[Any]) -> None:
-    """Pass tasks on. When the run has ended, however it did, this process ends at once, whatever it is doing."""
-    try:
-        while True:
-            tasks.put(read_message(requests))
-    except (EOFError, OSError):
-        os._exit(0)
