@@ -543,8 +543,10 @@ class TestAgreement:
         assert bottom <= page.locator(".panel").first.bounding_box()["y"]
         page.get_by_role("button", name="Compare all").click()
         expect(page.locator("#agreement button").first).to_be_focused()
-        gf.page(shown[0], tmp_path / "one.html")
-        expect(quiet.open(tmp_path / "one.html").locator("#agree")).to_be_hidden()
+
+    def test_of_one_method_nothing_is_said(self, quiet: Watched, tmp_path: Path) -> None:
+        gf.page(wheel(), tmp_path / "x.html")
+        expect(quiet.open(tmp_path / "x.html").locator("#agree")).to_be_hidden()
 
 
 class TestTrust:
@@ -866,7 +868,7 @@ class TestWhatIf:
 
 
 class TestFrame:
-    @pytest.mark.parametrize("width", [320, 620, 1100])
+    @pytest.mark.parametrize("width", [282, 320, 620, 1100])
     def test_it_fits_at_any_width(self, hub: list[Explanation], browser: Browser, tmp_path: Path, width: int) -> None:
         (tmp_path / "notebook.html").write_text(f"<!DOCTYPE html><body>{gf.page(hub[0])._repr_html_()}</body>")
         with watched(browser) as one:
