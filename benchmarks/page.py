@@ -5,11 +5,11 @@ is the browser's own mark; "drawn" is when all panels are there. A drag is 60 mo
 time from frame to frame is that of the browser's own clock, of which 16.7 ms is the least. With `--against FOLDER`,
 another checkout of this project, its pages are made too, and both are opened in turn in the same browser.
 
-`python benchmarks/page.py --nodes 200` makes a page of as many nodes of Cora, its five largest hubs among them, and counts
-in the browser, at the widths of a desk and of a telephone: the marks before anything is unfolded, the labels that
-overlap, and how far what is explained is from the middle of its panel, as a share of the panel. It fails if there are
-more than 35 marks, if labels overlap, if what is explained is farther than a tenth from the middle, if the fold with the
-largest sum has no label although it weighs more than any link, or if a page has 300 kB or more.
+`python benchmarks/page.py --nodes 200` makes a page of as many nodes of Cora, its five largest hubs among them, and
+counts in the browser, at the widths of a desk and of a telephone: the marks before anything is unfolded, the labels
+that overlap, and how far what is explained is from the middle of its panel, as a share of the panel. It fails if there
+are more than 35 marks, if labels overlap, if what is explained is farther than a tenth from the middle, if the fold
+with the largest sum has no label although it weighs more than any link, or if a page has 300 kB or more.
 """
 
 from __future__ import annotations

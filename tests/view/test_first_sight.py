@@ -334,6 +334,16 @@ class TestTrust:
         if bar is not None:
             assert bar.get_width() == pytest.approx((1 - relative) * frame.get_width())
 
+    def test_each_number_that_is_missing_is_said(self) -> None:
+        explanation = hub()
+        record_unfaithfulness(explanation, replace(RECORD, relative=0.3))
+        texts = [text.get_text() for axes in gf.figure(explanation).axes for text in axes.texts]
+        assert "not measured: the best scores possible, pairs" in texts
+        full = replace(RECORD, scores=RECORD, pairs=RECORD, num_pairs=9, floor=0.448)
+        record_unfaithfulness(explanation, full)
+        texts = [text.get_text() for axes in gf.figure(explanation).axes for text in axes.texts]
+        assert not any(text.startswith("not measured:") for text in texts)
+
     def test_not_measured_is_said(self) -> None:
         texts = [text.get_text() for axes in gf.figure(hub()).axes for text in axes.texts]
         assert "how far these scores can be trusted: not measured" in texts
