@@ -170,6 +170,8 @@ def time_pages(against: Path | None, rounds: int) -> None:
                     one.open(browser)
             for which, one in opened.items():
                 print(f"| {name}{which} | {one} |", flush=True)
+            own = opened[""].path.stat().st_size
+            assert own < MOST_BYTES, f"the page of {name} has {own} bytes"
 
 
 def look_at_nodes(count: int) -> None:
