@@ -5,9 +5,11 @@ is the browser's own mark; "drawn" is when all panels are there. A drag is 60 mo
 time from frame to frame is that of the browser's own clock, of which 16.7 ms is the least. With `--against FOLDER`,
 another checkout of this project, its pages are made too, and both are opened in turn in the same browser.
 
-`python benchmarks/page.py --nodes 200` makes a page of as many nodes of Cora, and counts in the browser, at the widths
-of a desk and of a telephone: the marks before anything is unfolded, the labels that overlap, and how far what is
-explained is from the middle of its panel, as a share of the panel.
+`python benchmarks/page.py --nodes 200` makes a page of as many nodes of Cora, its five largest hubs among them, and
+counts in the browser, at the widths of a desk and of a telephone: the marks before anything is unfolded, the labels
+that overlap, and how far what is explained is from the middle of its panel, as a share of the panel. It fails if there
+are more than 35 marks, if labels overlap, if what is explained is farther than a tenth from the middle, if the fold
+with the largest sum has no label although it weighs more than any link, or if a page has 300 kB or more.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 import torch
+from first_sight import MIDDLE, MOST_BYTES, MOST_MARKS, choose_nodes
 from playwright.sync_api import Browser
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
@@ -86,7 +90,13 @@ SIGHT = """() => {
   const away = Math.max(Math.abs((disc.left + disc.right - stage.left - stage.right) / 2) / stage.width,
     Math.abs((disc.top + disc.bottom - stage.top - stage.bottom) / 2) / stage.height);
   const marks = document.querySelectorAll(".node:not([hidden]), .fold:not([hidden])").length;
-  return { overlaps, away, marks, labels: boxes.length };
+  const { folds, panels } = JSON.parse(document.getElementById("data").textContent);
+  const weights = folds.map((fold) => Math.abs(fold.sums[0]));
+  const heaviest = folds[weights.indexOf(Math.max(...weights))];
+  const texts = [...document.querySelectorAll(".name:not([hidden])")].map((one) => one.textContent);
+  const nameless = heaviest && Math.abs(heaviest.sums[0]) >= panels[0].edge_scale
+    && !texts.some((text) => text.startsWith(`${heaviest.count} more`)) ? 1 : 0;
+  return { overlaps, away, marks, labels: boxes.length, nameless };
 }"""
 CASES: dict[str, Callable[[], list[Explanation]]] = {
     "Cora, node 42 (13 nodes)": lambda: of_dataset("cora", 42),
@@ -160,12 +170,15 @@ def time_pages(against: Path | None, rounds: int) -> None:
                     one.open(browser)
             for which, one in opened.items():
                 print(f"| {name}{which} | {one} |", flush=True)
+            own = opened[""].path.stat().st_size
+            assert own < MOST_BYTES, f"the page of {name} has {own} bytes"
 
 
 def look_at_nodes(count: int) -> None:
     fit = load_trained("cora")
     subject = Subject(fit.model, fit.data)
-    nodes = torch.linspace(0, fit.data.num_nodes - 1, count).long().tolist()
+    degree = np.bincount(fit.data.edge_index[0].numpy(), minlength=fit.data.num_nodes)
+    nodes = choose_nodes(degree, count)
     sizes: list[int] = []
     seen: dict[int, list[dict[str, float]]] = {width: [] for width in WIDTHS}
     with tempfile.TemporaryDirectory() as folder, started() as browser:
@@ -180,14 +193,27 @@ def look_at_nodes(count: int) -> None:
                 page.set_viewport_size({"width": width, "height": 900})
                 page.wait_for_timeout(200)  # until the names are placed anew
                 seen[width].append(page.evaluate(SIGHT))
-    print(f"{count} nodes of Cora, largest page {max(sizes) / 1000:.0f} kB, median {median(sizes) / 1000:.0f} kB")
-    print("| width | marks, median | most marks | labels, median | labels that overlap | farthest from the middle |")
-    print("|---|---|---|---|---|---|")
+    print(
+        f"{len(nodes)} nodes of Cora, largest page {max(sizes) / 1000:.0f} kB, median {median(sizes) / 1000:.0f} kB\n"
+    )
+    print(
+        "| width | marks, median | most marks | labels, median | labels that overlap | heavy folds without a label "
+        "| farthest from the middle |"
+    )
+    print("|---|---|---|---|---|---|---|")
     for width, rows in seen.items():
         most, marks = max(row["marks"] for row in rows), median(row["marks"] for row in rows)
         labels = median(row["labels"] for row in rows)
         overlaps, away = sum(row["overlaps"] for row in rows), max(row["away"] for row in rows)
-        print(f"| {width} px | {marks:g} | {most} | {labels:g} | {overlaps} | {100 * away:.1f} % |")
+        nameless = sum(row["nameless"] for row in rows)
+        print(f"| {width} px | {marks:g} | {most} | {labels:g} | {overlaps} | {nameless} | {100 * away:.1f} % |")
+    assert max(sizes) < MOST_BYTES, f"a page has {max(sizes)} bytes"
+    for width, rows in seen.items():
+        for node, row in zip(nodes, rows, strict=True):
+            assert row["marks"] <= MOST_MARKS, f"node {node}, {width} px: {row['marks']} marks"
+            assert row["overlaps"] == 0, f"node {node}, {width} px: {row['overlaps']} pairs of labels overlap"
+            assert row["away"] <= MIDDLE, f"node {node}, {width} px: {row['away']:.2f} off the middle"
+            assert row["nameless"] == 0, f"node {node}, {width} px: the fold with the largest sum has no label"
 
 
 def main() -> None:

@@ -315,6 +315,29 @@ class TestTheLiveView:
         assert all(url.startswith((server.url.split("?")[0], "data:", "about:")) for url in reader.requests)
 
 
+class TestTheLiveViewByMouse:
+    def test_a_fold_opens_and_a_link_is_taken_away(self, reader: Reader, server: Server) -> None:
+        reader.open(server.url)
+        wait(reader, "document.querySelectorAll('.panel').length === 2", 60)
+        first = reader.look(SHOWN)
+        click(reader, ".fold")
+        wait(reader, f"{SHOWN}[0] === 71")
+        click(reader, ".fold")
+        wait(reader, f"{SHOWN}[0] === {first[0]}")
+        click(reader, "#taking")
+        click_edge(reader, 0, 5)
+        wait(reader, "document.querySelectorAll('.panel:first-child .edge.gone').length === 1")
+        model = "document.querySelector('#foretold [data-row=model]')?.textContent"
+        wait(reader, model)
+        question = server.desk.ask(0, ["anchored-kec", "saliency"], "B(A,0.5)")
+        asked = server.desk._explained(question, lambda: True)[0][0].what_if([(0, 5)], check=True)
+        assert reader.look(model) == as_shown(asked.actual)
+        assert text(reader, "#foretold [data-row=p]").split(" ")[0] == as_shown(asked.change)
+        click_edge(reader, 0, 5)
+        wait(reader, "document.querySelectorAll('#gone li').length === 0")
+        assert "one try so far" in text(reader, "#tally")
+
+
 def test_a_saved_copy_has_the_state_inside(browser: Browser, file: Path, tmp_path: Path) -> None:
     reader = ChromiumReader(browser, accept_downloads=True, offline=True)
     try:

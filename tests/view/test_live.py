@@ -151,7 +151,8 @@ class TestAnswers:
         assert status == 200
         assert [panel["title"] for panel in data["panels"]] == ["Saliency", "KEC"]
         assert [data["ids"][at] for at in data["explained"]] == [3]
-        assert re.fullmatch(r"plant, node 3 \(tank 3\): class \d", data["title"])
+        assert data["title"] == "plant, node 3 (tank 3)"
+        assert re.match(r"Class \d, probability ", data["headline"])
         assert all(panel["trust"] is not None for panel in data["panels"])
 
     def test_the_numbers_are_those_of_the_command(self, server: Server) -> None:

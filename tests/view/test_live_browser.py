@@ -15,8 +15,10 @@ from torch_geometric.nn import GCN
 
 from browsing import Watched, serious, watched
 from graphfaith.facade import Subject
+from graphfaith.model.task import Task
 from graphfaith.view.live.desk import Desk, Question
 from graphfaith.view.live.server import Server
+from serving import serving
 
 NAMES = ["hub", "pump", "<i>valve</i>", "tank", "tank too", "drain"]
 
@@ -259,18 +261,53 @@ def test_a_server_that_is_gone_is_told(browser: Browser, desk: Desk) -> None:
         expect(one.page.locator("#wrong")).to_contain_text("Is graphfaith view still running?")
 
 
+@pytest.mark.parametrize("width", [1280, 360])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(browser: Browser, server: Server, scheme: str) -> None:
+def test_axe_finds_nothing_serious(browser: Browser, server: Server, scheme: str, width: int) -> None:
     with watched(browser, color_scheme=scheme, bypass_csp=True) as one:
+        one.page.set_viewport_size({"width": width, "height": 800})
         one.page.goto(server.url)
         one.page.wait_for_selector(".panel")
         assert serious(one.page) == []
         explain(one.page, "nobody")
         expect(one.page.locator("#wrong")).to_contain_text("nobody")
         assert serious(one.page) == []
+        # With something taken away, the model's answer and the tally are there, and a bar's numbers are unfolded.
+        one.page.locator("#edges tbody tr").first.click()
+        one.page.locator("#take").click()
+        expect(one.page.locator("#tally")).to_contain_text("one try so far")
+        one.page.locator(".trust summary").first.click()
+        assert serious(one.page) == []
+        assert one.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_neighbourhoods_are_told_in_words(page: Page) -> None:
+    words = {option.get_attribute("value"): option.inner_text() for option in page.locator("#nears option").all()}
+    assert words["B(A,0.5)"] == "when every edge is dropped with probability 1/2"
+    assert all(words.values())
+    expect(page.locator("#near-said")).to_have_text("What the model does when every edge weight may move by up to 1/2.")
+    # A gradient is fitted in no neighbourhood, and is measured in that of the question.
+    expect(page.locator("#near-words")).to_contain_text("when every edge weight may move by up to 1/2")
+    page.get_by_label("Neighbourhood").fill("B(A,0.5)")
+    expect(page.locator("#near-said")).to_have_text(
+        "What the model does when every edge is dropped with probability 1/2."
+    )
+    page.get_by_label("Neighbourhood").fill("U(A,0.07)")
+    expect(page.locator("#near-said")).to_have_text("")
+
+
+def test_a_number_has_no_class_that_flips(browser: Browser, desk: Desk) -> None:
+    subject = Subject(desk.subject.model, desk.subject.data, Task("regression", "raw", "node"))
+    other = Desk(subject, "plant", samples=20, test_samples=20)
+    with serving(other, Question(0, ("kec",), "U(A,0.5)")) as server, watched(browser) as one:
+        one.page.goto(server.url)
+        one.page.wait_for_selector(".panel")
+        expect(one.page.locator("#what-if")).to_be_visible()
+        expect(one.page.locator("#flip")).to_be_hidden()
 
 
 def test_that_nothing_flips_the_answer_is_said_beside_the_button(page: Page) -> None:
+    expect(page.locator("#flip")).to_be_visible()
     page.route("**/api/flip*", lambda route: route.fulfill(json={"found": False, "text": "nothing found"}))
     page.get_by_role("button", name="Smallest change that flips it").click()
     expect(page.locator("#flipped")).to_have_text("Nothing found.")

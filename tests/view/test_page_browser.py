@@ -528,6 +528,27 @@ class TestTables:
         assert set(self.column(page, "nodes", 2)) == {""}
 
 
+class TestAgreement:
+    def test_who_says_the_same_stands_above_the_panels(self, quiet: Watched, tmp_path: Path) -> None:
+        scores = torch.tensor([3.0, 2.0, 1.0, 0.5, 0.25])
+        ends = torch.stack([torch.zeros(5, dtype=torch.long), torch.arange(1, 6)])
+        masks = {"One": scores, "Two": 2 * scores, "Three": -scores}
+        shown = [Explanation(edge_index=ends, edge_mask=mask, index=0, method=name) for name, mask in masks.items()]
+        gf.page(shown, tmp_path / "x.html")
+        page = quiet.open(tmp_path / "x.html")
+        said = page.locator("#agree-said")
+        expect(said).to_contain_text("\u2068One\u2069 and \u2068Two\u2069 say the same (rank correlation 1.00); ")
+        expect(said).to_contain_text("and \u2068Three\u2069 contradict each other (rank correlation \u22121.00).")
+        bottom = said.bounding_box()["y"] + said.bounding_box()["height"]
+        assert bottom <= page.locator(".panel").first.bounding_box()["y"]
+        page.get_by_role("button", name="Compare all").click()
+        expect(page.locator("#agreement button").first).to_be_focused()
+
+    def test_of_one_method_nothing_is_said(self, quiet: Watched, tmp_path: Path) -> None:
+        gf.page(wheel(), tmp_path / "x.html")
+        expect(quiet.open(tmp_path / "x.html").locator("#agree")).to_be_hidden()
+
+
 class TestTrust:
     def test_a_bar_is_as_long_as_what_is_explained(self, two: Page) -> None:
         bars = two.locator(".trust rect.scores")
@@ -847,7 +868,7 @@ class TestWhatIf:
 
 
 class TestFrame:
-    @pytest.mark.parametrize("width", [320, 620, 1100])
+    @pytest.mark.parametrize("width", [282, 320, 620, 1100])
     def test_it_fits_at_any_width(self, hub: list[Explanation], browser: Browser, tmp_path: Path, width: int) -> None:
         (tmp_path / "notebook.html").write_text(f"<!DOCTYPE html><body>{gf.page(hub[0])._repr_html_()}</body>")
         with watched(browser) as one:

@@ -113,8 +113,8 @@ def make_folds(
         if one.edge is None or not bool(one.edge.any()):
             columns.append([None] * len(folded))
             continue
-        number, values = _first_fold(whole, one.edge_index.numpy()), one.edge.numpy()
-        columns.append(np.bincount(number[number >= 0], values[number >= 0], len(folded)).tolist())
+        at, values = _first_fold(whole, one.edge_index.numpy()), one.edge.numpy()
+        columns.append(np.bincount(at[at >= 0], values[at >= 0], len(folded)).tolist())
     folds = []
     for i, ((parent, members), mark) in enumerate(zip(folded.items(), arranged.marks.tolist(), strict=True)):
         mine = more == i

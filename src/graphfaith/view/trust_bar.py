@@ -18,6 +18,7 @@ _NAMES = {
     "pairs": "with the pairs",
     "whole": "the whole explanation, which is more than scores",
 }
+_MISSING = {"best": "the best scores possible", "pairs": "pairs"}
 
 
 def wrap(text: str, width: float, size: float = _SIZE, *, most: int = 4) -> list[str]:
@@ -42,6 +43,9 @@ def describe_trust(trust: Trust | None, width: float) -> list[str]:
     scores = trust.rows[0].explained
     rows = [row for row in trust.rows[1:] if row.key == "best" or row.explained != scores]
     more = [f"{row.key}\t{_NAMES[row.key]}: {row.explained}" for row in rows]
+    missing = [name for key, name in _MISSING.items() if key not in {row.key for row in trust.rows}]
+    if trust.rows[0].relative is not None and missing:
+        more.append(f"{NOT_MEASURED}: {', '.join(missing)}")
     return [*wrap(trust.text, width, _SIZE), *more]
 
 

@@ -39,7 +39,7 @@ function listNumbers(trust) {
     if (!row) number.append(MISSING[key][1]);
     else number.append(row.relative === null ? row.text || "not measured" : row.explained);
     if (row && row.relative !== null) number.append(make("span", { class: "faint" }, ` (${row.text} left)`));
-    rows.append(make("dt", { class: `key ${key}` }, row?.name ?? MISSING[key][0]), number);
+    rows.append(make("dt", { class: `key key-${key}` }, row?.name ?? MISSING[key][0]), number);
   }
   const box = make("details");
   box.append(make("summary", {}, "All four numbers"), rows);
