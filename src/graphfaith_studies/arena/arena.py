@@ -162,7 +162,7 @@ def _columns(verdict: Verdict) -> list[dict[str, Any]]:
         methods = {}
         for row in verdict:
             if (row.measure, row.neighborhood) == (measure, near):
-                failed = next(iter(row.errors.values()), None) or row.remark
+                failed = next(iter(row.errors.values()), None) or (row.remark and f"no {measure}: {row.remark}")
                 methods[row.method] = {
                     "table": [[_plain(value) for value in line] for line in row.table.tolist()],
                     **({"failed": str(failed)[:200]} if failed and not row.nodes else {}),

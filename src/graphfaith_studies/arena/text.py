@@ -14,8 +14,11 @@ from ..paper.experiment import Row
 from ..paper.markdown import format_number, format_table, format_with_error
 
 ANCHORED, KEC, RANDOM, ZERO = "anchored-kec", "kec", "random", "zero"
-# Explainers whose p is F on a masked graph.
-MASKS = ("gnnexplainer", "gnnexplainer-soft", "pyg-gnnexplainer", "pyg-pgexplainer", "pyg-graphmask", "pyg-attention")
+# Explainers whose p is F on a masked graph, or on a subgraph.
+MASKS = (
+    *("gnnexplainer", "gnnexplainer-soft", "subgraphx"),
+    *("pyg-gnnexplainer", "pyg-pgexplainer", "pyg-graphmask", "pyg-attention"),
+)
 GENERATED = ("tree-cycles", "tree-grid", "ba-2motifs")  # by this library; all other data are of others
 CLEAR = 2.0  # errors by which a difference is called clear
 _FEWEST = 5  # methods with a number that a rank correlation needs
@@ -39,7 +42,7 @@ def format_rows(rows: Sequence[Row], contests: Sequence[str]) -> str:
     parts += ["## Which measures agree", format_agreement(rows)]
     failed = _failures(rows)
     if failed:
-        parts += ["## Who could not be asked", failed]
+        parts += ["## Who has no number, and why", failed]
     return "\n\n".join(parts)
 
 
@@ -159,8 +162,8 @@ def _summary(rows: Sequence[Row]) -> str:
     masks = sum(row["winner"] in MASKS for row in lost)
     text += "\n\nIt does not win\n\n" + "\n".join(map(_describe_loss, lost))
     return text + (
-        f"\n\n{masks} of these {len(lost)} winners are masks. The p of a mask is the model itself on the masked graph, "
-        "activations and all, so that it is close to F where the mask keeps most of what the prediction reads. The p "
+        f"\n\n{masks} of these {len(lost)} winners are masks or subgraphs. Their p is the model itself on the masked graph, "
+        "activations and all, so that it is close to F where they keep most of what the prediction reads. The p "
         "of AnchoredKEC has no activations: given A it is a polynomial of degree two in X, with attention for a GAT."
     )
 
