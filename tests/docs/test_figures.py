@@ -86,7 +86,9 @@ def test_what_readme_says_of_the_arena_is_what_its_page_says():
     arena = (ROOT / "docs" / "arena.md").read_text()
     edges = re.search(r"Where only edges move, it wins (\d+ of \d+)", arena).group(1)
     features = re.search(r"Where features move, it wins (\d+ of \d+)", arena).group(1)
+    models, others = re.search(r"With (\d+) models, (\d+) of them on data of others", arena).groups()
     words = " ".join(README.split())
+    assert f"With {models} other models, {others} of them on data of others" in words
     assert f"lowest mean in {edges} columns where only edges move, and in {features} where features do" in words
 
 

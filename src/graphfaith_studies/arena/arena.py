@@ -11,34 +11,43 @@ from numpy.typing import NDArray
 
 from graphfaith.data import HETEROPHILOUS_DATASETS, crippen, load_dataset
 from graphfaith.judging import MEASURES, Verdict, judge
-from graphfaith.metric.pooling import pool
+from graphfaith.metric.pooling import pool_widened
 from graphfaith.metric.truth import signed_agreement
 
 from ..paper.experiment import Experiment, Row, Size, Unit
-from .contests import CONTESTS, Contest, Ground, baseline_of, contest_named, ground_of
+from .contests import CONTESTS, Contest, Ground, baseline_of, contest_named, ground_of, refusal_of
 from .text import ANCHORED, KEC, RANDOM, format_rows
 
 METHODS = (
-    *("anchored-kec", "kec", "linear", "saliency", "ig-zero", "gnnexplainer", "gnnexplainer-soft"),
-    *("pyg-gnnexplainer", "pyg-pgexplainer", "pyg-attention"),
-    *("captum-saliency", "captum-ig", "captum-deconvolution", "captum-inputxgradient"),
+    *(
+        "anchored-kec",
+        "kec",
+        "linear",
+        "saliency",
+        "ig-zero",
+        "gnnexplainer",
+        "gnnexplainer-soft",
+        "subgraphx",
+        "shapley",
+    ),
+    *("pyg-gnnexplainer", "pyg-pgexplainer", "pyg-graphmask", "pyg-attention", "pyg-dummy"),
+    *("captum-saliency", "captum-ig", "captum-deconvolution", "captum-inputxgradient", "captum-shapley"),
 )
-SLOW = ("pyg-graphmask", "captum-shapley", "subgraphx", "shapley")  # on fewer predictions, and explained once
 AGAIN = tuple(name for name, measure in MEASURES.items() if measure.group == "again")
 ONCE = tuple(name for name, measure in MEASURES.items() if measure.group not in ("again", "training"))
 LARGE = ("minesweeper", "actor")
 OF_TRAININGS = "stability-training"
 OF_TRUTH = ("rank-agreement", "sign-agreement")
-# Predictions of each contest in each of three trainings; and of slow methods, and for stability.
-NODES, NODES_SLOW = 3, 1
+# Predictions of each contest in each of three trainings; of PyG's PGExplainer on large graphs, and for stability.
+NODES, NODES_SLOW = 4, 1
 MOLECULES = 10  # that are compared with the truth
-DRAWS, TEST_SAMPLES = 50, 300
+DRAWS, TEST_SAMPLES, REPEATS = 50, 300, 3
 
 Table = NDArray[np.float64]
 
 
 class Arena(Experiment):
-    """Every explainer of the judge, by every figure of merit, on data that others have made."""
+    """Every explainer of the judge, by every figure of merit, on models that nothing here was tuned on."""
 
     name = "arena"
     title = "The arena"
@@ -50,18 +59,16 @@ class Arena(Experiment):
         crippen()
 
     def units(self, size: Size) -> list[Unit]:
-        """Return a unit for each contest, training and kind of methods; all contests come before the next training.
+        """Return a unit for each contest and training; all contests come before the next training.
 
-        So a run that is stopped has something of every contest. Slow methods come last.
+        So a run that is stopped has something of every contest.
         """
         seeds = _seeds(size)
-        kinds = (("quick", 40.0), ("atoms", 40.0))
-        plan = [(seed, part, cost) for seed in seeds for part, cost in kinds]
-        plan += [(seed, "slow", 15.0) for seed in seeds]
-        plan += [(0, "trainings", 30.0)] if len(seeds) > 1 else []
+        plan = [(seed, part) for seed in seeds for part in ("methods", "atoms")]
+        plan += [(0, "trainings")] if len(seeds) > 1 else []
         return [
-            Unit(contest.dataset, seed, part=f"{contest.family}/{part}", cost=cost)
-            for seed, part, cost in plan
+            Unit(contest.dataset, seed, part=f"{contest.family}/{part}", cost=30.0)
+            for seed, part in plan
             for contest in CONTESTS
             if part != "atoms" or contest.dataset == "crippen"
         ]
@@ -70,24 +77,21 @@ class Arena(Experiment):
         """Judge explainers on one contest; return the numbers of each column at each training and prediction."""
         family, part = unit.part.split("/")
         contest, count = contest_named(f"{unit.dataset} {family}"), _count(size)
-        methods = [name for name in (*METHODS, *SLOW) if _enters(name, contest)]
-        methods = [name for name in methods if _is_slow(name, contest) == (part == "slow")]
+        methods = [name for name in METHODS if not refusal_of(name, contest)]
+        quick = [name for name in methods if not _is_slow(name, contest)]
+        slow = [name for name in methods if _is_slow(name, contest)]
         if part == "trainings":
-            if len(_seeds(size)) < 2:
-                return {"columns": []}
             ground = ground_of(contest, _seeds(size), count)
-            verdict = _judge(contest, ground, methods, ground.rows[:NODES_SLOW], [OF_TRAININGS], size)
+            verdict = _judge(contest, ground, quick, ground.rows[:NODES_SLOW], [OF_TRAININGS], size)
             return {"columns": _columns(verdict)}
         if part == "atoms":
             return _judge_atoms(contest, unit.model_seed, methods, MOLECULES if size.name == "full" else count, size)
         ground = ground_of(contest, (unit.model_seed,), count)
-        rows = ground.rows if part == "quick" else ground.rows[:NODES_SLOW]
-        columns = _columns(_judge(contest, ground, methods, rows, ONCE, size))
-        if part == "quick":
-            columns += _columns(_judge(contest, ground, methods, rows[:NODES_SLOW], AGAIN, size))
-        elif ground.own:
-            columns += _own_columns(contest, ground, methods, rows, size)
-        return {"quality": ground.quality[0], "rows": list(rows), "columns": columns}
+        rows = ground.rows
+        columns = _columns(_judge(contest, ground, quick, rows, ONCE, size))
+        columns += _columns(_judge(contest, ground, quick, rows[:NODES_SLOW], AGAIN, size))
+        late = _columns(_judge(contest, ground, slow, rows[:NODES_SLOW], ONCE, size)) if slow else []
+        return {"quality": ground.quality[0], "rows": list(rows), "columns": columns, "late": late}
 
     def make_rows(self, results: Mapping[Unit, Any], size: Size) -> list[Row]:
         """Return a row for each contest and column, with each method's value and error, the winner and how sure."""
@@ -98,7 +102,7 @@ class Arena(Experiment):
         rows = []
         for contest in CONTESTS:
             parts = by_contest.get((contest.dataset, contest.family), {})
-            if "quick" in parts:
+            if "methods" in parts:
                 rows += [{**row, "size": size.name} for row in _rows_of(contest, parts)]
         return rows
 
@@ -119,16 +123,7 @@ def _count(size: Size) -> int:
 
 def _is_slow(method: str, contest: Contest) -> bool:
     """Return whether a method explains few predictions; PGExplainer is trained on the whole graph."""
-    return method in SLOW or (method == "pyg-pgexplainer" and contest.dataset in LARGE)
-
-
-def _enters(method: str, contest: Contest) -> bool:
-    """Return whether a method can be asked: attention is for attention, and SubgraphX for nodes."""
-    if method == "pyg-attention":
-        return contest.family == "GAT"
-    if method == "pyg-graphmask":
-        return contest.family != "GINE"  # PyG's needs layers that know the number of their channels
-    return method != "subgraphx" or contest.level == "node"
+    return method == "pyg-pgexplainer" and contest.dataset in LARGE
 
 
 def _judge(
@@ -152,9 +147,10 @@ def _judge(
         truth=ground.own[0] if own else ground.truth,
         level=contest.level,
         mode=contest.mode,
+        parts=("edges", "features") if contest.moves_features else "edges",
         draws=DRAWS,
         test_samples=size.samples(TEST_SAMPLES),
-        repeats=1,
+        repeats=REPEATS,
         dataset=contest.dataset,
     )
 
@@ -166,7 +162,7 @@ def _columns(verdict: Verdict) -> list[dict[str, Any]]:
         methods = {}
         for row in verdict:
             if (row.measure, row.neighborhood) == (measure, near):
-                failed = next(iter(row.errors.values()), None)
+                failed = next(iter(row.errors.values()), None) or (row.remark and f"no {measure}: {row.remark}")
                 methods[row.method] = {
                     "table": [[_plain(value) for value in line] for line in row.table.tolist()],
                     **({"failed": str(failed)[:200]} if failed and not row.nodes else {}),
@@ -205,34 +201,35 @@ def _learnt(ground: Ground, rows: Sequence[int]) -> dict[str, list[float | None]
 
 def _rows_of(contest: Contest, parts: Mapping[str, Sequence[Any]]) -> list[Row]:
     """Return the rows of one contest, from its units in the order of trainings."""
-    quick, slow = parts["quick"], parts.get("slow", [])
-    atoms = parts.get("atoms", [])
-    of_atoms = _join(atoms)
-    columns = {**_join([*quick, *parts.get("trainings", [])]), **of_atoms}
-    late = _join(slow)
+    units, atoms = parts["methods"], parts.get("atoms", [])
+    of_atoms = _join([one["columns"] for one in atoms])
+    columns = {**_join([one["columns"] for one in [*units, *parts.get("trainings", [])]]), **of_atoms}
+    late = _join([one["late"] for one in units])
     learnt = {name: _pooled(_table([one["learnt"][name] for one in atoms])) for name in OF_TRUTH if atoms}
     rows = []
     for (measure, near), methods in columns.items():
         slowly = {name: one for name, one in late.get((measure, near), {}).items() if name not in methods}
         found = {**methods, **slowly}
         tables = {name: one["table"] for name, one in found.items()}
+        partial = _partial(tables)
         if measure == "relative-delta":
             tables = _shares(columns["delta", near], late.get(("delta", near), {}))
-        known = MEASURES[measure.removeprefix("own-")]
+        known, own = MEASURES[measure.removeprefix("own-")], atoms if (measure, near) in of_atoms else units
         row: Row = {
             "dataset": contest.dataset,
             "model": contest.family,
             "measure": measure,
             "neighborhood": near,
             "better": known.better,
-            "nodes": len((atoms if (measure, near) in of_atoms else quick)[0]["rows"]),
-            "slow_nodes": len(slow[0]["rows"]) if slow else 0,
+            "nodes": len(own[0]["rows"]),
             "slow": list(slowly),
-            "trainings": len(atoms if (measure, near) in of_atoms else quick),
-            "quality": [_short(one["quality"]) for one in quick],
+            "partial": partial,
+            "trainings": len(own),
+            "quality": [_short(one["quality"]) for one in units],
             "baseline": [_short(number) for number in baseline_of(contest)],
             "values": {name: _pooled(table) for name, table in tables.items()},
             "failed": {name: one["failed"] for name, one in found.items() if one.get("failed")},
+            "absent": {name: reason for name in METHODS if (reason := refusal_of(name, contest))},
         }
         if measure in ("delta", "rank-agreement", "own-rank-agreement", "roc-auc"):
             row |= _pairs({name: table for name, table in tables.items() if not np.isnan(table).all()}, known.better)
@@ -242,11 +239,20 @@ def _rows_of(contest: Contest, parts: Mapping[str, Sequence[Any]]) -> list[Row]:
     return rows
 
 
-def _join(units: Sequence[Any]) -> dict[tuple[str, str], dict[str, Any]]:
+def _partial(tables: Mapping[str, Table]) -> list[str]:
+    """Return the methods that lack predictions which others of the column have; their means are not beside the others'.
+
+    A method without any number is not among them.
+    """
+    counts = {name: int((~np.isnan(table)).sum()) for name, table in tables.items()}
+    return [name for name, count in counts.items() if 0 < count < max(counts.values())]
+
+
+def _join(parts: Sequence[Any]) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the columns of several trainings with their tables one below the other."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for unit in units:
-        for column in unit["columns"]:
+    for part in parts:
+        for column in part:
             methods = found.setdefault((column["measure"], column["neighborhood"]), {})
             for name, one in column["methods"].items():
                 table = _table(one["table"])
@@ -270,7 +276,7 @@ def _shares(quick: Mapping[str, Any], slow: Mapping[str, Any]) -> dict[str, Tabl
 
 def _pooled(table: Table) -> list[float | None]:
     """Return the mean over trainings and predictions, and its error."""
-    value, error = pool(table) if not np.isnan(table).all() else (math.nan, None)
+    value, error = pool_widened(table) if not np.isnan(table).all() else (math.nan, None)
     return [_short(value), _short(error)]
 
 
@@ -301,7 +307,7 @@ def _difference(first: Table, second: Table) -> list[float | None]:
     count = int((~np.isnan(both)).sum())
     if not count:
         return [None, None, 0]
-    value, error = pool(both)
+    value, error = pool_widened(both)
     return [_short(value), _short(error), count]
 
 

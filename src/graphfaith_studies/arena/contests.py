@@ -45,6 +45,11 @@ class Contest:
         """The name in tables."""
         return f"{self.dataset} {self.family}"
 
+    @property
+    def moves_features(self) -> bool:
+        """Whether features move in any neighbourhood; those of trees and motifs are all equal."""
+        return any("X" in near for near in self.neighborhoods)
+
 
 @dataclass(frozen=True, eq=False)
 class Ground:
@@ -76,6 +81,17 @@ CONTESTS: tuple[Contest, ...] = (
 def contest_named(name: str) -> Contest:
     """Return the contest of a name."""
     return next(contest for contest in CONTESTS if contest.name == name)
+
+
+def refusal_of(method: str, contest: Contest) -> str:
+    """Return why a method cannot be asked in a contest; an empty text if it can."""
+    if method == "pyg-attention" and contest.family != "GAT":
+        return "the model has no attention that PyG's AttentionExplainer reads"
+    if method == "pyg-graphmask" and contest.family == "GINE":
+        return "PyG's GraphMaskExplainer needs layers that know the number of their channels, which GINEConv does not"
+    if method == "subgraphx" and contest.level != "node":
+        return "SubgraphX here explains nodes alone"
+    return ""
 
 
 @dataclass(frozen=True, eq=False)

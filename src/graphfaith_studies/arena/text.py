@@ -14,8 +14,12 @@ from ..paper.experiment import Row
 from ..paper.markdown import format_number, format_table, format_with_error
 
 ANCHORED, KEC, RANDOM, ZERO = "anchored-kec", "kec", "random", "zero"
-# Explainers whose p is F on a masked graph.
-MASKS = ("gnnexplainer", "gnnexplainer-soft", "pyg-gnnexplainer", "pyg-pgexplainer", "pyg-graphmask", "pyg-attention")
+# Explainers whose p is F on a masked graph, or on a subgraph.
+MASKS = (
+    *("gnnexplainer", "gnnexplainer-soft", "subgraphx"),
+    *("pyg-gnnexplainer", "pyg-pgexplainer", "pyg-graphmask", "pyg-attention"),
+)
+GENERATED = ("tree-cycles", "tree-grid", "ba-2motifs")  # by this library; all other data are of others
 CLEAR = 2.0  # errors by which a difference is called clear
 _FEWEST = 5  # methods with a number that a rank correlation needs
 
@@ -38,7 +42,7 @@ def format_rows(rows: Sequence[Row], contests: Sequence[str]) -> str:
     parts += ["## Which measures agree", format_agreement(rows)]
     failed = _failures(rows)
     if failed:
-        parts += ["## Who could not be asked", failed]
+        parts += ["## Who has no number, and why", failed]
     return "\n\n".join(parts)
 
 
@@ -65,12 +69,11 @@ def _describe(rows: Sequence[Row], missing: Sequence[str]) -> str:
             "yes" if has_learnt(row) else "**no**",
             str(row["trainings"]),
             str(row["nodes"]),
-            str(row["slow_nodes"]),
         ]
         for name, row in first.items()
     ]
     header = ["contest", "test accuracy (R² for Crippen)", "largest class", "learnt", "trainings", "predictions"]
-    text = format_table([*header, "predictions of slow methods"], lines)
+    text = format_table(header, lines)
     idle = [name for name, row in first.items() if not has_learnt(row)]
     if idle:
         text += (
@@ -79,11 +82,8 @@ def _describe(rows: Sequence[Row], missing: Sequence[str]) -> str:
             "all, so that to be right about them is no merit. They were trained by the recipe of "
             "all others; wins are counted with and without them."
         )
-    left = [name for name, row in first.items() if not row["slow_nodes"]]
     if missing:
         text += f"\n\nNot measured yet: {', '.join(missing)}."
-    if left:
-        text += f"\n\nSlow methods not measured yet: {', '.join(left)}."
     return text
 
 
@@ -96,51 +96,92 @@ def _delta_rows(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["measure"] == "delta" and "winner" in row]
 
 
+def _lower(row: Row) -> dict[str, tuple[float, float | None, int]]:
+    """Return the methods below AnchoredKEC among those that lack predictions, on the predictions that both have.
+
+    They are no winners of a column, but it is not AnchoredKEC's either.
+    """
+    pairs = row.get("less_anchored", {})
+    found = {name: pairs[name] for name in partial_in(row) if name in pairs and pairs[name][0] is not None}
+    return {name: (pair[0], pair[1], pair[2]) for name, pair in found.items() if pair[0] < 0}
+
+
+def partial_in(row: Row) -> list[str]:
+    """Return the methods of a row that lack predictions which others have."""
+    found: list[str] = row["partial"]
+    return found
+
+
+def is_won(row: Row) -> bool:
+    """Return whether AnchoredKEC has the lowest mean Delta, and nobody a lower one on fewer predictions."""
+    return row["winner"] == ANCHORED and not _lower(row)
+
+
 def _wins_by_what_moves(found: Sequence[Row]) -> dict[str, str]:
     """Return in how many columns AnchoredKEC has the lowest mean Delta, where only edges and where features move."""
     wins = {}
     for moves, words in ((False, "only edges move"), (True, "features move")):
         kind = [row for row in found if ("X" in row["neighborhood"]) == moves]
-        wins[words] = f"{sum(row['winner'] == ANCHORED for row in kind)} of {len(kind)}"
+        wins[words] = f"{sum(map(is_won, kind))} of {len(kind)}"
     return wins
 
 
 def format_message(rows: Sequence[Row]) -> str:
     """Return what the page is about, in a sentence: in how many columns AnchoredKEC is the lowest."""
-    edges, features = _wins_by_what_moves(_delta_rows(rows)).values()
+    found = _delta_rows(rows)
+    edges, features = _wins_by_what_moves(found).values()
+    contests = {name_of(row): row["dataset"] for row in found}
+    others = sum(dataset not in GENERATED for dataset in contests.values())
     return (
-        f"**On data and truths of others AnchoredKEC has the lowest mean Delta in {edges} columns where only edges "
-        f"move, and in {features} where features move.**"
+        f"**With {len(contests)} models, {others} of them on data of others, AnchoredKEC has the lowest mean Delta in "
+        f"{edges} columns where only edges move, and in {features} where features move.**"
     )
 
 
 def _summary(rows: Sequence[Row]) -> str:
     found = _delta_rows(rows)
-    won = [row for row in found if row["winner"] == ANCHORED]
+    won = [row for row in found if is_won(row)]
     clear = [row for row in won if row["margin"][1] and row["margin"][0] > CLEAR * row["margin"][1]]
     ratios = [_value(row, row["second"]) / _value(row, ANCHORED) for row in won if _value(row, ANCHORED) > 0]
     text = (
-        f"AnchoredKEC has the lowest mean Delta of all methods on all predictions in {len(won)} of {len(found)} "
-        f"columns ({100 * len(won) / max(1, len(found)):.0f} %); in {len(clear)} of these it is at least {CLEAR:g} "
+        f"AnchoredKEC has the lowest mean Delta of all methods in {len(won)} of {len(found)} columns "
+        f"({100 * len(won) / max(1, len(found)):.0f} %); in {len(clear)} of these it is at least {CLEAR:g} "
         "errors of the paired difference away from the next best"
     )
     text += f", and the next best is {np.median(ratios):.3g} times higher in the median." if ratios else "."
     fair = [row for row in found if has_learnt(row)]
-    held = sum(row["winner"] == ANCHORED for row in fair)
+    held = sum(map(is_won, fair))
     text += f" Of models that have learnt something alone, it is so in {held} of {len(fair)} columns"
     text += f" ({100 * held / len(fair):.0f} %)." if fair else "."
     for words, wins in _wins_by_what_moves(found).items():
         text += f" Where {words}, it wins {wins}."
+    text += _describe_lower(found)
     lost = [row for row in found if row["winner"] != ANCHORED and ANCHORED in row["values"]]
     if not lost:
         return text
     masks = sum(row["winner"] in MASKS for row in lost)
     text += "\n\nIt does not win\n\n" + "\n".join(map(_describe_loss, lost))
     return text + (
-        f"\n\n{masks} of these {len(lost)} winners are masks. The p of a mask is the model itself on the masked graph, "
-        "activations and all, so that it is close to F where the mask keeps most of what the prediction reads. The p "
+        f"\n\n{masks} of these {len(lost)} winners are masks or subgraphs. Their p is the model itself on the masked "
+        "graph, activations and all, so that it is close to F where they keep most of what the prediction reads. The p "
         "of AnchoredKEC has no activations: given A it is a polynomial of degree two in X, with attention for a GAT."
     )
+
+
+def _describe_lower(found: Sequence[Row]) -> str:
+    """Return in which columns a method that lacks predictions is below AnchoredKEC on those that both have."""
+    lines = [
+        f"- {name_of(row)} in {row['neighborhood']}: {name} is {format_with_error(-value, error)} lower "
+        f"({count} shared)."
+        for row in found
+        for name, (value, error, count) in _lower(row).items()
+    ]
+    if not lines:
+        return ""
+    return (
+        "\n\nA method that lacks predictions of others wins no column, but a column in which it is lower than "
+        "AnchoredKEC on the predictions that both have is not counted as AnchoredKEC's. These are\n\n"
+    ) + "\n".join(lines)
 
 
 def _describe_loss(row: Row) -> str:
@@ -197,12 +238,12 @@ def _requirements(rows: Sequence[Row]) -> str:
                 values = f"{format_number(_value(row, RANDOM))} against {format_number(_value(row, name))}"
                 where = f"{name_of(row)} in {row['neighborhood']}"
                 above.append(f"{where} (above {name}: {values}; paired {format_with_error(*pair[:2])})")
-    won = sum(row["winner"] == ANCHORED for row in found)
+    won = sum(map(is_won, found))
     lines = [
         "- The random explainer is ranked above KEC or AnchoredKEC by Delta "
         + ("nowhere." if not above else "here: " + "; ".join(above) + "."),
         f"- AnchoredKEC has the lowest mean Delta in {won} of {len(found)} columns, and in "
-        f"{sum(row['winner'] == ANCHORED for row in found if has_learnt(row))} of "
+        f"{sum(is_won(row) for row in found if has_learnt(row))} of "
         f"{sum(map(has_learnt, found))} whose models have learnt something; 95 % were asked for.",
     ]
     seconds = [row for row in rows if row["measure"] == "seconds"]
@@ -221,12 +262,9 @@ def _atoms(rows: Sequence[Row]) -> str:
     names = ("rank-agreement", "sign-agreement", "own-rank-agreement", "own-sign-agreement")
     if any(name not in by for name in names) or "learnt" not in by[names[0]]:
         return "Not measured yet."
-    methods = sorted(by[names[0]]["values"], key=lambda method: -_sortable(_value(by[names[0]], method)))
-    slow, few = by[names[0]]["slow"], f"{by[names[0]]['slow_nodes']} molecule(s) alone"
-    lines = [
-        [f"{method} ({few})" if method in slow else method, *(_cell(by[name], method) for name in names)]
-        for method in sorted(methods, key=lambda method: method in slow)
-    ]
+    first = by[names[0]]
+    methods = sorted(first["values"], key=lambda method: -_sortable(_value(first, method)))
+    lines = [[method, *(_cell(by[name], method) for name in names)] for method in [*methods, *first["absent"]]]
     learnt = by[names[0]]["learnt"]
     said = [format_with_error(*learnt[name]) for name in names[:2]]
     header = ["method", "ranks, truth", "signs, truth", "ranks, the model's own", "signs, the model's own"]
@@ -234,8 +272,9 @@ def _atoms(rows: Sequence[Row]) -> str:
         f"{by[names[0]]['nodes']} molecules of the test set, {by[names[0]]['trainings']} training(s). "
         "Agreement of the atoms' scores with their true contributions to logP, and with what the model's own "
         "prediction loses without each atom (its features 0, its bonds gone): Spearman's rank correlation, and the "
-        "share of right signs. Scores without a sign, such as masks, have a sign agreement that says nothing. "
-        "captum-shapley scores bonds alone, and an atom has the sum of its bonds; shapley scores no atom here. The "
+        "share of right signs. Scores that are never negative, such as masks, have no sign that could be right (–); "
+        "most atoms contribute with a plus, so that they would seem to agree. captum-shapley scores bonds alone, and "
+        "an atom has the sum of its bonds; shapley scores no atom here. The "
         f"model's own effects agree with the truth to {said[0]} in ranks and {said[1]} in signs: an explainer that "
         "sees the model exactly is there. What is missing from 1 in the first columns, but not in the last, the model "
         "did not learn; what is missing in the last, the explainer did not see.\n\n" + format_table(header, lines)
@@ -258,7 +297,8 @@ def _motifs(rows: Sequence[Row]) -> str:
 def _ranks_in(row: Row, methods: Sequence[str] | None = None) -> dict[str, float]:
     """Return the rank of each method with a number, 1 for the best; equal numbers share a rank."""
     sign = 1 if row["better"] == "lower" else -1
-    known = {m: sign * _value(row, m) for m in (methods or row["values"]) if not math.isnan(_value(row, m))}
+    full = [name for name in methods or row["values"] if name not in partial_in(row)]
+    known = {name: sign * _value(row, name) for name in full if not math.isnan(_value(row, name))}
     return {
         m: 1
         + sum(other < value for other in known.values())
@@ -281,8 +321,9 @@ def _ranks(rows: Sequence[Row]) -> str:
         for method in methods
     ]
     return (
-        "0 is first and 1 is last in a column, on average over contests and neighbourhoods. Slow methods are ranked on "
-        "fewer predictions.\n\n" + format_table(["method", *measures], lines)
+        "0 is first and 1 is last in a column, on average over contests and neighbourhoods. A method that lacks "
+        "predictions which others of the column have has no rank there.\n\n"
+        + format_table(["method", *measures], lines)
     )
 
 
@@ -355,7 +396,7 @@ def format_agreement(rows: Sequence[Row]) -> str:
 def _failures(rows: Sequence[Row]) -> str:
     said: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        for method, reason in row["failed"].items():
+        for method, reason in (row["failed"] | row["absent"]).items():
             names = said.setdefault((method, reason), [])
             if name_of(row) not in names:
                 names.append(name_of(row))

@@ -12,11 +12,12 @@ from typer.testing import CliRunner
 
 from graphfaith._base.errors import InputError
 from graphfaith.cli.application import app
+from graphfaith.metric.pooling import pool_widened
 from graphfaith_studies.arena.arena import Arena
 from graphfaith_studies.arena.contests import CONTESTS, contest_named
 from graphfaith_studies.arena.molecules import effects_of_atoms
 from graphfaith_studies.arena.page import MARK, make_page
-from graphfaith_studies.arena.text import agreement_of, format_rows
+from graphfaith_studies.arena.text import agreement_of, format_message, format_rows
 from graphfaith_studies.paper.experiment import FULL, TOY
 from graphfaith_studies.paper.journal import Journal
 from graphfaith_studies.paper.request import run_reproduce
@@ -33,18 +34,22 @@ def column(measure, near="", **tables):
     return {"measure": measure, "neighborhood": near, "methods": methods}
 
 
-def results(order=1):
-    """Results of one contest: AnchoredKEC wins by Delta in one column and loses in the other, to the random one."""
+def results(order=1, lower=0.25):
+    """Results of one contest: AnchoredKEC wins by Delta in one column and loses in the other, to the random one.
+
+    GraphMask has one prediction of two, and Delta ``lower`` there; AnchoredKEC has 1.
+    """
     won = {name.replace("-", "_"): [[float(i), 2.0 * i]] for i, name in enumerate(NAMES, start=1)}
     lost = {**won, "random": [[0.5, 0.5]]}
     more = {name: [[order * value for value in line] for line in table] for name, table in won.items()}
     found = [column(measure, "U(A,0.5)", **won) for measure in ("delta", "relative-delta")]
     found += [column(measure, "B(A,0.5)", **lost) for measure in ("delta", "relative-delta")]
-    quick = {"quality": 0.9, "rows": [3, 5], "columns": [*found, column("deletion", **more)]}
-    slow_table = {"pyg_graphmask": [[0.25]], "random": [[9.0]], "zero": [[7.0]]}
-    slow = {"quality": 0.9, "rows": [3], "columns": [column("delta", "U(A,0.5)", **slow_table)]}
+    late = {"pyg_graphmask": [[lower]], "random": [[9.0]], "zero": [[7.0]]}
+    late = [column("delta", "U(A,0.5)", **late)]
+    found.append(column("deletion", **more))
+    one = {"quality": 0.9, "rows": [3, 5], "columns": found, "late": late}
     units = {unit.key: unit for unit in Arena().units(FULL)}
-    return {units["texas/0//GCN/quick"]: quick, units["texas/0//GCN/slow"]: slow}
+    return {units["texas/0//GCN/methods"]: one}
 
 
 def test_effects_of_atoms_are_those_of_an_additive_model():
@@ -64,27 +69,48 @@ def test_effects_of_atoms_are_those_of_an_additive_model():
 
 @needs_data
 def test_rows_say_who_wins_and_how_sure():
-    rows = {(row["measure"], row["neighborhood"]): row for row in Arena().make_rows(results(), FULL)}
+    rows = {(row["measure"], row["neighborhood"]): row for row in Arena().make_rows(results(lower=1.5), FULL)}
     won, lost = rows["delta", "U(A,0.5)"], rows["delta", "B(A,0.5)"]
-    assert (won["winner"], won["second"], won["margin"]) == ("anchored-kec", "kec", [1.5, 0.5, 2])
-    # A slow method on one prediction wins nothing, and is compared on that prediction alone.
-    assert won["less_anchored"]["pyg-graphmask"] == [-0.75, None, 1]
+    # The differences are 1 and 2; the error of two numbers is widened as everywhere.
+    error = pool_widened([[1.0, 2.0]])[1]
+    assert (won["winner"], won["second"], won["margin"]) == ("anchored-kec", "kec", [1.5, float(f"{error:.4g}"), 2])
+    # A method on one prediction wins nothing, and is compared on that prediction alone.
+    assert won["less_anchored"]["pyg-graphmask"] == [0.5, None, 1]
+    assert won["partial"] == won["slow"] == ["pyg-graphmask"]
+    assert won["absent"]["pyg-attention"].startswith("the model has no attention")
     assert won["values"]["random"][0] == 9.0, "random is the one of all predictions"
     assert lost["winner"] == "random"
     assert "winner" not in rows["deletion", ""]
     text = format_rows(list(rows.values()), [contest.name for contest in CONTESTS])
     assert "in 1 of 2 columns (50 %)" in text
-    assert "texas GCN in B(A,0.5): random wins, 1.50 against 0.500; paired, AnchoredKEC is 1.00 ± 0.50 higher" in text
+    assert "texas GCN in B(A,0.5): random wins, 1.50 against 0.500; paired, AnchoredKEC is 1.00 ± 0.85 higher" in text
     assert "ranked above KEC or AnchoredKEC by Delta here: texas GCN in B(A,0.5) (above anchored-kec" in text
     assert "Not measured yet: tree-cycles GCN" in text
+    assert "- pyg-attention on texas GCN: the model has no attention" in text
+    ranks = text.split("## Every measure")[1]
+    assert "| pyg-graphmask | – |" in ranks, "who lacks predictions has no rank"
     assert "wisconsin GAT" in text
+
+
+@needs_data
+def test_a_column_is_not_won_where_another_is_lower_on_fewer_predictions():
+    rows = Arena().make_rows(results(lower=0.25), FULL)
+    text = format_rows(rows, ["texas GCN"])
+    assert "in 0 of 2 columns (0 %)" in text
+    assert "Where only edges move, it wins 0 of 2." in text
+    assert "- texas GCN in U(A,0.5): pyg-graphmask is 0.750 lower (1 shared)." in text
+    assert format_message(rows).startswith("**With 1 models, 1 of them on data of others")
+    assert "in 0 of 2 columns where only edges move" in format_message(rows)
+    assert "lacks predictions of others wins no column" not in format_rows(
+        Arena().make_rows(results(lower=2.0), FULL), []
+    )
 
 
 @needs_data
 def test_wins_on_models_that_have_learnt_nothing_are_counted_apart():
     # 65 % of the test nodes of texas are of one class, so that 0.6 is what a constant answer is worth.
     for quality, expected in ((0.6, "in 0 of 0 columns"), (0.9, "in 1 of 2 columns")):
-        found = {unit: {**one, "quality": quality} for unit, one in results().items()}
+        found = {unit: {**one, "quality": quality} for unit, one in results(lower=2.0).items()}
         text = format_rows(Arena().make_rows(found, FULL), ["texas GCN"])
         assert f"learnt something alone, it is so {expected}" in text
         assert ("Models that have learnt nothing that shows** (texas GCN)" in text) == (quality == 0.6)
@@ -137,7 +163,7 @@ def test_arena_is_asked_for_by_name(tmp_path):
 @pytest.mark.nightly
 def test_molecules_are_judged_by_truth_and_by_the_model_itself():
     arena = Arena()
-    units = [unit for unit in arena.units(TOY) if unit.key in ("crippen/0//GINE/quick", "crippen/0//GINE/atoms")]
+    units = [unit for unit in arena.units(TOY) if unit.key in ("crippen/0//GINE/methods", "crippen/0//GINE/atoms")]
     rows = {row["measure"]: row for row in arena.make_rows({unit: arena.measure(unit, TOY) for unit in units}, TOY)}
     assert rows["rank-agreement"]["learnt"]["sign-agreement"][0] > 0.7
     assert rows["rank-agreement"]["quality"][0] > 0.8
