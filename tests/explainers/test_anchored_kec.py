@@ -73,7 +73,16 @@ def plain_change(p, sample):
             if along is not None:
                 z = z + (along.double() * moved).flatten(1).sum(dim=1)
         bent = p.stiffness[0] * dx.square().sum() + p.stiffness[1] * da.square().sum() + 0.5 * z @ p.bend @ z
-        return found + (p.phi_x.double() * x).sum() + (p.phi_a.double() * a).sum() - bent
+        found = found + (p.phi_x.double() * x).sum() + (p.phi_a.double() * a).sum() - bent
+        return found if p.hinges is None else found + hinged(dx, da)
+
+    def hinged(dx, da):
+        one = p.hinges
+        moved = (one.along_x.double() * dx).flatten(1).sum(dim=1)
+        if one.along_a is not None:
+            moved = moved + one.along_a @ da
+        bent = one.side * (one.side * (one.level - moved)).clamp(min=0)
+        return one.weights @ (bent - (one.side * one.level > 0) * (one.level - moved))
 
     xs = [x0] * len(sample) if sample.x is None else sample.x.double()
     weights = [a0] * len(sample) if sample.weight is None else sample.weight
@@ -90,7 +99,7 @@ def test_change_and_gradient_are_those_of_the_formula(case, seeds, kind, text):
     if not moves(case, text):
         return
     target = target_of(case, [node % len(case.x) for node in seeds])
-    p = gf.AnchoredKEC(text, num_samples=60, normalization=kind).fit(target)
+    p = gf.AnchoredKEC(text, num_samples=60, normalization=kind, blocks=terms.ALL_BLOCKS).fit(target)
     part = target.computation_graph
     for other in (text, "U(A,0.3)"):
         sample = gf.parse_neighborhood(other).sample(part, 6, seed=4)
@@ -341,13 +350,15 @@ def test_curvature_of_a_quadratic_function_is_found(text):
 def test_gradients_at_samples_are_those_of_each_alone(text):
     target = target_of(make_case(seed=9, nodes=12, edges=40))
     chunk = gf.parse_neighborhood(text).sample(target.computation_graph, 5)
-    dx, da = gradients_at(target, chunk)
+    values, dx, da = gradients_at(target, chunk)
     xs = [None, *([None] * 5 if chunk.x is None else chunk.x)]
     weights = [None, *([None] * 5 if chunk.weight is None else chunk.weight)]
     alone = [target.gradient(x, weight) for x, weight in zip(xs, weights, strict=True)]
     for found, expected, moved in zip((dx, da), zip(*alone, strict=True), (chunk.x, chunk.weight), strict=True):
         stacked = torch.stack(expected)
         torch.testing.assert_close(found, stacked.sum(dim=0) if moved is None else stacked)
+    for value, x, weight in zip(values, xs, weights, strict=True):
+        torch.testing.assert_close(value, target(x, weight).detach())
 
 
 def test_the_columns_that_matter():
@@ -360,7 +371,7 @@ def test_the_columns_that_matter():
     x = torch.rand(30, 40).double()
     target = Target(model, x, case.edge_index, 3, 1)
     chunk = gf.UniformEdges(0.5).sample(target.computation_graph, 10)
-    columns = Sensitivity.of(target, gradients_at(target, chunk), chunk).columns
+    columns = Sensitivity.of(target, gradients_at(target, chunk)[1:], chunk).columns
     assert columns.size(1) <= 2
     assert not columns[2:].any()
     torch.testing.assert_close(columns.T @ columns, torch.eye(columns.size(1)).double())
@@ -481,7 +492,7 @@ def test_gradients_that_are_not_to_be_had(how, text):
 def test_samples_whose_gradient_is_not_finite_are_left_out():
     target = target_of(make_case(seed=9, nodes=12, edges=40))
     chunk = gf.parse_neighborhood("U(X,0.3r)xU(A,0.5)").sample(target.computation_graph, 6)
-    dx, da = gradients_at(target, chunk)
+    _, dx, da = gradients_at(target, chunk)
     da[3, 2], dx[5, 0, 0] = math.nan, math.inf
     found = Sensitivity.of(target, (dx, da), chunk)
     kept = torch.tensor([0, 1, 3, 5])

@@ -27,7 +27,7 @@ from ..surrogate.difference import AnchoredModel, DifferenceModel
 from ..surrogate.estimate import Unfaithfulness, estimate_unfaithfulness, rounding_square
 from ..surrogate.evidence import Evidence
 from ..surrogate.fits import Fits, fit_graph
-from ..surrogate.hinges import LINES, POINTS, find_hinges
+from ..surrogate.hinges import LINES, LOOKS, MOST, TURNS, find_hinges
 from ..surrogate.moves import OfX
 from ..surrogate.readings import (
     Reading,
@@ -45,6 +45,7 @@ from ..surrogate.walks import Normalization, walk_bytes
 from .base import FittedExplainer, Samples
 
 _EVERY = 12  # one in this many samples is used for the gradient of F, and not for the regression
+_WORTH = 0.9  # p has hinges if they lower the leave-one-out error to this share at most: there are many of them
 _FEWEST = 100  # the number of samples that "auto" starts with; from fewer, the estimate is too good
 
 
@@ -91,7 +92,7 @@ class AnchoredKEC(FittedExplainer):
         tolerance: see ``num_samples="auto"``.
         max_samples: see ``num_samples="auto"``.
         blocks: the terms of p. The default is all but "hinges"; fewer blocks show what each of them contributes.
-            ``(*BLOCKS, "hinges")`` lets p follow kinks of F where features move, at three to seven times KEC's time.
+            ``(*BLOCKS, "hinges")`` lets p follow kinks of F where features move, at two to three times KEC's time.
         reading: what the scores are: "share", the additive function closest to F's change; "slope", the gradient of p;
             or "effect", what p foretells for taking away one entry alone. ``explanation.reading(...)`` gives another.
         pairs: how many pairs of entries there may be at most beside the shares.
@@ -199,9 +200,13 @@ class AnchoredKEC(FittedExplainer):
             first = near.numbered(graph, asked, self.seed)
         with stage("sensitivity"):
             moves = near.perturbs_features or near.perturbs_edges
-            sensitivity = (
-                Sensitivity.of(target, gradients_at(target, first), first) if moves else Sensitivity.still(target)
-            )
+            if moves:
+                slopes = gradients_at(target, first)
+                sensitivity = Sensitivity.of(target, slopes[1:], first)
+                hinges = find_hinges(target, first, slopes) if self._is_hinged else None
+                del slopes
+            else:
+                sensitivity, hinges = Sensitivity.still(target), None
             terms = Terms(
                 target,
                 sensitivity,
@@ -213,7 +218,7 @@ class AnchoredKEC(FittedExplainer):
                 drops_attributes=near.drops_attributes,
                 walking="walks" in self.blocks,
                 moved=near.perturbs_features,
-                hinges=find_hinges(target, first) if self._is_hinged else None,
+                hinges=hinges,
             )
             del first  # This frees as much memory as a chunk needs.
         for chunk in time_items(self._chunks_of(target, near, rest, size), "sampling"):
@@ -302,8 +307,8 @@ class AnchoredKEC(FittedExplainer):
             groups = most_groups(graph, target.num_hops)
             fixed, per_sample = fixed + term_bytes(graph, groups, count * kinds), per_sample + row_bytes(graph, groups)
         if self._is_hinged:
-            # The directions, the gradients beside the kinks, and F on a line.
-            fixed += 8 * 4 * LINES * POINTS // 2 * moved + POINTS * per_sample
+            # The gradients on the lines, once more in one piece, and the directions that are kept.
+            fixed += 8 * (2 * (1 + LINES + TURNS * LOOKS) + MOST) * moved
         room = target.room(fixed, per_sample, f"{self.method} on {count} samples")
         if self.reading == "share":
             kept = 8 * (4 * graph.x.numel() + (4 + min(RANK, points)) * moved)  # of p and its scores
@@ -339,7 +344,7 @@ class AnchoredKEC(FittedExplainer):
             if walked is not None:
                 known["walks"] = (terms.numbers(f"walks {kind}") @ walked, 0.0)
             more = Fit({**known, "hinges": (of_hinges, 0.0)}, change)
-            if more.error < fit.error:
+            if more.error < _WORTH * fit.error:
                 fit, hinged = more, factor
         kriged = None
         if terms.strength is not None and "kriging" in self.blocks:

@@ -2,7 +2,7 @@
 
 A network with ReLU is linear between the places at which a unit switches. No polynomial of low degree follows such a
 kink, but one can be found: along a line F's slope jumps there, and the jump of F's gradient is the direction in which
-the unit looks.
+the unit looks. The two tangents beside the kink meet where it is.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .._base.errors import ModelError
+from ..graph.graph import Int64
 from ..model.target import Target
 from ..sampling.perturbations import Perturbations
-from .sensitivity import products_along
+from .sensitivity import gradients_of, products_along
+from .walks import Float64
 
-LINES = 12  # lines through the graph, each in the direction of a sample
-POINTS = 24  # points on a line at which F is evaluated
-_TURNS = 3  # the lines are looked at in so many groups; kinks of the first are known in the next
-_REACH = 1.2  # a line goes this many times as far as its sample, both ways
-_MOST = 32  # kinks of a group at which F is differentiated: the sharpest
-_BESIDE = 0.2  # how far beside a kink, in distances of points
-_NEARLY = 0.05  # how far outside of its two points a kink may seem to be
+LINES = 17  # lines at most, each from the graph to a sample whose gradient is known anyway
+TURNS, LOOKS = 2, 16  # so many times F is differentiated at so many more points
+MOST = 32  # hinges at most: those at which F's slope jumps most
+_NEARLY = 0.05  # how far outside of its interval two tangents may meet, as a share of it
 _FAINT = 1e-3  # a jump of the slope below this share of the mean slope is none
-_SAME = 0.98  # the cosine of two directions of the same unit
-_LEAST, _LARGEST = 0.3, 3.0  # the jump of the gradient along a line, as a share of that of the slope
+_CLOSE = 1e-3  # a kink that is this close to the graph, as a share of its line, is at the graph: F has no slope there
+_SAME = 0.97  # the cosine of two directions of the same unit
 
 
 @dataclass(frozen=True)
@@ -75,119 +76,148 @@ class Hinges:
         return of_x, None if self.along_a is None else pull @ self.along_a
 
 
-def find_hinges(target: Target, samples: Perturbations) -> Hinges | None:
-    """Return the hinges that F shows on lines through the graph in the directions of samples; None if there are none.
+def find_hinges(target: Target, samples: Perturbations, gradients: tuple[Tensor, Tensor, Tensor]) -> Hinges | None:
+    """Return the hinges that F shows on lines from the graph to samples; None if there are none.
 
-    Only X moves along the lines. If the samples move A too, a hinge has a direction in A, which is the jump of F's
-    gradient for A. Of a unit that several lines meet, the sharpest kink is taken.
+    ``gradients`` are those of :func:`~graphfaith.surrogate.sensitivity.gradients_at` at the samples. Two points of a
+    line make an interval. If their gradients differ, F's slope jumps in between, and if it jumps once, it does so where
+    the tangents at both points meet, by the difference of the gradients. Where they meet is looked at next: F is there
+    what the tangents say, and its gradient that of one of the points, or there are more kinks than one, and both parts
+    are intervals of their own. The few looks that there are go where a single kink would be farthest from the straight
+    line between the points, because most is at stake there. An interval with several kinks that is not looked into has
+    one hinge, which stands for all of them.
     """
-    lines = samples.features
-    if lines is None or not len(lines):
+    if samples.features is None or not len(samples):
         return None
-    found: Hinges | None = None
-    lines = lines[:LINES]
-    size = -(-len(lines) // _TURNS)
-    with suppress(ModelError):  # If F is not finite on a line, what was found before is all.
-        for start in range(0, len(lines), size):
-            found = _add_kinks(target, lines[start : start + size], found, of_a=samples.edges is not None)
-    return found
+    lines = _Lines(target, samples, gradients)
+    faint = _FAINT * float(np.abs(lines.slopes[0]).mean())
+    cells = _Cells.whole(len(samples[:LINES]))
+    with suppress(ModelError):  # If F is not finite at a point, what was found before is all.
+        for _ in range(TURNS):
+            meet, jump = cells.meet(lines)
+            inside = (np.abs(jump) > faint) & (meet > cells.start) & (meet < cells.stop)
+            split = np.where(inside, meet, (cells.start + cells.stop) / 2)
+            height = np.abs(jump) * (split - cells.start) * (cells.stop - split) / (cells.stop - cells.start)
+            height[~(np.abs(jump) > faint)] = 0  # and where a jump is not a number
+            wanted = np.argsort(-height, kind="stable")[:LOOKS]
+            wanted = wanted[height[wanted] > 0]
+            if not len(wanted):
+                break
+            points = lines.look(cells.line[wanted], split[wanted])
+            cells = cells.split(wanted, split[wanted], points)
+    return _hinges_of(lines, cells, faint)
 
 
-def _add_kinks(target: Target, lines: Tensor, known: Hinges | None, *, of_a: bool) -> Hinges | None:
-    """Return the known hinges and those of other kinks on some lines, [L, n, d]."""
-    place, jump, which = _find_kinks(target, lines, known)
-    if not len(place):
-        return known
-    graph, step = target.computation_graph, 2 * _REACH / (POINTS - 1)
-    sides = []
-    for beside in (-_BESIDE * step, _BESIDE * step):
-        parts = []
-        for start in range(0, len(place), POINTS):
-            at = slice(start, start + POINTS)
-            moved = (place[at] + beside).to(lines.dtype)[:, None, None] * lines[which[at]]
-            parts.append(target.gradients(graph.x - moved, graph.weight.expand(len(moved), -1)))
-        sides.append([torch.cat(part) for part in zip(*parts, strict=True)])
-    rise, along_x, along_a = (after - before for before, after in zip(*sides, strict=True))
-    along = [[one.flatten() @ lines[k].flatten() for one, k in zip(side[1], which, strict=True)] for side in sides]
-    first, last = (torch.stack(one).double() for one in along)
-    pull = last - first
-    # A kink is where it was thought to be if the gradient's jump is that of the slope; NaN is not.
-    share = -pull / jump
-    # Between the two points F is the one straight line and then the other, whatever it does farther away.
-    far = _BESIDE * step
-    nearer = (rise.double() + far * (first + last)) / pull
-    place = torch.where(nearer.abs() <= far, place + nearer, place)
-    good = (share > _LEAST) & (share < _LARGEST) & torch.isfinite(along_a.double().sum(dim=1))
-    zeros = torch.zeros(int(good.sum()), dtype=torch.float64)
-    new = Hinges(
-        along_x[good],
-        along_a[good].double() if of_a else None,
-        (place * pull)[good],
-        -torch.sign(pull[good]),
+class _Lines:
+    """F and its gradients at points (X, A) - t eps of lines, each of which has the direction of a sample."""
+
+    def __init__(self, target: Target, samples: Perturbations, gradients: tuple[Tensor, Tensor, Tensor]) -> None:
+        lines = samples[:LINES]
+        assert lines.features is not None
+        self._target, self._x, self._a = target, lines.features, lines.edges
+        first = slice(0, 1 + len(lines))
+        self.values = gradients[0][first].double().numpy()  # [P]
+        self._of_x = [gradients[1][first]]
+        self._of_a = [] if self._a is None else [gradients[2][first]]
+        self.slopes = self._slopes(gradients[1][first], gradients[2][first])  # [P, L] dF/dt of each line
+
+    def _slopes(self, of_x: Tensor, of_a: Tensor) -> Float64:
+        slopes = products_along(of_x, self._x)
+        if self._a is not None:
+            slopes += products_along(of_a.double(), self._a)
+        return -slopes.numpy()
+
+    def look(self, line: Int64, place: Float64) -> Int64:
+        """Differentiate F at some places, one on each of the lines, and return the numbers of these points."""
+        graph, of = self._target.computation_graph, torch.from_numpy(line)
+        t = torch.from_numpy(place)
+        x = graph.x - t.to(graph.x.dtype).view(-1, 1, 1) * self._x[of]
+        weight = None if self._a is None else graph.weight.double() - t.unsqueeze(1) * self._a[of]
+        value, of_x, of_a = gradients_of(self._target, x, weight)
+        first = len(self.values)
+        self.values = np.concatenate([self.values, value.double().numpy()])
+        self.slopes = np.concatenate([self.slopes, self._slopes(of_x, of_a)])
+        self._of_x.append(of_x)
+        if self._a is not None:
+            self._of_a.append(of_a)
+        return np.arange(first, len(self.values))
+
+    @property
+    def gradients(self) -> tuple[Tensor, Tensor | None]:
+        """F's gradients at all points, [P, n, d] and, if A moves along the lines, [P, e]."""
+        return torch.cat(self._of_x), None if self._a is None else torch.cat(self._of_a).double()
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Intervals of lines between two points at which F's gradient is known."""
+
+    line: Int64  # [c]
+    start: Float64  # [c] t
+    stop: Float64  # [c] t
+    before: Int64  # [c] the point at which an interval starts
+    after: Int64  # [c] the point at which it stops
+
+    @classmethod
+    def whole(cls, count: int) -> _Cells:
+        """Return one interval for each line, from the graph to the sample."""
+        line = np.arange(count)
+        return cls(line, np.zeros(count), np.ones(count), np.zeros(count, np.int64), 1 + line)
+
+    def meet(self, lines: _Lines) -> tuple[Float64, Float64]:
+        """Return where the tangents at both points meet, [c], and by how much F's slope changes, [c]."""
+        first, last = lines.slopes[self.before, self.line], lines.slopes[self.after, self.line]
+        jump = last - first
+        gap = lines.values[self.before] - lines.values[self.after] - first * self.start + last * self.stop
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return gap / jump, jump
+
+    def split(self, which: Int64, at: Float64, points: Int64) -> _Cells:
+        """Return the intervals with some of them split."""
+        names = ("line", "start", "stop", "before", "after")
+        left, right = ({name: getattr(self, name)[which] for name in names} for _ in range(2))
+        left["stop"], left["after"], right["start"], right["before"] = at, points, at, points
+        kept = {name: np.delete(getattr(self, name), which) for name in names}
+        return _Cells(**{name: np.concatenate([kept[name], left[name], right[name]]) for name in names})
+
+
+def _hinges_of(lines: _Lines, cells: _Cells, faint: float) -> Hinges | None:
+    """Return a hinge for each interval in which F's slope jumps, those of the largest jumps if there are many."""
+    place, jump = cells.meet(lines)
+    slack = _NEARLY * (cells.stop - cells.start)
+    found = (np.abs(jump) > faint) & (place > np.maximum(cells.start - slack, _CLOSE)) & (place <= cells.stop + slack)
+    order = np.argsort(-np.abs(jump), kind="stable")
+    order = order[found[order]]
+    if not len(order):
+        return None
+    of_x, of_a = lines.gradients
+    before, after = torch.from_numpy(cells.before[order]), torch.from_numpy(cells.after[order])
+    # Along a line eps grows as t does, so that d . eps changes F by minus the jump of the slope.
+    pull, side = -jump[order], np.sign(jump[order])
+    along_x = of_x[after] - of_x[before]
+    kept = _tell_apart(along_x, side)[:MOST]
+    zeros = torch.zeros(len(kept), dtype=torch.float64)
+    return Hinges(
+        along_x[kept],
+        None if of_a is None else (of_a[after] - of_a[before])[kept],
+        torch.from_numpy((place[order] * pull)[kept]),
+        torch.from_numpy(side[kept]),
         zeros + 1,
         zeros,
     )
-    both = new if known is None else _join(known, new)
-    kept = _tell_apart(both)
-    return _select(both, kept) if len(kept) else None
 
 
-def _find_kinks(target: Target, lines: Tensor, known: Hinges | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return where on the lines F has kinks that are not known, [k], the jumps of the slope there, and the lines.
-
-    A kink lies between two points if the straight lines through the points before and after it meet there.
-    """
-    graph = target.computation_graph
-    t = torch.linspace(-_REACH, _REACH, POINTS, dtype=torch.float64)
-    step, values = float(t[1] - t[0]), []
-    for line in lines:
-        moved = t.to(lines.dtype)[:, None, None] * line
-        value = target.evaluate(graph.x - moved).double()
-        if known is not None:  # h, but for its value at the graph, is minus its change.
-            value = value + known.terms(Perturbations(graph, moved, None))[0].sum(dim=1)
-        values.append(value)
-    value = torch.stack(values)
-    slope = value.diff(dim=1) / step
-    before, after = slope[:, :-2], slope[:, 2:]
-    jump = after - before
-    share = (value[:, 2:-1] - value[:, 1:-2] - after * step) / (-jump * step)
-    size = jump.abs() * ((share > -_NEARLY) & (share < 1 + _NEARLY))
-    beside = torch.nn.functional.pad(size, (1, 1))
-    size = size * (size >= beside[:, :-2]) * (size >= beside[:, 2:])
-    order = torch.argsort(-size.flatten(), stable=True)[:_MOST]
-    order = order[size.flatten()[order] > _FAINT * float(slope.abs().mean())]
-    cell, which = order % size.size(1), order // size.size(1)
-    return t[1 + cell] + step * share.flatten()[order], jump.flatten()[order], which
-
-
-def _join(one: Hinges, other: Hinges) -> Hinges:
-    """Return the hinges of both."""
-    of_a = None
-    if one.along_a is not None and other.along_a is not None:
-        of_a = torch.cat([one.along_a, other.along_a])
-    names = ("level", "side", "weights", "switched")
-    rest = (torch.cat([getattr(one, name), getattr(other, name)]) for name in names)
-    return Hinges(torch.cat([one.along_x, other.along_x]), of_a, *rest)
-
-
-def _select(hinges: Hinges, places: Tensor) -> Hinges:
-    """Return some of the hinges."""
-    of_a = None if hinges.along_a is None else hinges.along_a[places]
-    rest = (getattr(hinges, name)[places] for name in ("level", "side", "weights", "switched"))
-    return Hinges(hinges.along_x[places], of_a, *rest)
-
-
-def _tell_apart(hinges: Hinges) -> Tensor:
-    """Return the places of hinges that are of different units; of those of the same one the first is taken.
+def _tell_apart(along: Tensor, side: Float64) -> Int64:
+    """Return the places of directions, [c, n, d], that are of different units; of the same one the first is taken.
 
     A line may cross a kink from either side: then d and y have the other sign, and the hinge is the same function.
     """
-    flat = hinges.along_x.flatten(1)
-    gram = (flat @ flat.T).double()
-    size = gram.diagonal().sqrt()
-    alike = (gram.abs() >= _SAME * size * size.unsqueeze(1)) & (hinges.side == hinges.side.unsqueeze(1))
+    flat = along.flatten(1)
+    gram = (flat @ flat.T).double().numpy()
+    size = np.sqrt(gram.diagonal())
+    alike: NDArray[np.bool_] = (np.abs(gram) >= _SAME * size * size[:, None]) & (side == side[:, None])
     kept: list[int] = []
-    for place in range(len(hinges)):
-        if not bool(alike[place, kept].any()) and float(size[place]) > 0:
+    for place in range(len(side)):
+        if size[place] > 0 and not alike[place, kept].any():
             kept.append(place)
-    return torch.tensor(kept, dtype=torch.int64)
+    return np.array(kept, dtype=np.int64)

@@ -46,7 +46,7 @@ class Sensitivity:
 
     @classmethod
     def of(cls, target: Target, gradients: tuple[Tensor, Tensor], chunk: Perturbations) -> Sensitivity:
-        """Return the sensitivity, given the gradients of :func:`gradients_at` and the samples they were taken at.
+        """Return the sensitivity, given the gradients for X and A that :func:`gradients_at` returns of some samples.
 
         A sample with a gradient that is not finite is left out. If the gradient at (X, A) is not finite, 0 is used.
         """
@@ -126,22 +126,28 @@ def project(numbers: Tensor, directions: Tensor) -> Tensor:
     return (directions.to(flat.dtype) @ flat.T).T.view(*numbers.shape[:-1], len(directions))
 
 
-def gradients_at(target: Target, chunk: Perturbations) -> tuple[Tensor, Tensor]:
-    """Return F's gradients with respect to X and A at the unperturbed graph and at S samples.
+def gradients_at(target: Target, chunk: Perturbations) -> tuple[Tensor, Tensor, Tensor]:
+    """Return F and its gradients with respect to X and A at the unperturbed graph and at S samples.
 
-    They are [1 + S, ...] for X if the samples perturb X, and for A if they perturb A. Otherwise the gradient is the sum
-    over all 1 + S points.
+    F is [1 + S]. The gradients are [1 + S, ...] for X if the samples perturb X, and for A if they perturb A. Otherwise
+    the gradient is the sum over all 1 + S points.
     """
-    x, weight = chunk.x_with_own, None if chunk.edges is None else chunk.weight_with_own
-    count = len(chunk) + 1
+    return gradients_of(target, chunk.x_with_own, None if chunk.edges is None else chunk.weight_with_own)
+
+
+def gradients_of(target: Target, x: Tensor | None, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return F at some points, given by X [P, n, d] or A [P, e] or both, and its gradients: as many as fit at once."""
+    given = weight if x is None else x
+    assert given is not None
+    count = len(given)
     size = _count_at_once(target, count, moves_x=x is not None, moves_a=weight is not None)
     parts = []
     for start in range(0, count, size):
         points = slice(start, start + size)
         parts.append(target.gradients(None if x is None else x[points], None if weight is None else weight[points]))
-    _, dxs, das = zip(*parts, strict=True)
+    values, dxs, das = zip(*parts, strict=True)
     dx = torch.stack(dxs).sum(dim=0) if x is None else torch.cat(dxs)
-    return dx, torch.stack(das).sum(dim=0) if weight is None else torch.cat(das)
+    return torch.cat(values), dx, torch.stack(das).sum(dim=0) if weight is None else torch.cat(das)
 
 
 def slopes_of_attributes(target: Target, chunk: Perturbations) -> Tensor | None:
