@@ -266,8 +266,9 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         if self.follows_slopes and is_categorical(x) and (connected is None or connected.node_mask_type is not None):
             return (
                 "scores features by derivatives, and x has ids of categories, which have none: pass "
-                "node_mask_type=None to explain edges alone, explain features by AnchoredKEC, KEC, Linear or Shapley "
-                "in B(X,0.5), where the most frequent category replaces others, or pass x.float() if they are numbers"
+                "node_mask_type=None to explain edges alone, explain features by AnchoredKEC, KEC or Linear in "
+                'B(X,0.5), where the most frequent category replaces others, or by Shapley(of="features"), or pass '
+                "x.float() if they are numbers"
             )
         return None
 

@@ -40,14 +40,11 @@ class JointGraph(Graph):
         joint_x = torch.zeros(kinds.node_start[-1], kinds.column_start[-1], dtype=next(iter(x.values())).dtype)
         for place, name in enumerate(kinds.node_types):
             joint_x[kinds.nodes(place), kinds.columns(place)] = x[name].detach()  # which copies from any device
-        parts, weights = [], []
-        for place, kind in enumerate(kinds.edge_types):
-            starts = torch.tensor([kinds.node_start[end] for end in kinds.ends(place)])
-            parts.append(edge_index[kind].detach().cpu() + starts.unsqueeze(1))
-            if edge_weight is not None:
-                weights.append(_check_weight(edge_weight, kind, parts[-1].size(1)).to(joint_x.dtype))
-        joint_edges = torch.cat(parts, dim=1)
-        weight = torch.cat(weights) if edge_weight is not None else None
+        joint_edges, weight = join_edges(kinds, edge_index), None
+        if edge_weight is not None:
+            counts = {kind: edge_index[kind].size(1) for kind in kinds.edge_types}
+            parts = [_check_weight(edge_weight, kind, count) for kind, count in counts.items()]
+            weight = torch.cat([part.to(joint_x.dtype) for part in parts])
         _check_loops(kinds, joint_edges)
         super().__init__(joint_x, joint_edges, weight, flow)
         self._copies = joint_x, joint_edges, weight  # They are our own, and nobody else keeps them.
@@ -83,6 +80,15 @@ class JointGraph(Graph):
         ends = ends.copy()
         ends[far] = len(nodes) + np.searchsorted(present, kinds)
         return np.append(nodes, first), np.append(hop, np.full(len(first), num_hops + 1)), ends
+
+
+def join_edges(kinds: Kinds, edge_index: Mapping[EdgeType, Tensor]) -> Tensor:
+    """Return the edges of all types, [2, e], in the joint numbering."""
+    parts = []
+    for place, kind in enumerate(kinds.edge_types):
+        starts = torch.tensor([kinds.node_start[end] for end in kinds.ends(place)])
+        parts.append(edge_index[kind].detach().cpu() + starts.unsqueeze(1))
+    return torch.cat(parts, dim=1)
 
 
 def kinds_of(x: Mapping[str, Tensor], edge_index: Mapping[EdgeType, Tensor]) -> Kinds:
