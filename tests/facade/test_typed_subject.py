@@ -7,9 +7,10 @@ import warnings
 import pytest
 import torch
 from torch_geometric.data import HeteroData
+from torch_geometric.explain import Explainer
 
 import graphfaith as gf
-from typed_toys import TYPES, as_data, graph, make
+from typed_toys import CONFIG, SIZES, TYPES, as_data, graph, make
 
 NODE = 5
 FEW = {"samples": 60, "test_samples": 20, "method": "kec"}
@@ -160,3 +161,62 @@ def test_removal_as_text_takes_both_entries_of_an_undirected_edge():
     assert alone.neighborhood == "R(A,3)"
     source = gf.explainer_for(make("sage"), data, method="kec", neighborhood="R(A,3)")
     assert str(source.algorithm.neighborhood) == "R(A,3,paired)"
+
+
+class Looked(torch.nn.Module):
+    """A model that looks the ids of all types up."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.rows = torch.nn.ModuleDict({name: torch.nn.Embedding(9, width) for name, (_, width) in SIZES.items()})
+        self.inner = make("sage")
+
+    def forward(self, x_dict, edge_index_dict):
+        return self.inner({name: self.rows[name](x[:, 0]) for name, x in x_dict.items()}, edge_index_dict)
+
+
+def test_ids_are_replaced_by_the_most_frequent_one_of_their_own_type(tmp_path):
+    """In the joint matrix most nodes have no id in a column; what stands there must not be taken for a category."""
+    _, ends = graph()
+    usual = {"paper": 7, "word": 5, "author": 8}
+    generator = torch.Generator().manual_seed(1)
+    ids = {name: torch.randint(0, 9, (count, 1), generator=generator) for name, (count, _) in SIZES.items()}
+    for name, category in usual.items():
+        ids[name][: len(ids[name]) // 2 + 1] = category
+    model, data = Looked().eval(), as_data(ids, ends)
+    # U(X,s) has no meaning there, and Linear knows each feature alone.
+    explanation = gf.explain(model, data, NODE, neighborhood="B(X,0.5)", method="linear", samples=300, test_samples=200)
+    assert explanation.baseline_categories.tolist() == list(usual.values())
+    assert explanation.unfaithfulness.relative < 0.3
+    for name, category in usual.items():
+        mask, there = explanation[name].node_mask[:, 0], ids[name][:, 0] == category
+        assert not bool(mask[there].any())
+    strongest = explanation.top_features(1)[0]
+    moved = {name: x.clone() for name, x in ids.items()}
+    moved[strongest.node_type][strongest.node, 0] = usual[strongest.node_type]
+    label = int(explanation.target[NODE])
+    with torch.no_grad():
+        change = (model(moved, ends) - model(ids, ends))[NODE, label]
+    answer = explanation.what_if(set={strongest[:3]: usual[strongest.node_type]}, check=True)
+    assert answer.actual == pytest.approx(float(change), abs=1e-5)
+    gf.save(explanation, tmp_path / "ids.safetensors")
+    back = gf.load(tmp_path / "ids.safetensors")
+    assert torch.equal(back.joint().x, explanation.joint().x)
+    with pytest.raises(gf.UnsupportedError, match="AnchoredKEC, KEC or Linear in"):
+        Explainer(model, gf.Saliency(), "model", CONFIG, node_mask_type="attributes")(ids, ends, index=NODE)
+    edges = gf.explain(model, data, NODE, test_samples=20, method="saliency")
+    assert any(bool(edges[kind].edge_mask.any()) for kind in TYPES)
+
+
+def test_types_that_cannot_be_one_matrix_name_the_way_out():
+    x, ends = graph()
+    with pytest.raises(gf.InputError, match="look their embeddings up"):
+        gf.KEC("U(A,0.5)").check_call(make("sage"), {**x, "word": torch.zeros(9, 1, dtype=torch.long)}, ends)
+    with pytest.raises(gf.InputError, match="rows of an embedding as its x"):
+        gf.explain(make("sage"), as_data({name: x[name] for name in ("paper", "word")}, ends), NODE)
+
+
+def test_attributes_of_edges_by_type_are_said_to_stay():
+    with pytest.raises(gf.InputError, match="attributes of edges by type are given to the model as they are"):
+        gf.explain(make("sage"), as_data(*graph()), NODE, neighborhood="U(E,0.2r)")

@@ -18,6 +18,7 @@ from ..explainers.base import Samples
 from ..explainers.methods import method_named
 from ..explanation.scores import num_classes_of
 from ..explanation.typed import TypedExplanation
+from ..graph.form import is_categorical
 from ..graph.joint import join_edges, kinds_of
 from ..metric.unfaithfulness import general_unfaithfulness
 from ..model.adapter import edges_of, reason_to_adapt
@@ -65,7 +66,8 @@ class TypedSubject:
         lacking = [name for name in named if name not in self.x]
         if lacking or not self.edge_index:
             lacks = f"there is no x of {', '.join(lacking)}" if lacking else "there is no edge_index"
-            raise InputError(f"data needs x of every node type, and edges ({lacks})")
+            remedy = "; for a type without features, give the model rows of an embedding as its x" if lacking else ""
+            raise InputError(f"data needs x of every node type, and edges ({lacks}){remedy}")
         self.arguments = arguments_of(self.model, self._find)
         check_typed_home(model, x=self.x, edge_index=self.edge_index, **self.arguments)
         out = run_typed(self.model, self.x, self.edge_index, self.arguments, Task(level=level))
@@ -86,11 +88,14 @@ class TypedSubject:
 
     def explainer(self, method: str, near: Neighborhood, samples: Samples, seed: int) -> Explainer:
         """Return PyG's Explainer with the method of that name, which scores every feature and every edge."""
+        algorithm = method_named(method).make_for(near, samples, seed, **asdict(self.options))
+        # Categories have no derivatives, so that methods which follow these explain the edges alone.
+        edges_alone = any(map(is_categorical, self.x.values())) and getattr(algorithm, "follows_slopes", False)
         return Explainer(
             self.model,
-            algorithm=method_named(method).make_for(near, samples, seed, **asdict(self.options)),
+            algorithm=algorithm,
             explanation_type="model",
-            node_mask_type="attributes",
+            node_mask_type=None if edges_alone else "attributes",
             edge_mask_type="object",
             model_config=self.task.model_config,
         )

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._base.errors import InputError, UnsupportedError
+from .form import find_baseline, is_categorical
 from .graph import Graph, Int64, check_edge_index, check_features, check_range, check_weights, finite_ends
 from .kinds import EdgeType, Kinds
 
@@ -39,6 +40,9 @@ class JointGraph(Graph):
         self._device = next(iter(x.values())).device
         joint_x = torch.zeros(kinds.node_start[-1], kinds.column_start[-1], dtype=next(iter(x.values())).dtype)
         for place, name in enumerate(kinds.node_types):
+            if is_categorical(joint_x) and len(x[name]):
+                # A node has the baseline in the columns of other types, which thereby stays the most frequent there.
+                joint_x[:, kinds.columns(place)] = find_baseline(x[name].detach().cpu())
             joint_x[kinds.nodes(place), kinds.columns(place)] = x[name].detach()  # which copies from any device
         joint_edges, weight = join_edges(kinds, edge_index), None
         if edge_weight is not None:
@@ -108,7 +112,10 @@ def kinds_of(x: Mapping[str, Tensor], edge_index: Mapping[EdgeType, Tensor]) -> 
         span.append(most - least)
     if len({features.dtype for features in x.values()}) > 1:
         named = ", ".join(f"{name}: {features.dtype}" for name, features in x.items())
-        raise InputError(f"the features of all types of nodes must have one precision (got {named})")
+        raise InputError(
+            f"the features of all types of nodes must have one precision (got {named}); where x of a type has ids of "
+            "categories, look their embeddings up before the graph, and give the model those rows as x"
+        )
     for kind, ends in edge_index.items():
         _check_edges(kind, ends, x)
     nodes, columns = (starts_of([features.size(axis) for features in x.values()]) for axis in (0, 1))
