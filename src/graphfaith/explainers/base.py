@@ -263,11 +263,14 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         if part is not None:
             return f"was given one graph, and the model has several node or edge types ({part}): call it with x_dict"
         connected = self.connected
-        if self.follows_slopes and is_categorical(x) and (connected is None or connected.node_mask_type is not None):
+        ids = any(map(is_categorical, x.values() if isinstance(x, dict) else (x,)))
+        if self.follows_slopes and ids and (connected is None or connected.node_mask_type is not None):
+            game = "" if typed else 'or by Shapley(of="features"), '
             return (
                 "scores features by derivatives, and x has ids of categories, which have none: pass "
-                "node_mask_type=None to explain edges alone, explain features by AnchoredKEC, KEC, Linear or Shapley "
-                "in B(X,0.5), where the most frequent category replaces others, or pass x.float() if they are numbers"
+                "node_mask_type=None to explain edges alone, explain features by AnchoredKEC, KEC or Linear in "
+                "B(X,0.5), where the most frequent category replaces others, "
+                f"{game}or pass x.float() if they are numbers"
             )
         return None
 

@@ -382,7 +382,7 @@ def as_one(explanation: HeteroExplanation, node_type: str | None = None) -> Sign
         if name not in _ROWS and name != "index":
             one[name] = value
     one["kinds"] = kinds
-    one["x"] = joint_rows(x, kinds)
+    one["x"] = joint_rows(x, kinds, explanation._global_store.get("baseline_categories"))
     starts = [[kinds.node_start[end] for end in kinds.ends(kind)] for kind in range(len(kinds.edge_types))]
     shifted = (
         ends.detach().cpu() + torch.tensor(start).unsqueeze(1)
@@ -415,10 +415,15 @@ def as_one(explanation: HeteroExplanation, node_type: str | None = None) -> Sign
     return one
 
 
-def joint_rows(x: Mapping[str, Tensor], kinds: Kinds) -> Tensor:
-    """Return features by type, or scores of them, as a matrix with the columns of all types, [N, d]."""
+def joint_rows(x: Mapping[str, Tensor], kinds: Kinds, baseline: Tensor | None = None) -> Tensor:
+    """Return features by type, or scores of them, as a matrix with the columns of all types, [N, d].
+
+    Where a node has no column, it has 0, or the ``baseline`` of categories, [d].
+    """
     first = next(iter(x.values()))
     joint = torch.zeros(kinds.node_start[-1], kinds.column_start[-1], dtype=first.dtype)
+    if baseline is not None:
+        joint[:] = baseline.detach().cpu()
     for kind, name in enumerate(kinds.node_types):
         if name in x:
             joint[kinds.nodes(kind), kinds.columns(kind)] = x[name].detach().cpu()

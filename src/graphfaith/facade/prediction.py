@@ -143,7 +143,7 @@ def explainer_for(
     if isinstance(data, HeteroData):
         options = Options(num_hops, edges, max_memory)
         typed = TypedSubject(model, data, node_type, level, mode, return_type, options)
-        return typed.explainer(method, as_neighborhood(neighborhood), samples, seed)
+        return typed.explainer(method, typed.near(neighborhood), samples, seed)
     data = prepare(model, data)
     subject = Subject(
         model, data, find_task(model, data, level, mode, return_type), Options(num_hops, edges, max_memory)

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import HeteroData
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.explain import Explainer
 
 from .._base.checks import is_whole
-from .._base.errors import InputError
+from .._base.errors import InputError, UnsupportedError
 from ..explainers.base import Samples
 from ..explainers.methods import method_named
 from ..explanation.scores import num_classes_of
 from ..explanation.typed import TypedExplanation
+from ..graph.form import is_categorical
+from ..graph.joint import join_edges, kinds_of
 from ..metric.unfaithfulness import general_unfaithfulness
+from ..model.adapter import edges_of, reason_to_adapt
 from ..model.home import check_typed_home
 from ..model.inference import run_typed, task_of
-from ..model.joint import OfType, arguments_of
+from ..model.joint import LINKS, OfType, arguments_of
+from ..model.layers import unwrap
 from ..model.record import evaluating
 from ..model.task import Task
-from ..sampling.neighborhood import Neighborhood, as_neighborhood
-from .subject import Options
+from ..sampling.neighborhood import Neighborhood
+from .subject import Options, neighborhood_on
 
 
 class TypedSubject:
@@ -46,6 +51,12 @@ class TypedSubject:
     ) -> None:
         if not isinstance(model, torch.nn.Module):
             raise InputError(f"model must be a torch.nn.Module (got {type(model).__name__})")
+        if level == "edge":
+            raise UnsupportedError(LINKS)
+        reason = reason_to_adapt(unwrap(model))
+        if reason is not None:
+            raise UnsupportedError(f"graphfaith {reason}")
+        data = _with_edges(data)
         if node_type is not None and node_type not in data.node_types:
             raise InputError(f"there is no node type {node_type!r}: the graph has {', '.join(data.node_types)}")
         self.model = model if node_type is None else OfType(model, node_type)
@@ -55,7 +66,8 @@ class TypedSubject:
         lacking = [name for name in named if name not in self.x]
         if lacking or not self.edge_index:
             lacks = f"there is no x of {', '.join(lacking)}" if lacking else "there is no edge_index"
-            raise InputError(f"data needs x of every node type, and edges ({lacks})")
+            remedy = "; for a type without features, give the model rows of an embedding as its x" if lacking else ""
+            raise InputError(f"data needs x of every node type, and edges ({lacks}){remedy}")
         self.arguments = arguments_of(self.model, self._find)
         check_typed_home(model, x=self.x, edge_index=self.edge_index, **self.arguments)
         out = run_typed(self.model, self.x, self.edge_index, self.arguments, Task(level=level))
@@ -67,13 +79,23 @@ class TypedSubject:
         found = self.data.collect(name.removesuffix("_dict"), True)
         return found or self.data._global_store.get(name)
 
+    def near(self, neighborhood: Neighborhood | str) -> Neighborhood:
+        """Return the neighbourhood that a text means on this graph (:func:`~.subject.neighborhood_on`)."""
+        if isinstance(neighborhood, Neighborhood):
+            return neighborhood
+        joint = Data(edge_index=join_edges(kinds_of(self.x, self.edge_index), self.edge_index))
+        return neighborhood_on(joint, neighborhood)
+
     def explainer(self, method: str, near: Neighborhood, samples: Samples, seed: int) -> Explainer:
         """Return PyG's Explainer with the method of that name, which scores every feature and every edge."""
+        algorithm = method_named(method).make_for(near, samples, seed, **asdict(self.options))
+        # Categories have no derivatives, so that methods which follow these explain the edges alone.
+        edges_alone = any(map(is_categorical, self.x.values())) and getattr(algorithm, "follows_slopes", False)
         return Explainer(
             self.model,
-            algorithm=method_named(method).make_for(near, samples, seed, **asdict(self.options)),
+            algorithm=algorithm,
             explanation_type="model",
-            node_mask_type="attributes",
+            node_mask_type=None if edges_alone else "attributes",
             edge_mask_type="object",
             model_config=self.task.model_config,
         )
@@ -92,18 +114,36 @@ class TypedSubject:
         """Return an explanation with its score on samples of the next seed, and the seconds it took."""
         if not is_whole(index):
             raise InputError(f"one whole number names what is explained (got {index!r})")
-        near = as_neighborhood(neighborhood)
+        near = self.near(neighborhood)
         explainer = self.explainer(method, near, samples, seed)
         with evaluating(self.model):
             started = time.perf_counter()
             explanation: TypedExplanation = explainer(self.x, self.edge_index, index=int(index), **self.arguments)
             explanation.seconds = time.perf_counter() - started
-            for one in (near,) if also is None else (as_neighborhood(also), near):
+            for one in (near,) if also is None else (self.near(also), near):
                 general_unfaithfulness(explainer, explanation, one, num_samples=test_samples, seed=seed + 1)
         classes = self.data._global_store.get("class_names")
         if classes is not None and num_classes_of(explanation.joint()) == len(classes):
             explanation.name(classes=classes)
         return explanation
+
+
+def _with_edges(data: HeteroData) -> HeteroData:
+    """Return a graph whose sparse matrices ``adj_t``, [sinks, sources], are edges with weights."""
+    sparse = [store for store in data.edge_stores if "edge_index" not in store and "adj_t" in store]
+    if not sparse:
+        return data
+    converted = copy.copy(data)
+    found = {store._key: edges_of(store["adj_t"], rectangular=True) for store in sparse}
+    # A matrix of torch.sparse has values in any case. If all are 1, they are no weights.
+    weighted = any(weight is not None and not bool((weight == 1).all()) for _, weight in found.values())
+    for kind, (edge_index, weight) in found.items():
+        del converted[kind]["adj_t"]
+        converted[kind].edge_index = edge_index
+        if weighted:
+            ones = torch.ones(edge_index.size(1), device=edge_index.device)
+            converted[kind].edge_weight = ones if weight is None else weight
+    return converted
 
 
 def _in_precision(model: torch.nn.Module, x: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._base.errors import InputError, UnsupportedError
+from .form import find_baseline, is_categorical
 from .graph import Graph, Int64, check_edge_index, check_features, check_range, check_weights, finite_ends
 from .kinds import EdgeType, Kinds
 
@@ -39,15 +40,15 @@ class JointGraph(Graph):
         self._device = next(iter(x.values())).device
         joint_x = torch.zeros(kinds.node_start[-1], kinds.column_start[-1], dtype=next(iter(x.values())).dtype)
         for place, name in enumerate(kinds.node_types):
+            if is_categorical(joint_x) and len(x[name]):
+                # A node has the baseline in the columns of other types, which thereby stays the most frequent there.
+                joint_x[:, kinds.columns(place)] = find_baseline(x[name].detach().cpu())
             joint_x[kinds.nodes(place), kinds.columns(place)] = x[name].detach()  # which copies from any device
-        parts, weights = [], []
-        for place, kind in enumerate(kinds.edge_types):
-            starts = torch.tensor([kinds.node_start[end] for end in kinds.ends(place)])
-            parts.append(edge_index[kind].detach().cpu() + starts.unsqueeze(1))
-            if edge_weight is not None:
-                weights.append(_check_weight(edge_weight, kind, parts[-1].size(1)).to(joint_x.dtype))
-        joint_edges = torch.cat(parts, dim=1)
-        weight = torch.cat(weights) if edge_weight is not None else None
+        joint_edges, weight = join_edges(kinds, edge_index), None
+        if edge_weight is not None:
+            counts = {kind: edge_index[kind].size(1) for kind in kinds.edge_types}
+            parts = [_check_weight(edge_weight, kind, count) for kind, count in counts.items()]
+            weight = torch.cat([part.to(joint_x.dtype) for part in parts])
         _check_loops(kinds, joint_edges)
         super().__init__(joint_x, joint_edges, weight, flow)
         self._copies = joint_x, joint_edges, weight  # They are our own, and nobody else keeps them.
@@ -85,6 +86,15 @@ class JointGraph(Graph):
         return np.append(nodes, first), np.append(hop, np.full(len(first), num_hops + 1)), ends
 
 
+def join_edges(kinds: Kinds, edge_index: Mapping[EdgeType, Tensor]) -> Tensor:
+    """Return the edges of all types, [2, e], in the joint numbering."""
+    parts = []
+    for place, kind in enumerate(kinds.edge_types):
+        starts = torch.tensor([kinds.node_start[end] for end in kinds.ends(place)])
+        parts.append(edge_index[kind].detach().cpu() + starts.unsqueeze(1))
+    return torch.cat(parts, dim=1)
+
+
 def kinds_of(x: Mapping[str, Tensor], edge_index: Mapping[EdgeType, Tensor]) -> Kinds:
     """Check the tensors of a heterogeneous graph, and return where each type begins."""
     if not isinstance(x, Mapping) or not isinstance(edge_index, Mapping):
@@ -102,7 +112,10 @@ def kinds_of(x: Mapping[str, Tensor], edge_index: Mapping[EdgeType, Tensor]) -> 
         span.append(most - least)
     if len({features.dtype for features in x.values()}) > 1:
         named = ", ".join(f"{name}: {features.dtype}" for name, features in x.items())
-        raise InputError(f"the features of all types of nodes must have one precision (got {named})")
+        raise InputError(
+            f"the features of all types of nodes must have one precision (got {named}); where x of a type has ids of "
+            "categories, look their embeddings up before the graph, and give the model those rows as x"
+        )
     for kind, ends in edge_index.items():
         _check_edges(kind, ends, x)
     nodes, columns = (starts_of([features.size(axis) for features in x.values()]) for axis in (0, 1))

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from .._base.errors import InputError, ModelError, show
 
@@ -35,7 +35,8 @@ def adapt(
     Args:
         model: the trained model. Its parameters are shared, not copied.
         takes: what its forward takes: "tensors", as ``forward(x, edge_index, ...)``; "data", as ``forward(data)``; or
-            "adjacency", as ``forward(x, adj_t, ...)``, where ``adj_t[i, j]`` is the weight of the edge from j to i.
+            "adjacency", as ``forward(x, adj_t, ...)``, where ``adj_t[i, j]`` is the weight of the edge from j to i. A
+            heterogeneous model is given ``HeteroData``, or dictionaries of both.
         output: which output is explained, if there are several: its place in a tuple or list, its key in a dictionary,
             the name of its field, or a function of what the model returns.
         fields: names of further tensors of the graph that a model which takes ``data`` reads, such as "pos".
@@ -79,18 +80,25 @@ class Adapter(torch.nn.Module):
 
     def forward(
         self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
+        x: Any,
+        edge_index: Any,
+        edge_weight: Any = None,
+        edge_attr: Any = None,
+        batch: Any = None,
         **more: Any,
     ) -> Tensor:
-        """Return one output of the model for a graph that is given as tensors."""
+        """Return one output of the model for a graph that is given as tensors, or as dictionaries of these by type."""
         named = {"edge_weight": edge_weight, "edge_attr": edge_attr, "batch": batch, **more}
         given = {name: value for name, value in named.items() if value is not None}
         if self.takes == "data":
-            out = self.model(Data(x=x, edge_index=edge_index, **given))
+            out = self.model(_as_graph(x, edge_index, given))
+        elif self.takes == "adjacency" and isinstance(x, Mapping):
+            weights = given.pop("edge_weight", {})
+            matrices = {
+                kind: make_adjacency(ends, weights.get(kind), x[kind[0]], self.layout, len(x[kind[2]]))
+                for kind, ends in edge_index.items()
+            }
+            out = self.model(x, matrices, **given)
         elif self.takes == "adjacency":
             adjacency = make_adjacency(edge_index, given.pop("edge_weight", None), x, self.layout)
             out = self.model(x, adjacency, **given)
@@ -117,6 +125,20 @@ class Adapter(torch.nn.Module):
         return picked
 
 
+def _as_graph(x: Any, edge_index: Any, given: Mapping[str, Any]) -> Data | HeteroData:
+    """Return a graph with these tensors, or dictionaries of them by type."""
+    if not isinstance(x, Mapping):
+        return Data(x=x, edge_index=edge_index, **given)
+    data = HeteroData()
+    for name, parts in {"x": x, "edge_index": edge_index, **given}.items():
+        if not isinstance(parts, Mapping):
+            data[name] = parts
+            continue
+        for kind, part in parts.items():
+            data[kind][name.removesuffix("_dict")] = part
+    return data
+
+
 _TO_LAYOUT: dict[torch.layout, Callable[[Tensor], Tensor]] = {
     torch.sparse_csr: Tensor.to_sparse_csr,
     torch.sparse_csc: Tensor.to_sparse_csc,
@@ -124,22 +146,30 @@ _TO_LAYOUT: dict[torch.layout, Callable[[Tensor], Tensor]] = {
 }
 
 
-def make_adjacency(edge_index: Tensor, edge_weight: Tensor | None, x: Tensor, layout: torch.layout) -> Tensor:
-    """Return A as a sparse matrix, [N, N], in which ``A[i, j]`` is the weight of the edge from j to i."""
+def make_adjacency(
+    edge_index: Tensor, edge_weight: Tensor | None, x: Tensor, layout: torch.layout, sinks: int | None = None
+) -> Tensor:
+    """Return A as a sparse matrix, [N, N], in which ``A[i, j]`` is the weight of the edge from j to i.
+
+    ``x`` is of the nodes that edges begin at; ``sinks`` is how many others they end at, if they are of another type.
+    """
     weight = x.new_ones(edge_index.size(1), dtype=None if x.is_floating_point() else torch.get_default_dtype())
     weight = weight if edge_weight is None else edge_weight
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CS[RC] tensor support is in beta")
         # The ends of the edges were checked when the graph was.
-        matrix = torch.sparse_coo_tensor(edge_index.flip(0), weight, (len(x), len(x)), check_invariants=False)
+        matrix = torch.sparse_coo_tensor(
+            edge_index.flip(0), weight, (len(x) if sinks is None else sinks, len(x)), check_invariants=False
+        )
         return _TO_LAYOUT[layout](matrix.coalesce())
 
 
-def edges_of(adjacency: Any) -> tuple[Tensor, Tensor | None]:
+def edges_of(adjacency: Any, *, rectangular: bool = False) -> tuple[Tensor, Tensor | None]:
     """Return ``edge_index`` and ``edge_weight`` of a sparse matrix whose entry [i, j] is that of the edge from j to i.
 
     That is how PyG's ``adj_t`` is laid out. The matrix is one of ``torch.sparse``, in any layout, or a ``SparseTensor``
-    of torch_sparse; one of those has no weights if it was made without.
+    of torch_sparse; one of those has no weights if it was made without. ``rectangular`` allows one between two types of
+    nodes, [sinks, sources].
 
     >>> adjacency = torch.tensor([[0.0, 0.5], [0.0, 0.0]]).to_sparse()
     >>> edges_of(adjacency)
@@ -147,8 +177,11 @@ def edges_of(adjacency: Any) -> tuple[Tensor, Tensor | None]:
             [0]]), tensor([0.5000]))
     """
     shape: Any = adjacency.sizes() if hasattr(adjacency, "sizes") else getattr(adjacency, "shape", ())
-    if len(shape) == 2 and shape[0] != shape[1]:
-        raise InputError(f"a sparse matrix [nodes, nodes] is needed (got shape {list(shape)})")
+    if len(shape) == 2 and shape[0] != shape[1] and not rectangular:
+        raise InputError(
+            f"a sparse matrix [nodes, nodes] is needed (got shape {list(shape)}); rectangular=True allows one between "
+            "two types of nodes"
+        )
     if isinstance(adjacency, Tensor) and adjacency.layout != torch.strided and adjacency.dim() == 2:
         coordinates = adjacency.to_sparse(layout=torch.sparse_coo).coalesce()
         sink, source = coordinates.indices()
@@ -161,6 +194,9 @@ def edges_of(adjacency: Any) -> tuple[Tensor, Tensor | None]:
 
 def reason_to_adapt(model: torch.nn.Module, edge_index: Any = None) -> str | None:
     """Return why a model or the edges it is called with need an adapter, and which; None if they do not."""
+    if isinstance(edge_index, Mapping):
+        reasons = (reason_to_adapt(model, ends) for ends in edge_index.values())
+        return next((reason for reason in reasons if reason is not None), None)
     if hasattr(edge_index, "coo") and not isinstance(edge_index, Tensor):
         return _CONVERT.format(kind=type(edge_index).__name__)
     if isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:

@@ -20,10 +20,15 @@ from torch_geometric.nn import HANConv, HGTConv
 from .._base.errors import InputError, ModelError, UnsupportedError, describe_error
 from ..graph.joint import JointGraph
 from ..graph.kinds import EdgeType, Kinds
+from .adapter import Adapter
 from .call import check_output
 from .layers import count_hops, mask_in_turn, message_passing_layers, unwrap
 from .record import evaluating
 
+LINKS = (
+    "links of heterogeneous graphs cannot be explained yet: explain the nodes at their ends, or a model of the graph "
+    "that data.to_homogeneous() makes"
+)
 WEIGHTS = ("edge_weight_dict", "edge_weight")  # the names under which a model may take the weights of all edge types
 
 
@@ -262,10 +267,7 @@ def join(
     ``weighted`` says whether edge weights are A, if the model reads those of every type; else they are an argument.
     """
     if level == "edge":
-        raise UnsupportedError(
-            "links of heterogeneous graphs cannot be explained yet: explain the nodes at their ends, or a model of the "
-            "graph that data.to_homogeneous() makes"
-        )
+        raise UnsupportedError(LINKS)
     named = dict(arguments)
     name = weight_argument(model) if weighted else None
     weights = None if name is None else named.get(name)
@@ -292,9 +294,14 @@ def join(
 
 def arguments_of(model: torch.nn.Module, find: Callable[[str], Any]) -> dict[str, Any]:
     """Return the arguments of a heterogeneous model beside features and edges that ``find`` knows by their names."""
-    parameters = list(inspect.signature(inner_model(model).forward).parameters.values())[2:]
-    named = (one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD))
-    found = {name: find(name) for name in named}
+    inner = inner_model(model)
+    parameters = list(inspect.signature(inner.forward).parameters.values())[2:]
+    named = [one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    fields = inner.fields if isinstance(inner, Adapter) else ()
+    found = {name: find(name) for name in (*named, *fields)}
+    for name in fields:
+        if found[name] is None:
+            raise ModelError(f"the model reads the field {name!r}, which the graph does not have")
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -26,10 +26,13 @@ class _Attributes(Neighborhood):
     def check(self, graph: ComputationGraph) -> None:
         """There must be attributes."""
         if graph.attributes is None:
-            raise InputError(
-                f"{self}: the model is given no edge_attr of real numbers; use a neighbourhood of features or edges, "
-                "such as U(A,0.5)"
+            lacking = (
+                "attributes of edges by type are given to the model as they are, and neither moved nor scored"
+                if graph.kinds is not None
+                else "the model is given no edge_attr of real numbers, a row for each edge (whole numbers, ids of "
+                "categories, are given as they are, and neither moved nor scored)"
             )
+            raise InputError(f"{self}: {lacking}; use a neighbourhood of features or edges, such as U(A,0.5)")
 
     def _draw(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
         """Return a number in (0, 1) for every sample and attribute, [S, e, c]."""
