@@ -105,11 +105,11 @@ class Finding:
                 f"At {say_time(self.moment)} {describe(plant, name)} read {reading}; {expected} was expected.",
                 f"Usually it reads {say_range(plant, name, *self.verdict['usual'])}.",
             ]
+        if tag.note:
+            sentences.append(f"{name} {tag.note}.")
         sentences.append(self.history[name])
         if self.switched:
             sentences.append(self.switched)
-        if tag.note:
-            sentences.append(f"{name} {tag.note}.")
         if self.open_end:
             sentences.append("The alarm is still up at the end of the recording.")
         else:
