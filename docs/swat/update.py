@@ -10,7 +10,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from graphfaith_studies.plant.tables import markdown
+from graphfaith_studies.plant.tables import format_tables, list_tables
+from graphfaith_studies.swat.story import list_story_tables
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "swat.md"
@@ -29,7 +30,8 @@ def update(folder: Path) -> None:
         shutil.copyfile(picture, HERE / picture.name)
     text = PAGE.read_text()
     before, after = text.split(BEGIN)[0], text.split(END)[1]
-    PAGE.write_text(before + BEGIN + "\n" + markdown(results) + "\n" + END + after)
+    tables = format_tables(list_tables(results) + list_story_tables(results))
+    PAGE.write_text(before + BEGIN + "\n" + tables + "\n" + END + after)
 
 
 if __name__ == "__main__":

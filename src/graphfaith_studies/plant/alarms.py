@@ -19,11 +19,13 @@ from torch import Tensor
 from .causes import (
     METHODS,
     Cause,
+    Fewest,
     Question,
     Restored,
     What,
     effects_of,
     explain_alarm,
+    find_fewest,
     find_strongest_path,
     restore_each,
 )
@@ -33,7 +35,9 @@ from .monitor import Monitor, Watched
 from .scoring import Event, find_events
 from .series import Scale
 
-DEVELOPED: Final = (3, 6)  # steps after the first one at which an alarm is looked at once more
+# Steps after the first one at which an alarm is looked at once more: 30 to 60 s in a plant with steps of ten seconds,
+# three to six hours in one with steps of an hour. What develops an alarm are the steps that its forecasts see.
+DEVELOPED: Final = (3, 6)
 _LISTED: Final = 5  # tags of each ranking that get a verdict
 Flags = NDArray[np.bool_]
 
@@ -58,7 +62,7 @@ class Truth:
 
 
 def choose_step(alarm: Alarm, watched: Watched) -> int:
-    """Return the step to explain: the first one of the alarm, or one 30 to 60 s later if its excess is larger."""
+    """Return the step to explain: the first one of the alarm, or one of `DEVELOPED` if its excess is larger."""
     first, last = alarm.first + DEVELOPED[0], min(alarm.first + DEVELOPED[1], len(watched.series) - 1)
     excess = np.sign(alarm.deviation) * watched.excess[:, alarm.accused]
     later = range(first, last + 1)
@@ -133,10 +137,31 @@ def clear_in_model(question: Question, restored: Restored, at: int, watched: Wat
     return cleared
 
 
+def clear_by_fewest(
+    question: Question, restored: Restored, at: int, watched: Watched, monitor: Monitor
+) -> Fewest | None:
+    """Return the fewest readings of other tags that clear the alarm in the model; None if that cannot be asked.
+
+    The gap has to fall below the threshold. For the range check alone the forecast has to fall by what the reading is
+    too far outside, because the reading is taken to follow it. If both checks failed, no single value has to be passed.
+    """
+    tag = question.accused
+    too_far = abs(watched.of_forecast[at, tag]) >= 1.0
+    outside = abs(watched.of_range[at, tag]) >= 1.0
+    if question.what == "deviation" and too_far and not outside:
+        past = float(monitor.thresholds.values[tag])
+    elif question.what == "forecast" and outside and not too_far:
+        past = question.sign * float(restored.forecasts[-1]) - (question.gap - monitor.range.outside)
+    else:
+        return None
+    return find_fewest(monitor.forecaster, question, past)
+
+
 def ask_plant(alarm: Alarm, events: Sequence[Event], watched: Watched, monitor: Monitor, replays: Replays) -> Truth:
     """Let the plant run again without the attacks, and with each tag as it is then.
 
-    The alarm clears if its accused tag passes all checks from the first step of the alarm to its end, or for a minute.
+    The alarm clears if its accused tag passes all checks from the first step of the alarm to its end, or up to the last
+    step of `DEVELOPED`.
     """
     tag, window = alarm.accused, monitor.scale.plant.window
     stop = min(alarm.last, alarm.first + DEVELOPED[1]) + 1
@@ -183,6 +208,7 @@ def examine_alarm(
     restored = restore_each(monitor.forecaster, question)
     in_model = clear_in_model(question, restored, at, watched, monitor)
     effects = effects_of(restored, question)
+    fewest = clear_by_fewest(question, restored, at, watched, monitor)
     rankings = {cause.method: cause.tags for cause in causes}
     rankings |= rank_without_explaining(plant, alarm.accused, watched.excess[at], effects)
     truth = ask_plant(alarm, near, watched, monitor, replays) if replays is not None and near else None
@@ -205,6 +231,8 @@ def examine_alarm(
         "at": at,
         "what": question.what,
         "gap": question.gap * span,
+        "span": span,
+        "fewest": None if fewest is None else fewest.as_json(plant),
         "causes": [cause.as_json() for cause in causes],
         "paths": {cause.method: _find_paths(cause, sorted(listed)) for cause in causes},
         "effects": {plant.names[tag]: float(effects[tag] * span) for tag in range(len(plant))},

@@ -24,6 +24,7 @@ from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 
 from graphfaith.explainers.methods import method_named
+from graphfaith.explanation.counterfactual import counterfactual
 from graphfaith.explanation.faithfulness import record_unfaithfulness
 from graphfaith.explanation.signed import SignedExplanation
 from graphfaith.facade import Subject
@@ -46,6 +47,8 @@ NAMES: Final = {
 MASKS: Final = frozenset(("gnnexplainer-soft",))  # methods whose scores of readings have no sign
 REACH: Final = 2  # hops, because the forecaster has two layers of messages
 FORETOLD: Final = 3  # tags about which p and the model are asked
+FEWEST: Final = 5  # readings of other tags that may be restored together, so that the alarm clears
+_TRIED: Final = 500  # sets of them about which the model is asked at most
 READING_RANGE: Final = 0.1  # share of a tag's span in normal operation
 EDGE_RANGE: Final = 0.5
 NEIGHBORHOODS: Final = ("edges", "readings", "both")
@@ -74,12 +77,16 @@ class Question:
 
 
 class Gap(nn.Module):
-    """The model F = sign (reading - forecast) [n, 1], or sign forecast, as a function of the unusual parts D."""
+    """The model F = sign (reading - forecast) [n, 1], or sign forecast, as a function of the unusual parts D.
 
-    def __init__(self, forecaster: Forecaster | Nowcaster, question: Question) -> None:
+    If it ``holds`` the readings, F = sign (reading as it was - forecast): what the readings of others did to the gap.
+    """
+
+    def __init__(self, forecaster: Forecaster | Nowcaster, question: Question, *, holds: bool = False) -> None:
         super().__init__()
-        self.forecaster, self.sign, self.what = forecaster, question.sign, question.what
+        self.forecaster, self.sign, self.what, self.holds = forecaster, question.sign, question.what, holds
         self.register_buffer("expected", question.expected)
+        self.register_buffer("readings", question.x[:, -1:])
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Return the gaps for the unusual parts ``x`` [n, window].
@@ -89,7 +96,9 @@ class Gap(nn.Module):
         expected: Any = self.expected
         readings = x + expected.to(x.dtype).repeat(x.size(-2) // len(expected), 1)
         forecast: Tensor = self.forecaster(readings, edge_index, edge_weight)
-        gap: Tensor = forecast if self.what == "forecast" else readings[..., -1:] - forecast
+        held: Any = self.readings
+        now = held.to(x.dtype).repeat(x.size(-2) // len(held), 1) if self.holds else readings[..., -1:]
+        gap: Tensor = forecast if self.what == "forecast" else now - forecast
         return self.sign * gap
 
 
@@ -238,6 +247,40 @@ def _foretell(cause: Cause, explanation: SignedExplanation) -> dict[int, tuple[f
         asked = explanation.what_if(set={(tag, step): 0.0 for step in range(cause.plant.window)}, check=True)
         answers[tag] = (asked.change, float(asked.actual or 0.0))
     return answers
+
+
+@dataclass(frozen=True)
+class Fewest:
+    """The fewest ``readings`` (tag, steps before) that clear an alarm if they had been as expected, confirmed.
+
+    The accused tag's own reading stays as it is. There are none if no set of up to `FEWEST` of them was found among
+    those that were ``tried``. ``smallest`` says that every smaller set was tried.
+    """
+
+    readings: tuple[tuple[int, int], ...]
+    tried: int
+    smallest: bool
+
+    def as_json(self, plant: Plant) -> dict[str, Any]:
+        """Return the readings as plain values for JSON."""
+        names = [[plant.names[tag], before] for tag, before in self.readings]
+        return {"readings": names, "tried": self.tried, "smallest": self.smallest}
+
+
+def find_fewest(forecaster: Forecaster | Nowcaster, question: Question, past: float) -> Fewest:
+    """Search for the fewest readings of the others with which, as expected, F falls below ``past``.
+
+    The slopes of the model say which sets are worth a try, and the model is asked about them
+    (:func:`~graphfaith.explanation.counterfactual.counterfactual`).
+    """
+    plant = forecaster.plant
+    data = Data(x=question.unusual, edge_index=plant.arrows, node_names=list(plant.names))
+    subject = Subject(Gap(forecaster, question, holds=True).eval(), data, Task("regression", "raw", "node"))
+    near = make_neighborhoods(question.unusual)[SHOWN]
+    explanation = subject.explain(question.accused, "saliency", near, samples=1, test_samples=2)
+    found = counterfactual(explanation, FEWEST, of="features", past=past, evaluations=_TRIED)
+    readings = tuple((tag, plant.window - 1 - slot) for tag, slot in found.features)
+    return Fewest(readings, found.evaluations, found.found and found.is_smallest)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import datetime
 import itertools
 import re
 from array import array
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,18 @@ _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep",
 _EPOCH: Final = datetime.date(1970, 1, 1)
 DAY: Final = 86_400
 Key = tuple[bool, int, int, int]  # whether day and month may be swapped; then day, month and year
+
+
+class Dates(NamedTuple):
+    """The ``seconds`` [T] since 1970, where they are dates at all [T], and a notice on the order of dates.
+
+    ``day_first`` is that order, or None if the days did not tell.
+    """
+
+    seconds: NDArray[np.int64]
+    valid: NDArray[np.bool_]
+    notice: str | None
+    day_first: bool | None
 
 
 class Clock:
@@ -77,11 +89,8 @@ class Clock:
             self._parsed[date] = key
         return key
 
-    def read(self, day_first: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_], str | None]:
-        """Return the seconds [T] since 1970, where they are dates at all [T], and a notice on the order of dates.
-
-        ``day_first`` is the order that is expected.
-        """
+    def read(self, day_first: bool, says: str = "the plant file") -> Dates:
+        """Read all stamps; ``day_first`` is the order of dates that is expected, and ``says`` who expects it."""
         codes = np.frombuffer(self._codes, dtype=np.int32)
         keys = list(self._known)
         rows = np.bincount(codes, minlength=len(keys))
@@ -89,22 +98,23 @@ class Clock:
         faults = {order: (sum(int(n) for n, day in zip(rows, found, strict=True) if day is None), _breaks(found))
                   for order, found in days.items()}  # fmt: skip
         chosen = min(faults, key=lambda order: faults[order])  # The expected order is first, and wins a tie.
-        notice = None
+        notice, told = None, faults[day_first] != faults[not day_first]
         if chosen != day_first:
             example = next(key for key in keys if key[0] and key[1] != key[2])
             notice = (
                 f"dates are written as {_ORDERS[chosen]}: {example[1]:02}/{example[2]:02} is {_spell(example, chosen)}"
             )
-        elif faults[day_first] == faults[not day_first]:
+        elif not told:
             doubtful = [key for key in keys if key[0] and key[1] != key[2]]
             if doubtful:
                 example = doubtful[0]
                 notice = (
-                    f"{example[1]:02}/{example[2]:02} is read as {_spell(example, chosen)}, as the plant file says; "
+                    f"{example[1]:02}/{example[2]:02} is read as {_spell(example, chosen)}, as {says} says; "
                     "the days of this file do not tell"
                 )
         table = np.array([-1 if day is None else day for day in days[chosen]], dtype=np.int64)
-        return table[codes] * DAY + np.frombuffer(self._seconds, dtype=np.int32), table[codes] >= 0, notice
+        seconds = table[codes] * DAY + np.frombuffer(self._seconds, dtype=np.int32)
+        return Dates(seconds, table[codes] >= 0, notice, chosen if told else None)
 
 
 _ORDERS: Final = {True: "day/month", False: "month/day"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphfaith._base.checks import check_count
+from graphfaith._base.checks import check_count, check_seed
 from graphfaith._base.errors import InputError
 from graphfaith.cli.notes import say
 
@@ -52,12 +52,10 @@ def check(
       graphfaith plant check --plant batadal dataset03.csv dataset04.csv
     """
     # Loading these takes seconds, which --help does not need.
-    from .loader import load
+    from .loader import load_each
     from .plant import find_plant
 
-    known = find_plant(plant)
-    for path in files:
-        recording = load(known, path, max_gap=max_gap)
+    for path, recording in zip(files, load_each(find_plant(plant), files, max_gap=max_gap), strict=True):
         typer.echo(
             f"{path}: {len(recording)} rows from {_clock(recording.times[0])} to {_clock(recording.times[-1])}, "
             + (f"{int(recording.labels.sum())} of them under attack" if recording.labelled else "without labels")
@@ -78,6 +76,7 @@ def run(
     plant: Plant = "swat",
     quick: Annotated[bool, typer.Option("--quick", help="Few epochs and samples.")] = False,
     seeds: Annotated[int | None, typer.Option(help="Number of trainings; default five, or one with --quick.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the first training.")] = 0,
     compare: Annotated[bool, typer.Option(help="Also train other networks, for comparison.")] = True,
     workers: Annotated[int | None, typer.Option(help="Number of worker processes; default one per core.")] = None,
     max_gap: Annotated[int | None, typer.Option(help="Gaps of up to so many seconds are bridged.")] = None,
@@ -101,7 +100,7 @@ def run(
     from .tables import list_tables
 
     count = check_count((1 if quick else 5) if seeds is None else seeds, "--seeds", most=MOST_SEEDS)
-    chosen = tuple(range(count))
+    chosen = tuple(range(check_seed(seed), seed + count))
     options: dict[str, Any] = {"seeds": chosen, "workers": workers, "say": say}
     runner = _RUNNERS.get(plant)
     if runner is not None:
@@ -118,20 +117,46 @@ def run(
 
 
 def show_tables(tables: Sequence[tuple[str, Table]], remarks: Sequence[str] = ()) -> None:
-    """Print tables on standard output, and remarks below them."""
+    """Print tables on standard output, and remarks below them; a table that is too wide is printed in parts."""
     from rich.console import Console
     from rich.table import Table as Grid
 
     console = Console()
     for title, (heads, rows) in tables:
-        grid = Grid(title=title, title_justify="left")
-        for place, head in enumerate(heads):
-            grid.add_column(head, justify="right" if place else "left")
-        for row in rows:
-            grid.add_row(*row)
-        console.print(grid)
+        for part, places in enumerate(_fit_columns(heads, rows, console.width)):
+            grid = Grid(title=f"{title}, continued" if part else title, title_justify="left")
+            for place in places:
+                grid.add_column(heads[place], justify="right" if place else "left", no_wrap=False)
+            for row in rows:
+                grid.add_row(*(row[place] for place in places))
+            console.print(grid)
     for remark in remarks:
         typer.echo(remark)
+
+
+def _fit_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[list[int]]:
+    """Return the columns of each part of a table, so that no cell or word of a head has to be cut.
+
+    Each part begins with the first column, which names the rows and may take several lines.
+
+    >>> _fit_columns(["name", "one", "two"], [["a", "1 % ± 1 %", "2 % ± 1 %"]], 24)
+    [[0, 1], [0, 2]]
+    """
+
+    def size(place: int) -> int:
+        words = heads[place].split()
+        cells = [row[place] for row in rows]
+        return 3 + max(map(len, words + (cells if place else [word for cell in cells for word in cell.split()])))
+
+    first = max(size(0), min(3 + max((len(row[0]) for row in rows), default=0), width // 3))
+    parts, left = [[0]], width - 1 - first
+    for place in range(1, len(heads)):
+        if size(place) > left and len(parts[-1]) > 1:
+            parts.append([0])
+            left = width - 1 - first
+        parts[-1].append(place)
+        left -= size(place)
+    return parts
 
 
 def _batadal() -> Callable[..., tuple[dict[str, Any], list[Path]]]:

@@ -13,12 +13,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from .causes import METHODS
+from .causes import FEWEST, METHODS
+from .history import tell_history, tell_switches
 from .plant import Plant
 from .series import Scale, Series
 from .words import (
     describe,
     describe_mismatch,
+    format_number,
     format_pair,
     format_reading,
     join_names,
@@ -51,6 +53,8 @@ class Finding:
     cause: str | None
     chain: tuple[str, ...]
     limits: tuple[float, float]
+    history: dict[str, str]  # what the accused tag and the suspects did until then, in words
+    switched: str  # which actuators beside the accused tag were switched just before, in words
 
     @property
     def accused(self) -> str:
@@ -103,6 +107,9 @@ class Finding:
             ]
         if tag.note:
             sentences.append(f"{name} {tag.note}.")
+        sentences.append(self.history[name])
+        if self.switched:
+            sentences.append(self.switched)
         if self.open_end:
             sentences.append("The alarm is still up at the end of the recording.")
         else:
@@ -118,11 +125,13 @@ class Finding:
         """Say what the cause may be, and whether the model would clear the alarm without it."""
         if self.cause is None:
             if not self.suspects:
-                return "Cause not known: no other tag explains this alarm, and the model does not clear it."
-            return (
-                f"Cause not known. The explanation points to {join_names(list(self.suspects))}, but with "
-                f"{'it' if len(self.suspects) == 1 else 'any one of them'} as expected this alarm would still be."
-            )
+                words = "Cause not known: no other tag explains this alarm, and the model does not clear it."
+            else:
+                words = (
+                    f"Cause not known. The explanation points to {join_names(list(self.suspects))}, but with "
+                    f"{'it' if len(self.suspects) == 1 else 'any one of them'} as expected this alarm would still be."
+                )
+            return f"{words} {self.tell_fewest()}".strip()
         if self.cause == self.accused:
             scores = self.row["causes"][0]["tags"]
             larger = [name for name in self.suspects if scores[name] > scores[self.accused]]
@@ -137,7 +146,40 @@ class Finding:
                 f"{self.accused} itself stands out: {why}. Either its reading is wrong, or something acts on it that "
                 "no tag shows."
             )
-        return f"{self.tell_tag(self.cause)} With {self.cause} as expected this alarm would not be."
+        tag = f"{self.tell_tag(self.cause)} {self.history[self.cause]}"
+        return f"{tag} With {self.cause} as expected this alarm would not be."
+
+    def tell_fewest(self) -> str:
+        """Say with which fewest readings, as expected, the model clears the alarm; empty if that was not asked."""
+        fewest = self.row["fewest"]
+        if fewest is None:
+            return ""
+        if not fewest["readings"]:
+            return (
+                f"The reading of {self.accused} as it is, no set of up to {FEWEST} readings of others, or of its own "
+                f"past, was found with which the model clears it ({fewest['tried']} tried)."
+            )
+        readings = [f"{name} {_say_before(before * self.plant.step)}" for name, before in fewest["readings"]]
+        least = "The fewest" if fewest["smallest"] else "Few"
+        return (
+            f"{least} readings with which, as expected, the model clears it and leaves that of {self.accused} as it "
+            f"is: {join_names(readings)}."
+        )
+
+    def tell_foretold(self) -> str:
+        """Say what the explanation foretold of the first other tag, and what the model answered; empty without it."""
+        foretold = self.row["causes"][0]["foretold"]
+        name = self.cause if self.cause in foretold else next(iter(self.suspects), None)
+        if name not in foretold:
+            return ""
+        p, model = (change * self.row["span"] for change in foretold[name])
+        unit = self.plant[self.accused].kind.unit
+        noun = f"gap at {self.accused}" if self.row["what"] == "deviation" else f"forecast of {self.accused}"
+        first, second = (f"{'-' if value < 0 else '+'}{format_number(abs(value))}" for value in (p, model))
+        return (
+            f"With {name} as expected the {noun} changes by {second}{f' {unit}' if unit else ''}, says "
+            f"the model; the explanation foretold {first}."
+        )
 
     def tell_tag(self, name: str) -> str:
         """Say what a tag reads, what was expected, and what is usual."""
@@ -192,9 +234,18 @@ def find_findings(series: Series, scale: Scale, rows: Sequence[dict[str, Any]]) 
                 cause,
                 tuple(dict.fromkeys(chain)),
                 (float(scale.low[column]), float(scale.high[column])),
+                {
+                    name: tell_history(series, name, row["at"], row["verdicts"][name]["expected"])
+                    for name in (alarm["accused"], *suspects)
+                },
+                tell_switches(series, _list_beside(plant, column), row["at"]),
             )
         )
     return found
+
+
+def _list_beside(plant: Plant, column: int) -> list[str]:
+    return [plant.names[other] for other in np.flatnonzero(plant.adjacency[column].numpy()).tolist()]
 
 
 def find_cause(row: dict[str, Any]) -> tuple[tuple[str, ...], str | None]:
@@ -219,6 +270,10 @@ def find_neighbours(plant: Plant, name: str) -> list[str]:
     own = plant.tags[column].part
     others.sort(key=lambda other: (plant.tags[other].part != own, plant.tags[other].is_actuator))
     return [plant.names[other] for other in others[:_NEIGHBOURS]]
+
+
+def _say_before(seconds: int) -> str:
+    return f"{say_duration(seconds)} before" if seconds else "now"
 
 
 def _say_expected(expected: str) -> str:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,14 +39,27 @@ _LISTED: Final = 3  # gaps that a notice lists
 _MOST_SLOTS: Final = 2**31 - 1  # rows that a recording could have between its first and its last time
 
 
+class Order(NamedTuple):
+    """The order of day and month in dates that another file has told, and the name of that file."""
+
+    day_first: bool
+    file: str
+
+
 def load(
-    plant: Plant, path: str | os.PathLike[str], *, max_gap: int | None = None, show: bool | None = None
+    plant: Plant,
+    path: str | os.PathLike[str],
+    *,
+    max_gap: int | None = None,
+    order: Order | None = None,
+    show: bool | None = None,
 ) -> Recording:
     """Read a recording of a plant from a ``.csv`` or ``.xlsx`` file.
 
     Gaps of up to ``max_gap`` seconds are bridged, by default ``plant.longest_gap``; `Recording.gaps` lists those that
-    remain. If rows are further apart than the plant file says, the recording is of the plant at that interval. ``show``
-    switches the progress bar on or off; None shows it if standard error is a terminal.
+    remain. If rows are further apart than the plant file says, the recording is of the plant at that interval.
+    ``order`` is what a file beside this one has told of dates; without it the plant file says what is expected.
+    ``show`` switches the progress bar on or off; None shows it if standard error is a terminal.
     """
     if max_gap is not None and (not is_whole(max_gap) or max_gap < 0):
         raise InputError(f"max_gap must be a whole number of seconds, 0 or more (got {max_gap!r})")
@@ -60,10 +73,28 @@ def load(
     if not source.stat().st_size:
         raise DataError(f"cannot load '{path}': the file is empty")
     total, rows = read_textfile(plant, source, HEADER_WITHIN) if suffix == ".csv" else _xlsx_rows(source)
-    table = _Table(plant, source)
+    table = _Table(plant, source, order)
     for number, cells in track(rows, "Reading", "rows", show=show, total=total):
         table.add(number, cells)
-    return table.to_recording(plant.longest_gap if max_gap is None else int(max_gap))
+    return table.to_recording(None if max_gap is None else int(max_gap))
+
+
+def load_each(
+    plant: Plant, paths: Iterable[Path], *, max_gap: int | None = None, say: Callable[[str], None] = lambda _: None
+) -> Iterator[Recording]:
+    """Read recordings that belong together, one after the other, and say what was mended in each.
+
+    A file of a single day does not tell the order of day and month. It is read in the order that a file before it has
+    told, because one program has written them.
+    """
+    order = None
+    for path in paths:
+        recording = load(plant, path, max_gap=max_gap, order=order)
+        for notice in recording.notices:
+            say(f"{path.name}: {notice}")
+        if order is None and recording.day_first is not None:
+            order = Order(recording.day_first, path.name)
+        yield recording
 
 
 def _xlsx_rows(path: Path) -> tuple[int | None, Rows]:
@@ -88,8 +119,10 @@ class _Table:
     memory than it has bytes.
     """
 
-    def __init__(self, plant: Plant, path: Path) -> None:
+    def __init__(self, plant: Plant, path: Path, order: Order | None) -> None:
         self._plant, self._path, layout = plant, path, plant.layout
+        self._order = Order(layout.day_first, "the plant file") if order is None else order
+        self._day_first: bool | None = None
         self._columns = (*plant.names, layout.time, layout.label)
         self._words = dict.fromkeys(map(_normalise, layout.normal), False)
         self._words |= dict.fromkeys(map(_normalise, layout.attack), True)
@@ -153,7 +186,7 @@ class _Table:
                     fault.count += 1
             yield reading
 
-    def to_recording(self, max_gap: int) -> Recording:
+    def to_recording(self, longest: int | None) -> Recording:
         """Return the recording, after the checks that need all rows."""
         plant = self._plant
         if not self._places:
@@ -166,6 +199,7 @@ class _Table:
             raise DataError(f"cannot load '{self._path}': there is no row below the header")
         times, rows = self._read_times()
         plant = self._adapt(plant, times)
+        max_gap = plant.longest_gap if longest is None else longest
         if (times[-1] - times[0]) // plant.period >= _MOST_SLOTS:
             last = int(np.diff(times).argmax()) + 1
             raise self._cell_error(
@@ -211,6 +245,7 @@ class _Table:
             labels=labels[source],
             gaps=_list_gaps(left),
             labelled=self._labelled,
+            day_first=self._day_first,
         )
         self._describe_gaps(recording, max_gap)
         return replace(recording, notices=tuple(self._notices))
@@ -219,7 +254,7 @@ class _Table:
         """Return the increasing times, and the rows that have them."""
         name = self._plant.layout.time
         if self._numbers:
-            times, valid, notice = self._clock.read(self._plant.layout.day_first)
+            times, valid, notice, self._day_first = self._clock.read(*self._order)
             if notice is not None:
                 self._notices.append(notice)
             for row in np.flatnonzero(~valid):

@@ -96,9 +96,14 @@ def score_ranking(
 
     ``in_model`` and ``in_plant`` [n] say whether the alarm clears if a tag is as expected, or as without the attack;
     ``in_plant`` is None where no plant can be asked. ``other_`` leaves out the accused tag, which mostly clears its own
-    alarm, and so tells nothing. Hits are None if the attacked tags are not known.
+    alarm, and so tells nothing: some rankings spend their first place on it by construction. Hits are None if the
+    attacked tags are not known, and those among other tags if no other tag was attacked.
     """
     row: dict[str, Any] = {f"hit{k}": expect_hit(scores, attacked, k) if attacked else None for k in KS}
+    others = scores.astype(np.float64)
+    others[accused] = -np.inf
+    elsewhere = [tag for tag in attacked if tag != accused]
+    row |= {f"other_hit{k}": expect_hit(others, elsewhere, k) if elsewhere else None for k in KS}
     row["reciprocal"] = expect_reciprocal(scores, attacked) if attacked else None
     for name, clears in (("model", in_model), ("plant", in_plant)):
         row[f"clears_{name}"] = None if clears is None else expect_first(scores, clears)
@@ -145,29 +150,52 @@ def _spearman(first: Any, second: Any) -> float | None:
 Cluster = tuple[int, int]  # the seed and the attack of an alarm
 NUMBERS: Final = (
     *(f"hit{k}" for k in KS),
+    *(f"other_hit{k}" for k in KS),
     "reciprocal",
     *(f"{which}_{where}" for where in ("model", "plant") for which in ("clears", "other")),
 )
+CLEARING: Final = ("clears_model", "clears_plant", "other_model", "other_plant")
 
 
 def pool_rankings(rows: Sequence[dict[str, dict[str, Any]]], clusters: Sequence[Cluster]) -> dict[str, Any]:
-    """Return the mean scores of every ranking over alarms, and hits at 3 compared alarm by alarm.
+    """Return the mean scores of every ranking over alarms, and some of them compared alarm by alarm.
 
-    Each row has the result of `score_ranking` for each of `RANKINGS`. ``versus`` has, for each method, the difference
-    of its hits at 3 to those of hops and of the deviation rank.
+    Each row has the result of `score_ranking` for each of `RANKINGS`. ``versus`` has, for each ranking, the differences
+    of its hits at 3 to those of hops and of the deviation rank, and ``versus_others`` those among the other tags.
+    ``clearing`` has, for each other ranking, by how much more often the first cause of the first of `METHODS` clears
+    the alarm.
     """
     means = {
         ranking: {name: mean_of([row[ranking][name] for row in rows], clusters) for name in NUMBERS}
         for ranking in RANKINGS
     }
-    versus = {
-        method: {
-            other: mean_of([_subtract(row[method]["hit3"], row[other]["hit3"]) for row in rows], clusters)
-            for other in ("hops", "deviation")
+    versus, among_others = (
+        {
+            method: {other: _compare(rows, clusters, name, method, other) for other in ("hops", "deviation")}
+            for method in RANKINGS
         }
-        for method in RANKINGS
+        for name in ("hit3", "other_hit3")
+    )
+    clearing = {
+        other: {name: _compare(rows, clusters, name, METHODS[0], other) for name in CLEARING}
+        for other in RANKINGS
+        if other != METHODS[0]
     }
-    return {"alarms": len(rows), "attacks": len(set(clusters)), "rankings": means, "versus": versus}
+    return {
+        "alarms": len(rows),
+        "attacks": len(set(clusters)),
+        "rankings": means,
+        "versus": versus,
+        "versus_others": among_others,
+        "clearing": clearing,
+    }
+
+
+def _compare(
+    rows: Sequence[dict[str, dict[str, Any]]], clusters: Sequence[Cluster], name: str, first: str, second: str
+) -> dict[str, float | None]:
+    """Return the mean of the differences of a number between two rankings, alarm by alarm."""
+    return mean_of([_subtract(row[first][name], row[second][name]) for row in rows], clusters)
 
 
 def _subtract(first: float | None, second: float | None) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -40,18 +40,29 @@ class Watched:
 
 @dataclass(frozen=True)
 class Monitor:
-    """A trained forecaster with the scale of its input, the thresholds of its errors, and the range check."""
+    """A trained forecaster with the scale of its input, the thresholds of its errors, and the range check.
+
+    ``factor`` is what thresholds and range were multiplied by after they had been found (`scaled`).
+    """
 
     forecaster: Nowcaster
     scale: Scale
     thresholds: Thresholds
     range: Range
+    factor: float = 1.0
 
     @classmethod
     def of(cls, forecaster: Nowcaster, scale: Scale, held_out: Series) -> Monitor:
         """Return the monitor with the thresholds for held-out normal operation."""
         steps, errors = judge(forecaster, scale, held_out)
         return cls(forecaster, scale, Thresholds.of(errors[steps]), Range.of(scale))
+
+    def scaled(self, factor: float) -> Monitor:
+        """Return the monitor with all thresholds, and all that the range may be left by, times ``factor``."""
+        thresholds, outside = Thresholds(self.thresholds.values * factor), self.range.outside * factor
+        return replace(
+            self, thresholds=thresholds, range=replace(self.range, outside=outside), factor=self.factor * factor
+        )
 
     def watch(self, series: Series) -> Watched:
         """Judge all steps of a series."""

@@ -193,6 +193,7 @@ def _render_alarm(finding: Finding, series: Series, forecast: Array, plan: Plan,
             f"<div class='box{unknown}'><p>{html.escape(finding.explain())}</p></div>",
             f"<p><strong>What to do.</strong> {html.escape(finding.suggest())}</p>",
             _render_verdicts(finding),
+            "".join(f"<p class='note'>{html.escape(words)}</p>" for words in _list_notes(finding) if words),
             f"</div><div>{''.join(charts)}<p class='note'>Line: reading. Dashed: forecast. Shaded: the alarm is up. "
             "Dot: what was expected of the tag, had it behaved until then.</p></div>",
             "</div>",
@@ -227,6 +228,11 @@ def _render_verdicts(finding: Finding) -> str:
         )
         rows.append([*cells, usual, answer])
     return render_table(["tag", "reads", "expected", "usual", "with it as expected, the alarm"], rows, "tags")
+
+
+def _list_notes(finding: Finding) -> tuple[str, str]:
+    """Return what was asked beside the table; what clears an alarm without a cause is said with the cause."""
+    return finding.tell_foretold(), "" if finding.cause is None else finding.tell_fewest()
 
 
 def _say_faithfulness(finding: Finding) -> str:

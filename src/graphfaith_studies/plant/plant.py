@@ -159,12 +159,14 @@ class Plant:
     def every(self, period: int) -> Plant:
         """Return the plant for recordings with a row every ``period`` seconds.
 
-        Its step is at least as long as this plant's, and a multiple of the period. What separates alarms and the time
-        to recover are at least as many steps as before.
+        Its step is at least as long as this plant's, and a multiple of the period. What separates alarms, the time to
+        recover and the longest gap are as many steps as before, and at least one.
         """
         step = -(-self.step // period) * period
-        quiet, recovery = (seconds // self.step * step for seconds in (self.quiet, self.recovery))
-        return replace(self, period=period, step=step, quiet=quiet, recovery=recovery)
+        lengths = {
+            name: max(getattr(self, name) // self.step, 1) * step for name in ("quiet", "recovery", "longest_gap")
+        }
+        return replace(self, period=period, step=step, **lengths)
 
     @property
     def actuators(self) -> tuple[int, ...]:

@@ -25,7 +25,8 @@ class Recording:
     """Readings [T, n] of the n tags of ``plant``, with their increasing ``times`` [T] in seconds and ``labels`` [T].
 
     A label is true under attack; if nothing is known of attacks, the recording is not ``labelled``, and all are false.
-    At ``gaps`` rows are missing. ``notices`` say what was wrong in the file and how it was mended. Use ``times`` or
+    At ``gaps`` rows are missing. ``notices`` say what was wrong in the file and how it was mended. ``day_first`` is the
+    order of its dates, or None if the days of the file did not tell. Use ``times`` or
     ``seconds``, and not the row number, to measure time.
     """
 
@@ -36,6 +37,7 @@ class Recording:
     gaps: tuple[Gap, ...] = ()
     notices: tuple[str, ...] = ()
     labelled: bool = True
+    day_first: bool | None = None
 
     def __len__(self) -> int:
         return len(self.times)

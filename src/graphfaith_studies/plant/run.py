@@ -22,10 +22,9 @@ from .answers import ANSWERS, write_answers
 from .causes import Cause, What
 from .drawing import draw_plan, write_plan_page
 from .findings import Finding, find_findings
-from .loader import SUFFIXES, load
+from .loader import SUFFIXES, load_each
 from .page import PAGE, write_pages
 from .plant import Plant
-from .recording import Recording
 from .study import Case, Examine, Size, case_of, run_study, train_monitor
 from .summary import summarise
 from .tables import Table, format_tables, list_tables
@@ -51,7 +50,8 @@ class Options:
     compare: bool = True
     examine: Examine | None = None
     shown: tuple[int, ...] = ()  # numbers of attacks that are drawn by all methods
-    more: Callable[[Case, Sequence[dict[str, Any]]], list[tuple[str, Table]]] | None = None  # further tables
+    summary: Callable[[Sequence[dict[str, Any]]], dict[str, Any]] | None = None  # further results
+    more: Callable[[Case, dict[str, Any], Sequence[dict[str, Any]]], list[tuple[str, Table]]] | None = None  # tables
     quick: bool = False  # The size is a small one, to see how a run goes.
 
 
@@ -94,14 +94,11 @@ def load_case(
     known = None if truth is None else read_truth(plant, truth)
     notices: list[str] = []
 
-    def read(path: Path) -> Recording:
-        recording = load(plant, path, max_gap=max_gap)
-        for notice in recording.notices:
-            notices.append(f"{path.name}: {notice}")
-            say(notices[-1])
-        return recording
+    def note(notice: str) -> None:
+        notices.append(notice)
+        say(notice)
 
-    case = case_of(map(read, files), known)
+    case = case_of(load_each(plant, files, max_gap=max_gap, say=note), known)
     return replace(case, notices=tuple(notices))
 
 
@@ -133,12 +130,12 @@ def _finish(
     say: Callable[[str], None],
 ) -> tuple[dict[str, Any], list[Path]]:
     studies = _run_studies(folder, chosen, source, options, workers, say)
-    results = summarise(studies)
+    results = summarise(studies) | ({} if options.summary is None else options.summary(studies))
     results |= {"source": title, "what": options.what, "truth": bool(studies[0]["marks"]["truth"])}
     first = _case_of(source, chosen[0], options.size)
     remarks = results["remarks"] = _remark(first, options, len(chosen))
     write_file(folder / "results.json", (json.dumps(results, indent=1, allow_nan=False) + "\n").encode())
-    tables = list_tables(results) + ([] if options.more is None else options.more(first, studies))
+    tables = list_tables(results) + ([] if options.more is None else options.more(first, results, studies))
     write_file(folder / TABLES, format_tables(tables, remarks).encode())
     say("writing the pages")
     monitor, _ = train_monitor(first, chosen[0], options.size, folder / f"seed-{chosen[0]}", lambda _: None)

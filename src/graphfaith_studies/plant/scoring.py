@@ -162,6 +162,23 @@ def count_events_at(
     return found
 
 
+def find_factor(size: Array, gap: int, alarms: float) -> float:
+    """Return the least factor of all thresholds with at most ``alarms`` alarms in normal operation.
+
+    ``size`` [T] is the largest excess of any tag. As in `count_events_at`, factors are tried downwards, and the first
+    with too many alarms ends it.
+
+    >>> find_factor(np.array([0.5, 3.0, 0.2, 2.0, 0.1]), 0, 1.0) < find_factor(np.array([3.0, 0.2, 2.0]), 0, 0.0)
+    True
+    """
+    best = _FACTORS[0]
+    for factor in _FACTORS:
+        if _count_groups(size > factor, gap) > alarms:
+            break
+        best = factor
+    return best
+
+
 def _mark_near(events: Sequence[Event], steps: int, recovery: int) -> NDArray[np.bool_]:
     """Return whether there is an attack at each step [T], or one has ended at most ``recovery`` steps before."""
     near = np.zeros(steps, dtype=np.bool_)

@@ -25,18 +25,19 @@ from graphfaith._base.threads import one_thread
 from ..showcase.training import seeded
 from .alarms import Replays, examine_alarm
 from .causes import METHODS, NEIGHBORHOODS, SHOWN, What
-from .detectors import OUTSIDE, RESOLUTION, Array, Range, Thresholds, differences_of, join, published_excess
+from .detectors import RESOLUTION, Array, Range, Thresholds, differences_of, join, published_excess
 from .deviation_network import DeviationNetwork
 from .forecaster import Forecaster, Nowcaster
 from .monitor import Monitor, Watched, judge
 from .plant import Plant
 from .recording import Recording
-from .scoring import Event, events_of, score_detector
+from .scoring import DAY, Event, events_of, find_factor, score_detector
 from .series import Scale, Series, series_of
 from .training import Plan, error_of, train
 from .truth import KnownAttack, add_truth
 
-_FORMAT: Final = 5
+_FORMAT: Final = 6
+_RATE: Final = 1.0  # alarms a day of normal operation that thresholds are made for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,27 +45,30 @@ class Size:
     """The size of a study: epochs and numbers of samples."""
 
     epochs: int = 10
-    compared_epochs: int = 10  # epochs of each model that is only compared
+    compared_epochs: int = 10  # epochs of the forecaster, which is only compared
+    network_epochs: int = 30  # epochs of the two graph deviation networks, which learn more slowly
     samples: int = 200
     test_samples: int = 300
     thorough: int = 8  # explanations that are measured in all neighbourhoods; all others in that of figures
 
 
 FULL: Final = Size()
-QUICK: Final = Size(epochs=5, compared_epochs=2, samples=100, test_samples=100, thorough=2)
+QUICK: Final = Size(epochs=5, compared_epochs=2, network_epochs=2, samples=100, test_samples=100, thorough=2)
 
 
 @dataclass(frozen=True)
 class Case:
     """The data of a study: a series for training, a held-out one, one with attacks, and a quiet one.
 
-    Only ``attacked`` contains attacks. ``held_out`` determines the best epoch and the detector. ``quiet`` is used for
-    nothing but the test of the forecasts and the count of false alarms. ``long`` is the number of an attack that makes
-    up most of the attacked time, or None; points are also scored without it. ``known`` are the attacks, if they are
-    known better than from the series, in which one hides another. ``replays`` lets the plant run again, if it can.
-    ``notices`` say what was mended in the files. ``parts`` are names, first steps and ends of parts of
-    ``attacked`` that are also scored alone. If it is not ``labelled``, nothing is known of attacks: ``attacked`` is
-    watched and its alarms are explained, but nothing is judged.
+    Only ``attacked`` contains attacks. ``held_out`` determines the best epoch and the thresholds. ``further`` is normal
+    operation from later days: on it the thresholds of every detector are raised or lowered to one alarm a day; if it is
+    None, they stay. ``quiet`` is used for nothing but the test of the forecasts and the count of false alarms. Attacks
+    with a number above ``drawn_above`` are drawn anew for each seed; None if all seeds have the same. ``long`` is the
+    number of an attack that makes up most of the attacked time, or None; points are also scored without it. ``known``
+    are the attacks, if they are known better than from the series, in which one hides another. ``replays`` lets the
+    plant run again, if it can. ``notices`` say what was mended in the files. ``parts`` are names, first steps and ends
+    of parts of ``attacked`` that are also scored alone. If it is not ``labelled``, nothing is known of attacks:
+    ``attacked`` is watched and its alarms are explained, but nothing is judged.
     """
 
     normal: Series
@@ -77,6 +81,8 @@ class Case:
     notices: tuple[str, ...] = ()
     parts: tuple[tuple[str, int, int], ...] = ()
     labelled: bool = True
+    further: Series | None = None
+    drawn_above: int | None = None
 
     @property
     def events(self) -> tuple[Event, ...] | None:
@@ -140,7 +146,17 @@ def train_monitor(
         model = Nowcaster(case.plant)
     plan = Plan(epochs=size.epochs, seed=seed)
     quality = _train(model, "nowcaster", scale, case, plan, folder, say)
-    return Monitor.of(model, scale, case.held_out), quality
+    monitor = Monitor.of(model, scale, case.held_out)
+    if case.further is None:
+        return monitor, quality
+    return monitor.scaled(_find_factor(case, monitor.watch(case.further).excess)), quality
+
+
+def _find_factor(case: Case, excess: Array) -> float:
+    """Return the factor of all thresholds that `find_factor` finds for an excess on the further normal days."""
+    assert case.further is not None
+    plant = case.plant
+    return find_factor(np.abs(excess).max(1), plant.quiet // plant.step, _RATE * len(case.further) * plant.step / DAY)
 
 
 def _train(
@@ -234,7 +250,11 @@ def _compute_result(
     monitor, quality = train_monitor(case, seed, size, folder, say)
     watched, quiet = monitor.watch(case.attacked), monitor.watch(case.quiet)
     detectors = {"monitor": quality | _score(case, watched.excess, quiet.excess)}
-    detectors["nowcaster"] = quality | _score(case, watched.of_forecast, quiet.of_forecast)
+    alone = [watched.of_forecast, quiet.of_forecast]
+    if case.further is not None:
+        alone.append(monitor.watch(case.further).of_forecast)
+    detectors["nowcaster"] = quality | _score_scaled(case, alone)
+    detectors["monitor"]["factor"] = monitor.factor
     detectors |= _judge_trivial_detectors(case, monitor.scale)
     if compare:
         detectors |= _judge_other_models(case, monitor.scale, seed, size, folder, say)
@@ -260,10 +280,10 @@ def _compute_result(
             )
             row = _write_result(path, row, marks)
         alarms.append({key: value for key, value in row.items() if key not in ("marks", "checksum")})
-    result: dict[str, Any] = {"detectors": detectors, "alarms": alarms}
+    result: dict[str, Any] = {"detectors": detectors, "alarms": alarms, "drawn_above": case.drawn_above}
     events = case.events
     result["attacks"] = None if events is None else [event.as_json(case.plant) for event in events]
-    if examine is not None:
+    if examine is not None and case.labelled:
         result["examined"] = examine(Judged(case, monitor, watched, seed), alarms)
     return result
 
@@ -272,22 +292,36 @@ def _score(case: Case, excess: Array, quiet_excess: Array) -> dict[str, Any]:
     return score_detector(excess, quiet_excess, case.attacked, case.quiet, case.events, case.long, case.parts)
 
 
+def _score_scaled(case: Case, excesses: Sequence[Array]) -> dict[str, Any]:
+    """Score a detector by its excesses with attacks, in the quiet series, and perhaps on the further normal days.
+
+    With the last ones all its thresholds are raised or lowered first, by a ``factor`` on those of these excesses.
+    """
+    attacked, quiet, *further = excesses
+    factor = _find_factor(case, further[0]) if further else 1.0
+    return {**_score(case, attacked / factor, quiet / factor), "factor": factor}
+
+
 def _judge_trivial_detectors(case: Case, scale: Scale) -> dict[str, Any]:
-    """Score detectors that know no model: always, the range in training, the change of a reading, and both."""
+    """Score detectors that know no model: always, the range in training, the change of a reading, and both.
+
+    The thresholds of all of them are made for one alarm a day as those of the monitor are, but for "always", and for
+    the range in training, which would not be the range in training then.
+    """
     both = case.attacked, case.quiet
+    every = both if case.further is None else (*both, case.further)
     rows = {"always": _score(case, *(np.full(series.values.shape, 2.0) for series in both))}
     # It accuses nobody, and has no threshold that could be moved.
     rows["always"] |= dict.fromkeys(("accused_attacked", "events_at_one", "f1_oracle", "vus_pr"))
-    for name, outside in (("range", RESOLUTION), ("wide range", OUTSIDE)):
-        check = Range.of(scale, outside)
-        rows[name] = _score(case, *(check.excess_of(series.values) for series in both))
+    tight, wide = Range.of(scale, RESOLUTION), Range.of(scale)
+    rows["range"] = _score(case, *(tight.excess_of(series.values) for series in both))
+    outside = [wide.excess_of(series.values) for series in every]
     thresholds = Thresholds.of(differences_of(case.held_out, scale))
-    changes = [thresholds.excess_of(differences_of(series, scale)) for series in both]
-    rows["difference"] = _score(case, *changes)
+    changes = [thresholds.excess_of(differences_of(series, scale)) for series in every]
     # The monitor has the same range check beside its forecasts: what do those add to it?
-    wide = Range.of(scale)
-    joined = (join(change, wide.excess_of(series.values)) for change, series in zip(changes, both, strict=True))
-    rows["difference and range"] = _score(case, *joined)
+    joined = [join(change, beyond) for change, beyond in zip(changes, outside, strict=True)]
+    for name, excesses in (("wide range", outside), ("difference", changes), ("difference and range", joined)):
+        rows[name] = _score_scaled(case, excesses)
     return rows
 
 
@@ -295,7 +329,7 @@ def _judge_other_models(
     case: Case, scale: Scale, seed: int, size: Size, folder: Path, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Train other models on the same data, and score them by the same rules."""
-    slow = Plan(size.compared_epochs, batch_size=128, learning_rate=1e-3, seed=seed)
+    slow = Plan(size.network_epochs, batch_size=128, learning_rate=1e-3, seed=seed)
     with seeded(seed):
         models: dict[str, tuple[Forecaster | DeviationNetwork, Plan]] = {
             "forecaster": (Forecaster(case.plant), Plan(size.compared_epochs, seed=seed)),
@@ -306,20 +340,22 @@ def _judge_other_models(
     for name, (model, plan) in models.items():
         quality = _train(model, name.replace(" ", "-"), scale, case, plan, folder, say)
         steps, held_out = judge(model, scale, case.held_out)
-        errors = [judge(model, scale, series)[1] for series in (case.attacked, case.quiet)]
+        every = (case.attacked, case.quiet, *([] if case.further is None else [case.further]))
+        errors = [judge(model, scale, series)[1] for series in every]
         if name == "published network":
             excesses = [published_excess(part, held_out[steps]) for part in errors]
         else:
             thresholds = Thresholds.of(held_out[steps])
             excesses = [thresholds.excess_of(part) for part in errors]
-        rows[name] = quality | _score(case, *excesses)
+        rows[name] = quality | _score_scaled(case, excesses)
     return rows
 
 
 def _digest(case: Case) -> str:
     """Return a hash of all data that the result depends on: readings, labels and gaps."""
     digest = hashlib.sha256()
-    for part in (case.normal, case.held_out, case.attacked, case.quiet):
+    parts = [case.normal, case.held_out, case.attacked, case.quiet, *([] if case.further is None else [case.further])]
+    for part in parts:
         for array in (part.values, part.labels, part.attacked, part.attack_id, part.follows):
             digest.update(repr(array.shape).encode())
             digest.update(np.ascontiguousarray(array).tobytes())

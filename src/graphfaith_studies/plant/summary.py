@@ -35,8 +35,8 @@ NUMBERS: Final[dict[str, tuple[str, ...]]] = {
     **{name: (name,) for name in ("false_alarms_per_day", "quiet_in_alarm", "elsewhere_per_day")},
     **{name: (name,) for name in ("alarms_raised", "alarms_after")},
     "attacked_share": ("attacked_share",),
+    "epochs": ("epochs",),
 }
-DRAWN: Final = 100  # Attacks with a larger number are drawn anew for each seed.
 
 
 def summarise(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -52,24 +52,21 @@ def summarise(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
         if all(name in study["detectors"] for study in studies)
     }
     alarms = [(study["marks"]["seed"], alarm) for study in studies for alarm in study["alarms"]]
+    drawn = {study["marks"]["seed"]: study["drawn_above"] for study in studies}
     labelled = all(study["attacks"] is not None for study in studies)
     results: dict[str, Any] = {"detectors": detectors, "alarms": _count_alarms(alarms, labelled)}
     results["labelled"], results["causes"] = labelled, None
     if labelled:
         results["causes"] = {
-            "all": _pool(alarms, lambda _: True),
-            "another": _pool(alarms, lambda alarm: alarm["alarm"]["accused"] not in alarm["event"]["attacked"]),
+            "all": _pool(alarms, drawn, lambda _: True),
+            "another": _pool(alarms, drawn, lambda alarm: alarm["alarm"]["accused"] not in alarm["event"]["attacked"]),
         }
-    clusters = [_cluster_of(seed, alarm) for seed, alarm in alarms]
+    clusters = [_cluster_of(seed, alarm, drawn[seed]) for seed, alarm in alarms]
     results["faithfulness"] = {
         method: pool_faithfulness([alarm["faithfulness"][method] for _, alarm in alarms], clusters)
         | {"scores": mean_of([_share_of_scores(alarm, method) for _, alarm in alarms], clusters)}
         for method in METHODS
     }
-    examined = [{"seed": study["marks"]["seed"], **study["examined"]} for study in studies if "examined" in study]
-    if examined and "story" in examined[0]:
-        results["flow_attacks"] = _summarise_flow_attacks(examined)
-        results["story"] = [{"seed": row["seed"], **part} for row in examined for part in row["story"]]
     results["seeds"] = [
         {"seed": study["marks"]["seed"], "attacks": study["attacks"], "detectors": study["detectors"]}
         for study in studies
@@ -83,19 +80,25 @@ def _share_of_scores(alarm: dict[str, Any], method: str) -> float | None:
     return None if shown is None else shown[0]
 
 
-def _cluster_of(seed: int, alarm: dict[str, Any]) -> Cluster:
-    """Return the seed and the attack of an alarm; a documented attack is the same one in all seeds.
+def _cluster_of(seed: int, alarm: dict[str, Any], drawn_above: int | None) -> Cluster:
+    """Return the seed and the attack of an alarm; an attack is the same one in all seeds, unless it was drawn for one.
 
-    An alarm without an attack is an attack of its own.
+    Attacks with a number above ``drawn_above`` were drawn. In a file none was: there all trainings see the same
+    attacks, and to count each of them once a training would make errors too small. An alarm without an attack is an
+    attack of its own.
     """
     numbers = alarm["event"] and alarm["event"]["attacks"]
     if not numbers:
         return seed, -(seed * 1_000_000 + int(alarm["alarm"]["first"])) - 1
     first = int(numbers[0])
-    return seed, first if first <= DRAWN else (seed + 1) * 1_000_000 + first
+    return seed, (seed + 1) * 1_000_000_000 + first if drawn_above is not None and first > drawn_above else first
 
 
-def _pool(alarms: Sequence[tuple[int, dict[str, Any]]], chosen: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+def _pool(
+    alarms: Sequence[tuple[int, dict[str, Any]]],
+    drawn: dict[int, int | None],
+    chosen: Callable[[dict[str, Any]], bool],
+) -> dict[str, Any]:
     """Return the scores of rankings over the chosen alarms that come from known attacks.
 
     An alarm that is still there when the plant runs again without the attacks does not come from them.
@@ -105,7 +108,8 @@ def _pool(alarms: Sequence[tuple[int, dict[str, Any]]], chosen: Callable[[dict[s
         for seed, alarm in alarms
         if alarm["event"]["attacked"] and alarm["event"]["caused"] is not False and chosen(alarm)
     ]
-    return pool_rankings([alarm["found"] for _, alarm in known], [_cluster_of(seed, alarm) for seed, alarm in known])
+    clusters = [_cluster_of(seed, alarm, drawn[seed]) for seed, alarm in known]
+    return pool_rankings([alarm["found"] for _, alarm in known], clusters)
 
 
 def _count_alarms(alarms: Sequence[tuple[int, dict[str, Any]]], labelled: bool) -> dict[str, int]:
@@ -138,14 +142,6 @@ def _look_up(row: dict[str, Any], path: Sequence[str]) -> float | None:
     for name in path:
         value = None if value is None else value.get(name)
     return None if value is None else float(value)
-
-
-def _summarise_flow_attacks(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    correlations = [study["flow_attacks"] for study in studies if study["flow_attacks"] is not None]
-    return {
-        method: {kind: mean_of([row[method][kind] for row in correlations]) for kind in ("tags", "edges")}
-        for method in METHODS
-    }
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

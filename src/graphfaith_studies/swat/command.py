@@ -41,31 +41,34 @@ def swat(context: typer.Context) -> None:
 def simulate(
     folder: Annotated[Path, typer.Option("--out", help="Folder for the files.")],
     days: Annotated[float, typer.Option(help="Days of normal operation.")] = 4.0,
-    attack_days: Annotated[float, typer.Option(help="Days with attacks; all attacks take 1.2 days.")] = 1.2,
+    attack_days: Annotated[
+        float | None, typer.Option(help="Days with attacks; default as many as 69 attacks take, about six and a half.")
+    ] = None,
     seed: Seed = 0,
 ) -> None:
     """Write a recording of normal operation, a recording with attacks, and a file with the attacked tags.
 
-    The recordings have the layout of the genuine files.
+    They are those of the study of the same seed: a plant in service, which starts, stops and wears, and attacks on
+    12 % of the points. The recordings have the layout of the genuine files.
 
     \b
     Example:
-      graphfaith swat simulate --days 4 --out plant
+      graphfaith swat simulate --attack-days 2 --out plant
     """
     # Loading these takes seconds, which --help does not need.
     from ..plant.truth import write_truth
     from .files import write_csv
-    from .schedule import Schedule
-    from .simulation import simulate as simulate_plant
+    from .study import FULL, simulate_attacks, simulate_normal
 
-    for name, value in (("--days", days), ("--attack-days", attack_days)):
-        check_real(value, name, above=0.0, most=MOST_DAYS)
+    check_real(days, "--days", above=0.0, most=MOST_DAYS)
+    if attack_days is not None:
+        check_real(attack_days, "--attack-days", above=0.0, most=MOST_DAYS)
     check_seed(seed)
     make_folder(folder)
     names = ("Simulated_Normal.csv", "Simulated_Attack.csv", "Simulated_Truth.csv")
     normal, attacked, truth = (check_output(folder / name, (".csv",)) for name in names)
-    write_csv(simulate_plant(days, seed=seed), normal)
-    run = simulate_plant(attack_days, seed=seed + 1, attacks=Schedule.of(seed=seed))
+    write_csv(simulate_normal(days, seed), normal)
+    run = simulate_attacks(seed, FULL, attack_days).run
     write_csv(run, attacked)
     write_truth(run, truth)
     for path in (normal, attacked, truth):
@@ -105,6 +108,7 @@ def run(
     from ..plant.command import show_tables
     from ..plant.tables import list_tables
     from .run import run as run_case_study
+    from .story import list_story_tables
 
     if what not in get_args(What):
         raise InputError(f"--what must be one of {', '.join(get_args(What))} (got {what!r})")
@@ -121,5 +125,5 @@ def run(
         max_gap=max_gap,
         say=say,
     )
-    show_tables(list_tables(results), results["remarks"])
+    show_tables(list_tables(results) + (list_story_tables(results) if results["labelled"] else []), results["remarks"])
     typer.echo(f"\nNumbers: {paths[0]}\nReport (open it in a browser): {paths[1]}")

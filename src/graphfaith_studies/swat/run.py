@@ -9,7 +9,7 @@ from typing import Any
 from ..plant.causes import What
 from ..plant.run import Options, Source, load_case
 from ..plant.run import run as run_studies
-from .story import STORY, examine
+from .story import STORY, examine, list_further_tables, summarise_story
 from .study import FULL, QUICK, simulate_case
 from .tags import SWAT
 
@@ -31,7 +31,10 @@ def run(
     ``data`` is a folder with two files of the user, one of normal operation and one with attacks. Without ``data`` the
     plant is simulated. A run that was stopped resumes where it stopped.
     """
-    options = Options(QUICK if quick else FULL, what, compare, examine, STORY, quick=quick)
+    # A file may know its attacked tags; the story is told of the simulated plant's attacks all the same.
+    options = Options(
+        QUICK if quick else FULL, what, compare, examine, STORY, summarise_story, list_further_tables, quick
+    )
     source: Source = simulate_case if data is None else load_case(SWAT, data, max_gap, say)
     title = SWAT.title if data is None else str(data)
     return run_studies(folder, source, options, title=title, seeds=seeds, workers=workers, say=say)

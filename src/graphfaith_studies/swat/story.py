@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from ..plant.causes import METHODS, Cause
-from ..plant.localisation import correlate
-from ..plant.study import Judged
+from ..plant.causes import METHODS, NAMES, Cause
+from ..plant.localisation import correlate, mean_of
+from ..plant.study import Case, Judged
+from ..plant.tables import Table, format_cell, number_format
 from .tags import P601, SWAT
 
 BACKWASH, FLOW, FLOW_AGAIN = 8, 10, 40
@@ -69,3 +71,82 @@ def _tell(number: int, judged: Judged, alarms: list[dict[str, Any]]) -> list[dic
         )
     missed: dict[str, Any] = {"when": None, "seconds": None, "causes": [], "model": None, "plant": None, "path": None}
     return rows or [{"attack": number, "accused": None, **missed, "P601_place": place}]
+
+
+# Summary and tables -----------------------------------------------------------------------------------------------
+
+
+def summarise_story(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what all studies have found of the three attacks, for results.json; nothing if nothing is known of them.
+
+    ``flow_attacks`` has the mean correlations over seeds, and ``story`` the rows of `examine`.
+    """
+    known = [study for study in studies if "examined" in study]
+    pairs = [study["examined"]["flow_attacks"] for study in known]
+    return {
+        "flow_attacks": {
+            method: {
+                kind: mean_of([row[method][kind] for row in pairs if row is not None]) for kind in ("tags", "edges")
+            }
+            for method in METHODS
+        },
+        "story": [{"seed": study["marks"]["seed"], **row} for study in known for row in study["examined"]["story"]],
+    }
+
+
+def list_further_tables(_: Case, results: dict[str, Any], __: Sequence[dict[str, Any]]) -> list[tuple[str, Table]]:
+    """Return the tables that only this plant has, with their titles; none if nothing is known of the attacks."""
+    return list_story_tables(results) if results["labelled"] else []
+
+
+def list_story_tables(results: dict[str, Any]) -> list[tuple[str, Table]]:
+    """Return the two tables with their titles."""
+    return [
+        ("The attacks of the paper's figure", story_table(results)),
+        ("Agreement on the two attacks on FIT401", agreement_table(results)),
+    ]
+
+
+def agreement_table(results: dict[str, Any]) -> Table:
+    """Return the table of rank correlations between the explanations of two attacks on the same flow meter.
+
+    ± is the standard error over seeds.
+    """
+    rows = [
+        [
+            NAMES[method],
+            *(format_cell(results["flow_attacks"][method][kind], number_format(2)) for kind in ("tags", "edges")),
+        ]
+        for method in METHODS
+    ]
+    count = results["flow_attacks"][METHODS[0]]["edges"]["count"]
+    return ["method", f"tags ({count} seeds)", "edges"], rows
+
+
+def story_table(results: dict[str, Any]) -> Table:
+    """Return the alarms of the attacks in the paper's figure, seed by seed, with the verdicts on the attacked tag."""
+    heads = [
+        "seed",
+        "attack",
+        "accused",
+        "first causes by AnchoredKEC",
+        "with the attacked tag as usual it clears: model",
+    ]
+    heads += ["plant", "place of P601"]
+    rows = [
+        [
+            str(row["seed"]),
+            str(row["attack"]),
+            row["accused"] or "nobody",
+            ", ".join(row["causes"]),
+            _say(row["model"]),
+            _say(row["plant"]),
+            "" if row["P601_place"] is None else str(row["P601_place"]),
+        ]
+        for row in results["story"]
+    ]
+    return heads, rows
+
+
+def _say(verdict: bool | None) -> str:
+    return "–" if verdict is None else "yes" if verdict else "no"

@@ -15,7 +15,8 @@ from ..plant.scoring import Event
 from ..plant.series import series_of
 from ..plant.study import Case
 from .attacks import ATTACKS, LONG, Attack
-from .drawn import draw_attacks
+from .drawn import FIRST, draw_attacks
+from .recording import Run
 from .replay import find_affected, replay
 from .schedule import Schedule, Span
 from .simulation import DAY, History, Service, record, simulate
@@ -23,7 +24,8 @@ from .tags import SWAT, column
 
 SHARE: Final = 0.12  # of the points are attacked, about as in the genuine recordings
 _OVERLAPPING: Final = 0.15  # share of the drawn attacks that begin during another
-_QUIET_DAY, _ATTACK_DAY = 5.0, 6.0  # days of service at which the quiet and the attacked recordings begin
+# Days of service at which the recordings begin; learning takes the days before them.
+_FURTHER_DAY, _QUIET_DAY, _ATTACK_DAY = 4.0, 5.0, 6.0
 _ALIGNED: Final = 10  # rows of a step
 
 
@@ -33,20 +35,24 @@ class Size(study.Size):
 
     normal_days: float = 3.0
     held_out_days: float = 1.0
-    quiet_days: float = 1.0
+    further_days: float = 3.0  # on which the thresholds are made for one alarm a day
+    quiet_days: float = 3.0
     attacks: tuple[int, ...] = ()  # the numbers of the documented attacks; empty means all
     drawn: int = 36  # attacks that are drawn at random
+    network_epochs: int = 10  # An epoch of three days has ten times the steps of one of BATADAL's year.
 
 
 FULL: Final = Size()
 QUICK: Final = Size(
     normal_days=0.8,
     held_out_days=0.3,
+    further_days=0.3,
     quiet_days=0.3,
     attacks=(8, 10, 20, 37, 40),
     drawn=3,
     epochs=8,
     compared_epochs=2,
+    network_epochs=2,
     samples=100,
     test_samples=100,
     thorough=2,
@@ -56,14 +62,35 @@ QUICK: Final = Size(
 def simulate_case(seed: int, size: Size) -> Case:
     """Simulate the data of a study; every seed has its own plant, its own drawn attacks and its own schedule."""
     days = size.normal_days + size.held_out_days
-    normal = series_of(simulate(days, seed=4 * seed, service=Service(0.0)))
-    plan, attack_days = schedule_attacks(seed, size)
-    history = record(attack_days, seed=4 * seed + 1, attacks=plan, service=Service(_ATTACK_DAY))
+    normal = series_of(simulate_normal(days, seed))
+    history = simulate_attacks(seed, size)
     quiet = series_of(simulate(size.quiet_days, seed=4 * seed + 2, service=Service(_QUIET_DAY)))
+    further = series_of(simulate(size.further_days, seed=4 * seed + 3, service=Service(_FURTHER_DAY)))
     cut = round(len(normal) * size.normal_days / days)
     events = tuple(event_of(span) for span in history.run.spans)
     replays = PlantReplays(history)
-    return Case(normal[:cut], normal[cut:], series_of(history.run), quiet, LONG, events, replays)
+    return Case(
+        normal[:cut],
+        normal[cut:],
+        series_of(history.run),
+        quiet,
+        LONG,
+        events,
+        replays,
+        further=further,
+        drawn_above=FIRST - 1,
+    )
+
+
+def simulate_normal(days: float, seed: int) -> Run:
+    """Simulate the normal operation that a study learns from."""
+    return simulate(days, seed=4 * seed, service=Service(0.0))
+
+
+def simulate_attacks(seed: int, size: Size, days: float | None = None) -> History:
+    """Simulate the attacked days of a study, or their first ``days``."""
+    plan, every = schedule_attacks(seed, size)
+    return record(every if days is None else days, seed=4 * seed + 1, attacks=plan, service=Service(_ATTACK_DAY))
 
 
 def schedule_attacks(seed: int, size: Size) -> tuple[Schedule, float]:

@@ -11,7 +11,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from graphfaith._base.errors import DataError, InputError
-from graphfaith_studies.plant.command import app
+from graphfaith_studies.plant.command import app, show_tables
 from graphfaith_studies.plant.loader import load
 from graphfaith_studies.plant.plant import read_plant
 from graphfaith_studies.plant.study import case_of
@@ -121,7 +121,8 @@ class TestWithoutLabels:
         assert results["seeds"][0]["attacks"] is None
         assert set(results["alarms"]) == {"all", "range", "developed"}
         numbers = {name: value for name, value in results["detectors"]["monitor"].items() if value is not None}
-        assert set(numbers) == {"forecast_gain", "false_alarms_per_day", "quiet_in_alarm", "alarms_raised", "spread"}
+        known = {"forecast_gain", "epochs", "false_alarms_per_day", "quiet_in_alarm", "alarms_raised", "spread"}
+        assert set(numbers) == known
         assert numbers["alarms_raised"] == results["alarms"]["all"]
 
     def test_a_run_resumes(self, folder: Path, finished: dict[str, Result]) -> None:
@@ -193,3 +194,21 @@ def test_mistakes_are_one_line(folder: Path, tmp_path: Path) -> None:
     options = ("--data", str(tmp_path), "--max-gap", "5", "--out", str(tmp_path / "o"))
     assert "--max-gap is for files of your own" in str(fail("run", "--plant", "batadal", *options))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_cell_of_a_table_is_cut_in_a_narrow_terminal(monkeypatch, capsys) -> None:
+    """A table that is too wide comes in parts, each of which begins with the names of the rows."""
+    monkeypatch.setenv("COLUMNS", "80")
+    heads = ["detector", *(f"false alarms a quiet day, {place}" for place in range(12))]
+    rows = [[f"graph deviation network, number {row}", *["1234.5 ± 678.9"] * 12] for row in range(3)]
+    show_tables([("Events", (heads, rows))], ["a remark"])
+    text = capsys.readouterr().out
+    assert "…" not in text
+    assert text.count("1234.5 ± 678.9") == 36
+    assert text.count("Events") == text.count("network") // 3 > 1
+    assert max(map(len, text.splitlines())) <= 80
+    assert "a remark" in text
+
+
+def test_the_seed_of_the_first_training(folder: Path) -> None:
+    assert isinstance(run(folder, "data", "--seed", "-1").exception, InputError)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,9 @@ def test_another_interval(file: Path) -> None:
     slow, fast = plant.every(300), plant.every(25)
     assert (slow.period, slow.step, slow.quiet) == (300, 300, 3600)
     assert (fast.period, fast.step) == (25, 75)
+    # A gap of 12 steps stays one of 12 steps: of a file with a row every 15 minutes a single row may be missing.
+    assert (plant.longest_gap, plant.every(900).longest_gap) == (720, 10_800)
+    assert replace(plant, longest_gap=30).every(900).longest_gap == 900
 
 
 @pytest.mark.parametrize(

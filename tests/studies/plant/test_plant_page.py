@@ -13,13 +13,14 @@ from playwright.sync_api import Browser, expect
 
 from browsing import serious
 from browsing import watched as watched_page
-from graphfaith_studies.plant import Plant
+from graphfaith_studies.plant import Plant, page
 from graphfaith_studies.plant.answers import write_answers
 from graphfaith_studies.plant.causes import METHODS
 from graphfaith_studies.plant.chart import draw_chart
 from graphfaith_studies.plant.detectors import Range, Thresholds
 from graphfaith_studies.plant.findings import find_cause, find_findings, find_neighbours
 from graphfaith_studies.plant.forecaster import Nowcaster
+from graphfaith_studies.plant.history import tell_history, tell_switches
 from graphfaith_studies.plant.monitor import Monitor, Watched
 from graphfaith_studies.plant.page import _ON_A_PAGE, write_pages
 from graphfaith_studies.plant.plan import Plan
@@ -69,7 +70,17 @@ def make_row(first: int = 100, cause: str = "DPIT301", clears: bool = True, **sc
         "at": first + 3,
         "what": "deviation",
         "gap": 1.0,
-        "causes": [{"method": METHODS[0], "tags": tags, "relative": {"both": 0.012}, "shown": [0.05, 0.011]}],
+        "span": 2.0,
+        "fewest": {"readings": [["DPIT301", 0], ["MV301", 3]], "tried": 80, "smallest": True},
+        "causes": [
+            {
+                "method": METHODS[0],
+                "tags": tags,
+                "relative": {"both": 0.012},
+                "shown": [0.05, 0.011],
+                "foretold": {cause: [-0.4, -0.35]},
+            }
+        ],
         "paths": {METHODS[0]: {cause: {"tags": [cause, "P602"], "score": 1.0}}},
         "verdicts": verdicts,
         "event": {"when": "during", "attacks": [8], "attacked": ["DPIT301"], "caused": True},
@@ -86,7 +97,10 @@ class TestWords:
         assert found.tell().endswith("The alarm is up for 4 min 10 s.")
         assert found.explain() == (
             "DPIT301 (pressure difference, ultrafiltration) reads 45.0 kPa, usually 12.0 to 30.0 kPa; 19.4 kPa was "
-            "expected. With DPIT301 as expected this alarm would not be."
+            f"expected. {found.history['DPIT301']} With DPIT301 as expected this alarm would not be."
+        )
+        assert found.tell_foretold() == (
+            "With DPIT301 as expected the gap at P602 changes by -0.70, says the model; the explanation foretold -0.80."
         )
         assert found.suggest().startswith("Check DPIT301 at the instrument")
         assert found.chain == ("DPIT301", "P602")
@@ -98,6 +112,16 @@ class TestWords:
         assert found.cause is None
         assert found.explain().startswith("Cause not known. The explanation points to DPIT301 and MV301, but with any")
         assert found.chain == ()
+        assert found.explain().endswith(
+            "The fewest readings with which, as expected, the model clears it and leaves that of P602 as it is: "
+            "DPIT301 now and MV301 30 s before."
+        )
+        row["fewest"] = {"readings": [], "tried": 470, "smallest": False}
+        (found,) = find_findings(seen[0].series, seen[1].scale, [row])
+        assert found.explain().endswith("was found with which the model clears it (470 tried).")
+        row["fewest"] = None
+        (found,) = find_findings(seen[0].series, seen[1].scale, [row])
+        assert found.explain().endswith("as expected this alarm would still be.")
 
     def test_the_accused_tag_itself(self, seen) -> None:
         (found,) = find_findings(seen[0].series, seen[1].scale, [make_row(P602=0.9, DPIT301=0.1)])
@@ -134,7 +158,7 @@ class TestWords:
         # What was expected is only the border of the range where the forecast is beyond it, so it is not said here.
         readings = seen[0].series.values[:, PLANT.column("DPIT301")]
         low, high = format_number(readings.min()), format_number(readings.max())
-        assert f"read 45.0 kPa. In normal operation it read {low} to {high} kPa. The alarm" in found.tell()
+        assert f"read 45.0 kPa. In normal operation it read {low} to {high} kPa. It has read" in found.tell()
 
     def test_a_forecast_between_two_states(self, seen) -> None:
         row = make_row()
@@ -157,6 +181,41 @@ class TestWords:
 
     def test_neighbours_of_its_own_part_come_first(self) -> None:
         assert find_neighbours(PLANT, "LIT401")[0] in ("P401", "P402")
+
+
+class TestHistory:
+    """What the tags did before the alarm, from the readings alone, in any plant."""
+
+    @pytest.fixture
+    def series(self, seen) -> Series:
+        series = copy.deepcopy(seen[0].series)
+        series.values[:, PLANT.column("P602")] = 1.0
+        series.values[:, PLANT.column("FIT601")] = 0.1
+        return series
+
+    def test_a_pump_that_ran_before(self, series) -> None:
+        series.values[[*range(80, 84), *range(100, 104)], PLANT.column("P602")] = 2.0
+        assert tell_history(series, "P602", 103, 1.0) == (
+            "It has been on for 40 s; before that it was last on 2 min 50 s earlier, for 40 s."
+        )
+        assert tell_history(series, "P602", 82, 1.0) == "It has been on for 30 s, for the first time in this recording."
+        assert tell_history(series, "P602", 20, 2.0) == "It has been off for 3 min 30 s, since the recording began."
+
+    def test_a_sensor_that_read_so_before(self, series) -> None:
+        series.values[[50, 51, 99, 100], PLANT.column("FIT601")] = [0.9, 0.4, 0.7, 0.7]
+        # The middle between 0.7 and 0.1 is 0.4: what is nearer to the reading than to what was expected.
+        assert tell_history(series, "FIT601", 100, 0.1).startswith(
+            "It has read above 0.40 m³/h for 20 s; before that it last did so 8 min"
+        )
+        series.values[100, PLANT.column("FIT601")] = 0.0
+        assert tell_history(series, "FIT601", 100, 0.2).startswith("It has read below 0.10 m³/h for 10 s")
+
+    def test_what_was_switched_just_before(self, series) -> None:
+        series.values[95:, PLANT.column("P602")] = 2.0
+        assert tell_switches(series, ["FIT601", "P602"], 97) == "Beside it P602 went on 20 s before."
+        assert tell_switches(series, ["P602"], 95) == "Beside it P602 went on in this moment."
+        assert tell_switches(series, ["P602"], 95 + PLANT.recovery // PLANT.step + 1) == ""
+        assert tell_switches(series, ["P602"], 90) == ""
 
 
 class TestChart:
@@ -234,6 +293,7 @@ class TestPage:
         assert kinds in text
         assert "plant.csv: &lt;odd&gt;" in text
         assert "<script" not in text
+        assert text.count("the explanation foretold -0.80.") == 2
         # The share of the scores that the page uses, and not that of the function that they were read from.
         assert "they miss 5 % ± 1 % of what the model does" in text
 
@@ -252,6 +312,14 @@ class TestPage:
         assert f"report-2.html#alarm-{count}" in first.read_text()
         assert second.read_text().count("<section") == 1
         assert first.stat().st_size < 1.5e6
+
+    def test_the_style_for_small_screens_is_about_charts_alone(self) -> None:
+        """A rule that got out of its place there once made all ticks large, also those of drawings."""
+        style = (Path(page.__file__).parent / "assets" / "page.css").read_text()
+        small = style.split("@media (max-width: 46rem) {\n")[1].split("\n}\n")[0]
+        assert all(line.startswith("  .") for line in small.splitlines())
+        assert ".chart .tick" in small
+        assert ".told" not in small
 
     def test_no_alarm_at_all(self, seen, tmp_path: Path) -> None:
         (path,) = write_pages(tmp_path, "Alarms", *seen, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 from types import MappingProxyType
@@ -15,8 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphfaith.explanation.faithfulness import faithfulness_of
-from graphfaith_studies.plant.alarms import ask, ask_plant, choose_step, clear_in_model, examine_alarm, expect_each
+from graphfaith_studies.plant.alarms import (
+    ask,
+    ask_plant,
+    choose_step,
+    clear_by_fewest,
+    clear_in_model,
+    examine_alarm,
+    expect_each,
+)
 from graphfaith_studies.plant.causes import (
+    FEWEST,
     METHODS,
     NEIGHBORHOODS,
     Cause,
@@ -26,6 +36,7 @@ from graphfaith_studies.plant.causes import (
     count_hops,
     effects_of,
     explain_alarm,
+    find_fewest,
     find_reach,
     find_strongest_path,
     make_neighborhoods,
@@ -46,6 +57,7 @@ from graphfaith_studies.plant.localisation import (
 from graphfaith_studies.plant.monitor import Monitor
 from graphfaith_studies.plant.scoring import Event
 from graphfaith_studies.plant.series import Scale, series_of
+from graphfaith_studies.plant.summary import _cluster_of
 from graphfaith_studies.plant.words import describe, format_reading, join_names
 from graphfaith_studies.swat import simulate
 from graphfaith_studies.swat.tags import NUM_TAGS, SWAT, TAGS, column
@@ -174,6 +186,40 @@ class TestRestoring:
             assert foretold == pytest.approx(actual, abs=0.5 * abs(actual) + 0.02)
 
 
+class TestFewest:
+    def test_the_model_confirms_them(self, model, question) -> None:
+        """With these readings as expected, and the accused one as it is, F is below the value; with one it is not."""
+
+        def gap_without(readings: Sequence[tuple[int, int]]) -> float:
+            unusual = question.unusual.clone()
+            for tag, before in readings:
+                unusual[tag, SWAT.window - 1 - before] = 0.0
+            with torch.no_grad():
+                return float(Gap(model, question, holds=True)(unusual, SWAT.arrows)[ACCUSED])
+
+        start = gap_without([])
+        least = min(gap_without([(tag, before)]) for tag in range(NUM_TAGS) for before in range(SWAT.window))
+        past = start + 1.05 * (least - start)  # further than any one reading leads
+        found = find_fewest(model, question, past)
+        assert 2 <= len(found.readings) <= FEWEST
+        assert gap_without(found.readings) < past
+        assert (ACCUSED, 0) not in found.readings
+        assert find_fewest(model, question, start - 99.0).readings == ()
+
+    def test_the_value_to_pass_is_the_threshold_of_the_check_that_failed(self, watching, monkeypatch) -> None:
+        monitor, watched = watching
+        alarm = watched.alarms[0]
+        asked = []
+        monkeypatch.setattr("graphfaith_studies.plant.alarms.find_fewest", lambda *others: asked.append(others[2]))
+        question = ask(alarm, 300, watched, monitor)
+        restored = restore_each(monitor.forecaster, question)
+        inside = replace(watched, of_range=np.zeros_like(watched.of_range))
+        clear_by_fewest(question, restored, 300, inside, monitor)
+        assert asked == [monitor.thresholds.values[alarm.accused]]
+        # Both checks failed: there is no single value to pass.
+        assert clear_by_fewest(question, restored, 300, watched, monitor) is None
+
+
 def names(path: Path) -> str:
     return " - ".join(TAGS[tag] for tag in path.tags)
 
@@ -244,17 +290,46 @@ class TestRankings:
         row = score_ranking(scores, 0, [2], clears, None)
         assert (row["clears_model"], row["other_model"], row["clears_plant"]) == (1.0, 0.0, None)
         assert (row["hit1"], row["hit3"], row["reciprocal"]) == (0.0, 1.0, pytest.approx(1 / 3))
+        assert (row["other_hit1"], row["other_hit3"]) == (0.0, 1.0)
+        assert score_ranking(scores, 0, [0, 1], clears, None)["other_hit1"] == 1.0
+        assert score_ranking(scores, 0, [0], clears, None)["other_hit1"] is None
         assert score_ranking(scores, 0, [], clears, clears)["hit1"] is None
 
     def test_rankings_are_compared_alarm_by_alarm(self) -> None:
         cleared = np.ones(3, dtype=bool)
         better = score_ranking(np.array([3.0, 2.0, 1.0]), 1, [0], cleared, cleared)
-        worse = {**better, "hit3": 0.25}
+        worse = {**better, "hit3": 0.25, "other_hit3": 0.5, "clears_plant": 0.0}
         row = dict.fromkeys(RANKINGS, worse) | {"anchored-kec": better}
         pooled = pool_rankings([row] * 4, [(0, 1), (0, 2), (1, 1), (1, 3)])
         assert pooled["versus"]["anchored-kec"]["hops"]["mean"] == 0.75
         assert pooled["versus"]["kec"]["deviation"]["mean"] == 0.0
+        assert pooled["versus_others"]["anchored-kec"]["hops"]["mean"] == 0.5
+        assert pooled["clearing"]["kec"]["clears_plant"]["mean"] == 1.0
+        assert pooled["clearing"]["kec"]["clears_model"]["mean"] == 0.0
+        assert "anchored-kec" not in pooled["clearing"]
         assert (pooled["alarms"], pooled["attacks"]) == (4, 4)
+
+    def test_differences_of_clearing_shares_are_paired(self) -> None:
+        """Where two rankings clear the same alarms but for one, the error of the difference is that of this one."""
+        rows = []
+        for number in range(40):
+            both = score_ranking(np.array([2.0, 1.0]), 0, [1], np.array([number % 2 == 0, False]), None)
+            rows.append(dict.fromkeys(RANKINGS, both) | {"kec": {**both, "clears_model": 1.0} if number == 1 else both})
+        pooled = pool_rankings(rows, [(0, number) for number in range(40)])
+        paired = pooled["clearing"]["kec"]["clears_model"]
+        assert paired["mean"] == pytest.approx(-1 / 40)
+        assert paired["stderr"] < pooled["rankings"]["kec"]["clears_model"]["stderr"] / 2
+
+    def test_an_attack_that_all_trainings_share_is_one(self) -> None:
+        """Its number says nothing: only what was drawn for a seed is another attack in each."""
+        alarm = {"event": {"attacks": [107]}, "alarm": {"first": 5}}
+        assert _cluster_of(0, alarm, None) == (0, 107)
+        assert _cluster_of(0, alarm, None)[1] == _cluster_of(1, alarm, None)[1]
+        assert _cluster_of(0, alarm, 100)[1] != _cluster_of(1, alarm, 100)[1]
+        documented = {"event": {"attacks": [8]}, "alarm": {"first": 5}}
+        assert _cluster_of(0, documented, 100)[1] == _cluster_of(1, documented, 100)[1] == 8
+        quiet = {"event": {"attacks": []}, "alarm": {"first": 5}}
+        assert _cluster_of(0, quiet, 100) != _cluster_of(1, quiet, 100)
 
     def test_agreement(self) -> None:
         first = make_cause({}, {tag: float(i + 1) for i, tag in enumerate(TAGS)})

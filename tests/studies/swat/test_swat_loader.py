@@ -14,6 +14,7 @@ import pytest
 from graphfaith._base import expansion
 from graphfaith._base.errors import DataError, InputError, OutputError, UnsupportedError
 from graphfaith_studies.plant import Recording, load
+from graphfaith_studies.plant.loader import load_each
 from graphfaith_studies.plant.series import series_of
 from graphfaith_studies.swat import SWAT, TAGS, Planned, Schedule, column, simulate, write_csv
 from graphfaith_studies.swat.attacks import ATTACKS, Attack, Force
@@ -345,10 +346,30 @@ def test_the_month_may_come_first(run, file):
     # Both 03/04, 03/05 and 4 March, 5 March are days; only the second follow each other.
     assert recording.times[0] == start
     assert recording.notices == ("dates are written as month/day: 03/04 is 4 March",)
+    assert recording.day_first is False
     one_day = at(lines[:102], [f"{time:%m/%d/%Y %H:%M:%S}" for time in times[:100]])
     recording = load(SWAT, rewrite(file, one_day))
     assert recording.times[0] == np.datetime64("2024-04-03T23:58:20")
     assert "03/04 is read as 3 April, as the plant file says; the days of this file do not tell" in recording.notices[0]
+
+
+def test_a_file_of_one_day_is_read_as_the_file_beside_it(run, file, tmp_path):
+    """A file of days tells the order of its dates, and one program has written both."""
+    lines = lines_of(file)
+    times = (np.datetime64("2024-03-04T23:58:20", "s") + np.arange(STEPS)).tolist()
+    stamps = [f"{time:%m/%d/%Y %H:%M:%S}" for time in times]
+    whole, day = tmp_path / "a_normal.csv", tmp_path / "b_monitor.csv"
+    whole.write_text("\n".join(at(lines, stamps)) + "\n")
+    day.write_text("\n".join(at(lines[:102], stamps[:100])) + "\n")
+    said = []
+    first, second = load_each(SWAT, [whole, day], say=said.append)
+    assert first.times[0] == second.times[0] == np.datetime64("2024-03-04T23:58:20")
+    assert said[-1] == (
+        "b_monitor.csv: 03/04 is read as 4 March, as a_normal.csv says; the days of this file do not tell"
+    )
+    # A file that does not tell has nothing to say of the next one.
+    second, _ = load_each(SWAT, [day, whole])
+    assert second.times[0] == np.datetime64("2024-04-03T23:58:20")
 
 
 @pytest.mark.parametrize(

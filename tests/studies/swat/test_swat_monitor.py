@@ -29,7 +29,15 @@ from graphfaith_studies.plant.detectors import (
 from graphfaith_studies.plant.deviation_network import DeviationNetwork
 from graphfaith_studies.plant.forecaster import Forecaster, Nowcaster, TagLinear
 from graphfaith_studies.plant.monitor import Monitor
-from graphfaith_studies.plant.scoring import Event, count_events_at, events_of, find_events, hold, score_detector
+from graphfaith_studies.plant.scoring import (
+    Event,
+    count_events_at,
+    events_of,
+    find_events,
+    find_factor,
+    hold,
+    score_detector,
+)
 from graphfaith_studies.plant.series import Scale, Series, series_of
 from graphfaith_studies.plant.training import Plan, error_of, forecast_all, train
 from graphfaith_studies.swat import Schedule, simulate
@@ -442,6 +450,15 @@ class TestScore:
         assert count_events_at(1.0, size, noise, given, quiet, events) == 2
         assert count_events_at(3.0, size, noise, given, quiet, events) == 3
         assert count_events_at(1.0, np.full(len(given), 2.0), np.full(8640, 2.0), given, quiet, events) == 0
+
+    def test_the_least_factor_with_so_many_alarms(self) -> None:
+        size = np.array([0.1, 3.0, 0.1, 0.1, 2.0, 0.1, 0.1, 1.0])
+        for alarms, largest in ((0, 3.0), (1, 2.0), (2, 1.0)):
+            factor = find_factor(size, 1, alarms)
+            assert factor == pytest.approx(largest, rel=0.05)
+            assert factor >= largest  # An excess is an alarm above 1.
+        # An alarm that goes on is one, but more of them on the way down end the search.
+        assert find_factor(np.array([2.0, 2.0, 2.0]), 1, 0.9) == pytest.approx(2.0, rel=0.05)
 
     def test_it_is_not_the_point_adjusted_f1(self) -> None:
         """One step of each event would find them all if points were adjusted."""

@@ -21,11 +21,14 @@ from typer.testing import CliRunner
 from graphfaith._base.errors import DataError, InputError, OutputError
 from graphfaith.cli.application import app
 from graphfaith.explainers.anchored_kec import _FEWEST
-from graphfaith_studies.plant import Recording, load
+from graphfaith_studies.batadal.run import QUICK as QUICK_BATADAL
+from graphfaith_studies.plant import Recording, load, summary, tables
 from graphfaith_studies.plant.alarms import examine_alarm
 from graphfaith_studies.plant.causes import METHODS
+from graphfaith_studies.plant.detectors import Thresholds, differences_of
 from graphfaith_studies.plant.localisation import RANKINGS
 from graphfaith_studies.plant.run import _lock_folder, find_files, find_truth
+from graphfaith_studies.plant.series import Scale
 from graphfaith_studies.plant.study import QUICK as QUICK_FILES
 from graphfaith_studies.plant.study import Case, case_of, run_study
 from graphfaith_studies.plant.summary import DETECTORS
@@ -34,8 +37,9 @@ from graphfaith_studies.plant.truth import read_truth, write_truth
 from graphfaith_studies.swat import Schedule, simulate, write_csv
 from graphfaith_studies.swat.attacks import ATTACKS
 from graphfaith_studies.swat.run import run
-from graphfaith_studies.swat.story import STORY, examine
-from graphfaith_studies.swat.study import QUICK, Size, simulate_case
+from graphfaith_studies.swat.simulation import Service
+from graphfaith_studies.swat.story import STORY, examine, list_story_tables
+from graphfaith_studies.swat.study import FULL, QUICK, Size, simulate_attacks, simulate_case
 from graphfaith_studies.swat.tags import SWAT, TAGS
 
 # A quick run with fewer attacks, days and epochs: each step of a study is made, and the three attacks of the paper's
@@ -128,14 +132,30 @@ class TestNumbers:
     def test_the_quick_run_has_the_attacks_of_the_story(self) -> None:
         assert set(STORY) < set(QUICK.attacks)
 
-    @pytest.mark.parametrize("size", [QUICK, QUICK_FILES])
+    @pytest.mark.parametrize("size", [QUICK, QUICK_FILES, QUICK_BATADAL])
     def test_the_quick_run_has_samples_enough(self, size: Size) -> None:
         """With fewer the explainer warns, once in each run."""
         assert size.samples >= _FEWEST
 
+    def test_the_thresholds_leave_an_alarm_a_day_on_the_further_days(self, results: dict, simulated: Case) -> None:
+        """They are made there, from normal operation alone; on 2.4 hours that means no alarm, for every detector."""
+        further = simulated.further
+        assert further is not None
+        scale = Scale.of(simulated.normal)
+        detectors = results["seeds"][0]["detectors"]
+        changes = Thresholds.of(differences_of(simulated.held_out, scale)).excess_of(differences_of(further, scale))
+        assert np.abs(changes).max() == pytest.approx(detectors["difference"]["factor"], rel=0.05)
+        assert np.abs(changes).max() <= detectors["difference"]["factor"]
+        assert detectors["monitor"]["factor"] > 0
+        assert "factor" not in detectors["range"]
+
+    def test_modules_of_any_plant_name_no_tag(self) -> None:
+        for module in (tables, summary):
+            assert not [tag for tag in TAGS if tag in Path(module.__file__).read_text()]
+
     def test_the_tables_are_written(self, folder: Path, results: dict) -> None:
         text = (folder / "results.md").read_text()
-        for title, (heads, rows) in list_tables(results):
+        for title, (heads, rows) in list_tables(results) + list_story_tables(results):
             assert title in text
             assert all(len(row) == len(heads) for row in rows)
 
@@ -250,6 +270,13 @@ class TestOwnFiles:
         assert not results["truth"]
         assert "Whether they find the cause" not in (tmp_path / "results.md").read_text()
 
+    def test_without_labels_there_is_no_story(self, recordings, tmp_path: Path) -> None:
+        normal, attack = (copy.deepcopy(recording) for recording in recordings)
+        case = case_of((normal, replace(attack, labels=np.zeros_like(attack.labels), labelled=False)))
+        few = replace(QUICK_FILES, epochs=1, samples=100, test_samples=10, thorough=0)
+        study = run_study(case, 0, few, _make_folder(tmp_path / "study"), compare=False, examine=examine)
+        assert "examined" not in study
+
     def test_a_truth_file_gives_the_attacked_tags(self, recordings, user_files: Path, tmp_path: Path) -> None:
         chosen = [attack for attack in ATTACKS if attack.number in (6, 10)]
         write_truth(simulate(0.15, seed=9, attacks=Schedule.of(chosen, seed=1)), tmp_path / "truth.csv")
@@ -339,15 +366,18 @@ class TestOwnFiles:
 
 class TestCommand:
     def test_simulate_writes_what_load_reads(self, tmp_path: Path) -> None:
-        arguments = ["swat", "simulate", "--days", "0.05", "--attack-days", "0.1", "--out", str(tmp_path / "plant")]
+        arguments = ["swat", "simulate", "--days", "0.05", "--attack-days", "0.4", "--out", str(tmp_path / "plant")]
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, result.output
         normal, attack = (load(SWAT, path) for path in find_files(tmp_path / "plant"))
         assert normal.readings.shape == (4320, len(TAGS))
-        assert np.allclose(normal.readings, simulate(0.05, seed=0).readings, rtol=1e-6)
+        # They are what a study of this seed learns from and is judged on: a plant in service.
+        assert np.allclose(normal.readings, simulate(0.05, seed=0, service=Service(0.0)).readings, rtol=1e-6)
+        whole = simulate_attacks(0, FULL, 0.4).run
+        assert np.allclose(attack.readings, whole.readings, rtol=1e-6)
         assert attack.labels.any()
         (known, *_) = read_truth(SWAT, find_truth(tmp_path / "plant"))
-        assert (known.number, [TAGS[tag] for tag in known.tags]) == (1, ["MV101"])
+        assert (known.number, list(known.tags)) == (whole.spans[0].attack.number, list(whole.spans[0].attack.targets))
         inside = (attack.times >= known.start) & (attack.times <= known.stop)
         assert attack.labels[inside].all()
 
