@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
 import torch
+from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 from torch_geometric.nn import GCN
 
@@ -94,4 +96,64 @@ def test_unfaithfulness_counts_its_samples(watched, capsys, monkeypatch):
     assert "60/60 samples" in capsys.readouterr().err
     assert again.value == pytest.approx(whole.value)
     gf.general_unfaithfulness(explainer, explanation, "U(A,0.5)", num_samples=60, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.fixture
+def on_terminal(monkeypatch):
+    monkeypatch.setattr(progress, "is_watched", lambda: True)
+    monkeypatch.setattr(progress, "SOON", 0.05)
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+def test_work_without_parts_says_how_long_it_takes(on_terminal, capsys):
+    with progress.waiting("thinking"):
+        progress.time.sleep(0.3)
+        assert progress._LINES[0].shown is not None
+        with progress.waiting("dreaming"):  # One line is enough.
+            progress.time.sleep(0.2)
+    assert progress._LINES == []
+    shown = capsys.readouterr().err
+    assert re.search("thinking, .* gone", shown)
+    assert "dreaming" not in shown
+    with progress.waiting("blinking"):
+        pass
+    progress.time.sleep(0.2)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bar_of_a_part_takes_the_place_of_the_line(on_terminal, capsys):
+    with progress.waiting("thinking"):
+        (line,) = progress._LINES
+        progress.time.sleep(0.2)
+        for item in track(range(3), "counting", "sheep", show=True):
+            assert line.shown is None, item
+        assert line.shown is not None
+    assert line.shown is None
+    assert "3/3 sheep" in capsys.readouterr().err
+
+
+def test_the_line_ends_with_what_fails(on_terminal):
+    def fail():
+        with progress.waiting("dividing"):
+            progress.time.sleep(0.2)
+            print(1 / 0)
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert progress._LINES == []
+
+
+def test_comparing_and_judging_show_a_bar_to_who_watches(watched, capsys):
+    ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
+    torch.manual_seed(0)
+    model, data = GCN(2, 4, num_layers=2, out_channels=3), Data(x=torch.rand(4, 2), edge_index=ring)
+    watched(0.6)
+    gf.compare(model, data, [0, 1, 2], methods=["saliency"], samples=20, test_samples=10)
+    assert "3/3 nodes" in capsys.readouterr().err
+    gf.judge(model, data, ["saliency"], [0, 1, 2], ["sparsity"], samples=20)
+    shown = capsys.readouterr().err
+    assert "judging" in shown
+    assert "3/3 nodes" in shown
+    gf.compare(model, data, [0, 1, 2], methods=["saliency"], samples=20, test_samples=10, progress=iter)
     assert capsys.readouterr().err == ""

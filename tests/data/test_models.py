@@ -155,9 +155,15 @@ class TestTrain:
         small_training(progress=False)
         assert capsys.readouterr() == ("", "")
         small_training(progress=True)
+        assert capsys.readouterr() == ("", "")  # It takes less than a second.
+        monkeypatch.setattr("graphfaith._base.progress.SOON", 0.0)
+        monkeypatch.setattr("graphfaith._base.progress.is_watched", lambda: True)
+        small_training(progress=True)
         captured = capsys.readouterr()
         assert captured.out == ""
         assert "training" in captured.err
+        assert "epochs" in captured.err
+        assert "gone" in captured.err
 
     @pytest.mark.parametrize(("option", "value"), [("epochs", 0), ("seed", -1), ("seed", 2**63)])
     def test_bad_options_are_named(self, option, value):

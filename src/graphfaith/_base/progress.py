@@ -1,4 +1,4 @@
-"""A progress bar on standard error."""
+"""A progress bar on standard error, and a line that says how long something takes that has no parts to count."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .duration import in_words
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SOON = 1.0  # seconds; what takes less needs no bar
 _ONE = threading.Lock()  # held while a bar is there: a step of tracked work may itself be tracked, and has none
+_LINES: list[_Line] = []  # the line of work without parts; a bar of a part of it takes its place
 
 
 def track(
@@ -41,6 +43,8 @@ def track(
     try:
         for item in items:
             if bar is None and (show or time.monotonic() - began >= SOON) and _ONE.acquire(blocking=False):
+                for line in _LINES:
+                    line.give_way()
                 bar = make_bar(doing, what)
                 row = bar.add_task("", total=count, completed=done)
                 # It has been at work since then, not only since the bar is there.
@@ -54,6 +58,57 @@ def track(
         if bar is not None:
             bar.stop()
             _ONE.release()
+            for line in _LINES:
+                line.come_back()
+
+
+@contextmanager
+def waiting(doing: str, *, show: bool | None = None) -> Iterator[None]:
+    """Say "doing, 12 seconds gone" while the block runs, of which nobody knows how long it will take.
+
+    If ``show`` is None, the line appears only if standard error is a terminal, and after a second. If a part of the
+    work is tracked, the part's bar is there in its place.
+    """
+    if _LINES or show is False or (show is None and not is_watched()):
+        yield
+        return
+    line = _Line(doing)
+    _LINES.append(line)
+    due = threading.Timer(0.0 if show else SOON, line.come_back)
+    due.daemon = True  # Whoever stops the work does not wait for its line.
+    due.start()
+    try:
+        yield
+    finally:
+        due.cancel()
+        _LINES.remove(line)
+        line.give_way(for_good=True)
+
+
+class _Line:
+    """A line on standard error, which a thread of its own keeps up to date."""
+
+    def __init__(self, doing: str) -> None:
+        self.doing, self.began, self.ended = doing, time.monotonic(), False
+        self.shown: Progress | None = None
+        self.turn = threading.Lock()
+
+    def come_back(self) -> None:
+        """Show the line, unless the work has ended or a bar is there."""
+        with self.turn:
+            if self.shown is None and not self.ended and not _ONE.locked():
+                self.shown = _make([f"{self.doing},"], 30.0)
+                self.shown.add_task("", total=None)
+                self.shown.tasks[0].start_time = self.shown.get_time() - (time.monotonic() - self.began)
+                self.shown.start()
+
+    def give_way(self, *, for_good: bool = False) -> None:
+        """Take the line away."""
+        with self.turn:
+            self.ended = self.ended or for_good
+            if self.shown is not None:
+                self.shown.stop()
+                self.shown = None
 
 
 def make_bar(doing: str, what: str, *more: str, period: float = 30.0) -> Progress:
@@ -63,7 +118,14 @@ def make_bar(doing: str, what: str, *more: str, period: float = 30.0) -> Progres
     at the end.
     """
     # rich is imported here because `import graphfaith` should not load it.
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn
+
+    return _make([doing, BarColumn(), MofNCompleteColumn(), f"{what},", *more], period)
+
+
+def _make(columns: list[Any], period: float) -> Progress:
+    """Return a display of these columns, texts among them, and of the times."""
+    from rich.progress import Progress, ProgressColumn, Task, TextColumn
     from rich.text import Text
 
     from .console import Notes
@@ -76,8 +138,7 @@ def make_bar(doing: str, what: str, *more: str, period: float = 30.0) -> Progres
             ahead = "" if left is None or task.finished else f", about {in_words(left)} left"
             return Text(f"{in_words(gone)} gone{ahead}")
 
-    columns: list[Any] = [TextColumn(doing), BarColumn(), MofNCompleteColumn(), TextColumn(f"{what},")]
-    columns += [TextColumn(text) for text in more]
+    columns = [TextColumn(one) if isinstance(one, str) else one for one in columns]
     console = Notes()
     return Progress(*columns, Times(), console=console, transient=console.is_terminal, speed_estimate_period=period)
 

@@ -9,7 +9,7 @@ import typer
 
 from .._base.errors import InputError
 from .._base.files import check_output
-from .._base.progress import track
+from .._base.progress import track, waiting
 from . import names
 from .options import (
     AnyDataset,
@@ -112,7 +112,8 @@ def explain(
         methods = select_supported(subject, methods)
     rows, explanations, answers, pairs = [], [], [], [(text, name) for text in near for name in methods]
     for text, name in track(pairs, "explaining", "methods", show=None if len(pairs) > 1 else False):
-        explanation = subject.explain(node, name, text, samples=count, test_samples=test_samples, seed=seed)
+        with waiting(f"explaining by {name}", show=None if len(pairs) == 1 else False):
+            explanation = subject.explain(node, name, text, samples=count, test_samples=test_samples, seed=seed)
         explanations.append(explanation)
         answers.append(_think_away(explanation, gone, name) if gone else None)
         details = {"method": name, "neighborhood": str(subject.near(text)), "seed": seed, "fit_samples": count}

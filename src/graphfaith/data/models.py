@@ -25,6 +25,7 @@ from torch_geometric.nn import GCNConv
 
 from .._base.errors import InputError
 from .._base.files import write_file
+from .._base.progress import track
 from .._base.randomness import seeded
 from ..model.home import check_device
 from .heterogeneous import training_data
@@ -120,21 +121,15 @@ def train(
 
     The final weights are those of the epoch with the lowest validation loss; test nodes are not used for this choice.
     The model ends in evaluation mode. `seed` determines the dropout, and the global random state is restored
-    afterwards. `progress` shows a bar on stderr. `each` is called after every epoch with the number of the epoch,
+    afterwards. `progress` shows a bar on a terminal. `each` is called after every epoch with the number of the epoch,
     counted from 1, and the model in evaluation mode with the weights after that epoch.
     """
-    # rich is imported here because `import graphfaith` should not load it.
-    from rich.progress import Progress
-
-    from .._base.console import Notes
-
     _check(data, epochs, seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
     best_loss, accuracy = float("inf"), 0.0
     best_weights: dict[str, Tensor] = {}
-    bar = Progress(console=Notes(), transient=True, disable=not progress)
-    with seeded(seed), bar:
-        for epoch in bar.track(range(1, epochs + 1), description="training"):
+    with seeded(seed):
+        for epoch in track(range(1, epochs + 1), "training", "epochs", show=None if progress else False):
             model.train()
             optimizer.zero_grad()
             logits = model(data.x, data.edge_index)

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from .._base.errors import InputError, UnsupportedError
+from .._base.progress import track
 from ..explainers.base import Samples
 from ..explainers.methods import expand_methods
 from ..metric.pooling import pool
@@ -144,7 +145,7 @@ def compare(
     dataset: str = "",
     model_seed: int = 0,
     train_jointly: bool = False,
-    progress: Track = iter,
+    progress: Track | None = None,
 ) -> Comparison:
     """Score methods on nodes, in neighbourhoods, on samples that no fit has seen.
 
@@ -162,7 +163,7 @@ def compare(
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
         dataset, model_seed: go into the rows, to tell comparisons apart.
         train_jointly: whether to train PGExplainer on all nodes together, as the paper does on BA-Shapes.
-        progress: called with the nodes, which it yields one by one.
+        progress: called with the nodes, which it yields one by one; by default it shows a bar on a terminal.
 
     >>> from torch_geometric.nn import GCN
     >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -197,7 +198,7 @@ def compare(
         seed=seed,
         dataset=dataset,
         model_seed=model_seed,
-        progress=progress,
+        progress=progress or (lambda rows: track(list(rows), "comparing on", f"{level}s")),
     )
 
 

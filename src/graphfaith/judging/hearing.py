@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 
 from .._base.checks import check_count, check_real, check_seed
 from .._base.errors import GraphfaithError, InputError, describe_error, show
+from .._base.progress import track
 from .._base.threads import one_thread
 from ..explainers.base import Samples
 from ..facade.comparison import Track, list_of
@@ -125,7 +126,7 @@ def judge(
     edges: Edges = "auto",
     max_memory: int | str | None = None,
     dataset: str = "",
-    progress: Track = iter,
+    progress: Track | None = None,
 ) -> Verdict:
     """Judge explainers by figures of merit, on the same predictions and the same samples.
 
@@ -159,7 +160,7 @@ def judge(
         mode, return_type: what the output means; found out if None.
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
         dataset: goes into the rows.
-        progress: called with the nodes, which it yields one by one.
+        progress: called with the nodes, which it yields one by one; by default it shows a bar on a terminal.
 
     >>> from torch_geometric.nn import GCN
     >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -206,7 +207,7 @@ def judge(
         scene = Scene(subject, tuple(rows), nears[0], samples)
         bench = Bench(scene, entrants, rules, ledger, training, truth)
         bench.prepare()
-        for index in progress(rows):
+        for index in progress(rows) if progress else track(rows, "judging", f"{level}s"):
             kept.append(bench.hear(index))  # noqa: PERF401  # One row after the other is what progress is shown of.
     if "stability-training" in wanted and len(models) > 1:
         _compare_trainings(ledger, kept, len(rows), entrants)
