@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._base.compilation import announce_compilation
 from ._base.errors import (
     DataError,
     FewSamplesWarning,
@@ -15,6 +16,7 @@ from ._base.errors import (
     UnfinishedRunWarning,
     UnsupportedError,
 )
+from ._base.progress import say_if_watched
 from ._base.version import __version__
 from .explainers import (
     KEC,
@@ -147,3 +149,5 @@ __all__ = [
     "top_features",
     "top_nodes",
 ]
+
+announce_compilation(say_if_watched)  # The first explanation on a machine waits for it, and should say so.

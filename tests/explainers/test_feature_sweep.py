@@ -44,6 +44,11 @@ def explainer_of(model, near="U(X,0.2r)", **options):
     return Explainer(model, gf.KEC(near, num_samples=30, **options), "model", CLASSIFIER, "attributes", "object")
 
 
+@pytest.fixture(autouse=True)
+def _few_nodes_are_enough(monkeypatch):
+    monkeypatch.setattr(many, "WITH_FEATURES", 1)
+
+
 class Spy:
     """The nodes that are explained alone although they are to be explained together, and the batches of the others."""
 

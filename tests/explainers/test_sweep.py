@@ -512,6 +512,15 @@ def test_many_nodes_are_explained_together(spy, count, together, swept):
     assert len(found) == count
 
 
+@pytest.mark.parametrize("near", ["U(X,0.2r)", "U(X,0.2r)xU(A,0.5)"])
+def test_more_nodes_are_needed_where_features_move(spy, near):
+    x, edges = ring(60)
+    least = sweep.AT_LEAST * sweep.WITH_FEATURES
+    for count in (least - 1, least):
+        assert len(explain(explainer_of(gcn(), gf.KEC(near, num_samples=10)), x, edges, range(count))) == count
+    assert spy.nodes == [list(range(least))]
+
+
 class OwnFit(gf.KEC):
     def fit(self, target):
         return super().fit(target)

@@ -303,3 +303,15 @@ def test_a_prediction_with_masks_is_not_taken_for_the_models_own(data):
     with evaluating(explainer.model):
         explainer.get_masked_prediction(data.x, data.edge_index, edge_mask=torch.zeros(data.num_edges))
         assert noted_output(explainer.model, data.x, data.edge_index, {}) is None
+
+
+@pytest.mark.parametrize("kind", ["model", "phenomenon"])
+@pytest.mark.parametrize("way", [gf.explain_all, lambda *given, **named: list(gf.explain_nodes(*given, **named))])
+@pytest.mark.parametrize("node", [-1, 9])
+def test_an_edge_to_no_node_is_named_whoever_meets_it_first(kind, way, node):
+    model, x = GCN(2, 4, num_layers=2, out_channels=3), torch.rand(9, 2)
+    config = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
+    explainer = Explainer(model, gf.KEC("U(A,0.5)"), kind, config, "attributes", "object")
+    named = {"target": torch.zeros(9, dtype=torch.int64)} if kind == "phenomenon" else {}
+    with pytest.raises(gf.InputError, match=f"edge_index names node {node}, but the graph has nodes 0 to 8"):
+        way(explainer, x, torch.tensor([[0, node], [1, 2]]), progress=False, **named)

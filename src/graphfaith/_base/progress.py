@@ -143,6 +143,12 @@ def _make(columns: list[Any], period: float) -> Progress:
     return Progress(*columns, Times(), console=console, transient=console.is_terminal, speed_estimate_period=period)
 
 
+def say_if_watched(line: str) -> None:
+    """Write a line to standard error if that is a terminal."""
+    if is_watched():
+        print(line, file=sys.stderr, flush=True)
+
+
 def is_watched() -> bool:
     """Return whether standard error is a terminal."""
     try:

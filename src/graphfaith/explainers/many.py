@@ -27,7 +27,7 @@ from . import AnchoredKEC, FaithfulExplainer
 from .anchored_sweep import AnchoredBlock
 from .feature_sweep import AnchoredFeatureBlock, FeatureBlock
 from .records import Records, RecordsBuilder, has_nodes
-from .sweep import AT_LEAST, Block, Sweep, reason_against
+from .sweep import AT_LEAST, WITH_FEATURES, Block, Sweep, reason_against
 
 
 def explain_nodes(
@@ -78,7 +78,7 @@ def explain_nodes(
     asked = _Asked.of(explainer, x, edge_index, nodes, target, kwargs)
     if together and asked.reason is not None:
         raise UnsupportedError(f"these {asked.level}s cannot be explained together: {asked.reason}")
-    if together or (together is None and asked.reason is None and len(asked.rows) >= AT_LEAST):
+    if together or (together is None and asked.pays_together):
         explanations = _explain_together(asked, forced=bool(together))
     else:
         explanations = _explain_one_by_one(asked)
@@ -124,7 +124,7 @@ def explain_all(
     # A table of 10^9 columns would be mostly air, and there are no more of them than this.
     num_columns = x.num_features if isinstance(x, PackedGraph) else math.prod(x.shape[1:])
     top_features, found = min(top_features, num_columns), RecordsBuilder()
-    if asked.reason is None and len(asked.rows) >= AT_LEAST:
+    if asked.pays_together:
         pieces = _record_together(asked, found, top_features)
     else:
         pieces = _record_one_by_one(asked, found, top_features)
@@ -234,6 +234,14 @@ class _Asked:
     def level(self) -> str:
         """What the rows are: nodes, edges or graphs."""
         return self.task.level
+
+    @property
+    def pays_together(self) -> bool:
+        """Whether the rows can be explained together, and are so many that this takes less time."""
+        if self.reason is not None:
+            return False
+        moves_x = self.explainer.algorithm.neighborhood.perturbs_features
+        return len(self.rows) >= AT_LEAST * (WITH_FEATURES if moves_x else 1)
 
     @classmethod
     def _of_packed(

@@ -52,6 +52,8 @@ from .columns import StrongestColumns
 from .records import ESTIMATES
 
 AT_LEAST = 16  # nodes; with fewer nodes, the time saved does not justify the wait for the first explanation
+# Times as many where features move: what fewer nodes share takes longer than what they save (benchmarks/together.py).
+WITH_FEATURES = 3
 _FIRST = 16  # nodes in the first batch, so that the first explanation does not wait for the others
 NODES = 2**62  # nodes that are explained in a batch: as many as there are
 _ENTRIES = 2**20  # entries of A in a batch

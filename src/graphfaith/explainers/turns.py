@@ -19,9 +19,11 @@ import torch
 from torch import Tensor
 from torch_geometric.explain import Explainer
 
+from .._base.errors import ModelError
 from ..explanation.origin import remember_origin
 from ..explanation.signed import SignedExplanation
 from ..explanation.typed import TypedExplanation
+from ..graph.graph import check_ends
 from ..model.call import check_output
 from ..model.lock import locked
 from ..model.record import evaluating, forget_run, note_run
@@ -55,14 +57,20 @@ def _make_wait(method: Callable[..., Any]) -> Callable[..., Any]:
             with locked(model):
                 return method(explainer, *args, **kwargs)
         if explains:
-            given = signature.bind(explainer, *args, **kwargs).arguments
-            algorithm.check_call(model, given["x"], given["edge_index"])
-        with evaluating(model):
-            result = method(explainer, *args, **kwargs)
-            if predicts and len(args) == 2 and isinstance(result, Tensor) and isinstance(args[0], Tensor):
-                note_run(model, *args, kwargs, result)  # The algorithm need not run the model on the same graph again.
-            elif not explains:
-                forget_run(model)  # A prediction with masks is another one.
+            bound = signature.bind(explainer, *args, **kwargs).arguments
+            given = bound["x"], bound["edge_index"]
+            algorithm.check_call(model, *given)
+        try:
+            with evaluating(model):
+                result = method(explainer, *args, **kwargs)
+                if predicts and len(args) == 2 and isinstance(result, Tensor) and isinstance(args[0], Tensor):
+                    note_run(model, *args, kwargs, result)  # The algorithm need not run it on the same graph again.
+                elif not explains:
+                    forget_run(model)  # A prediction with masks is another one.
+        except ModelError:
+            # To look at all edges takes time on a large graph, so it is done when a model has failed on them.
+            check_ends(*(given if explains else (*args, None, None)[:2]))
+            raise
         if not explains:
             check_output(result)  # PyG reads the class from it next
         elif isinstance(result, SignedExplanation | TypedExplanation):

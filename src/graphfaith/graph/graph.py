@@ -465,9 +465,7 @@ def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> tuple[f
     Raise an :class:`InputError` that names the first fault otherwise.
     """
     check_edge_index(edge_index)
-    if edge_index.numel():
-        least, most = edge_index.aminmax()
-        check_range(int(least), int(most), x.size(0))
+    check_ends(x, edge_index)
     lowest, highest = finite_ends(x, "x")
     if edge_weight is None:
         return lowest, highest
@@ -482,6 +480,13 @@ def _check(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> tuple[f
         )
     check_weights(edge_weight)
     return lowest, highest
+
+
+def check_ends(x: object, edge_index: object) -> None:
+    """Raise an :class:`InputError` if an edge starts or ends at no node; nothing else is said of what is no tensor."""
+    if isinstance(x, Tensor) and x.dim() and isinstance(edge_index, Tensor) and edge_index.numel():
+        least, most = edge_index.aminmax()
+        check_range(int(least), int(most), x.size(0))
 
 
 def check_range(least: int, most: int, num_nodes: int) -> None:

@@ -29,7 +29,7 @@ from graphfaith.graph.graph import Graph
 from graphfaith.model.target import Target
 from graphfaith_studies.bench import contenders, growth, pieces
 from graphfaith_studies.bench import run as bench_run
-from graphfaith_studies.bench.case import copy_case, generate_case, spread
+from graphfaith_studies.bench.case import copy_case, generate_case, load_case, spread
 from graphfaith_studies.bench.contenders import CAPTUM_SALIENCY, GNN
 from graphfaith_studies.bench.copies import linked_copies
 from graphfaith_studies.bench.curve import Curve, fit_exponent
@@ -752,3 +752,12 @@ def test_cora_and_the_nodes_of_the_bars():
     assert large.data.num_edges == 3 * cases["cora"].data.num_edges
     assert list(cases["cora"].nodes) == list(range(0, 1000, 20))
     assert cases["cora"].data.num_nodes == 2708
+
+
+@needs_data
+def test_the_held_out_delta_of_cora_is_the_same_to_five_digits():
+    case, plan = load_case("cora", 4), replace(TINY, scored_nodes=4, samples=200, test_samples=100)
+    scores = bench_run._measure_faithfulness(case, plan, False)
+    assert scores["fast"] > 1e-4
+    assert scores["straightforward"] == pytest.approx(scores["fast"], rel=1e-5)
+    assert scores["whole_graph"] == pytest.approx(scores["fast"], rel=1e-5)
