@@ -22,7 +22,8 @@ _WHOLE = 16  # If no more nodes than these have scores, all are drawn.
 _FEW = 6  # So many nodes of more are drawn even if some of them say nothing.
 _MOST_FOLDS = 8  # More of them are joined with the fold of the parent's parent.
 _SLACK = 2  # marks more than these are not made by unfolding single nodes
-_NOTHING = 0.1  # of the strongest edge: a node that adds less is not worth a mark
+_NOTHING = 0.03  # of the strongest edge: a node that adds less is not worth a mark
+_LITTLE, _MOST = 0.1, 0.75  # nor is one that adds less than this, once so much of the scores' weight is drawn
 
 
 @dataclass(frozen=True)
@@ -98,13 +99,16 @@ def choose_visible(
         if _count_marks(tree, trial) <= MOST_MARKS:
             visible = trial
     strongest = max(float(strength.max(initial=0.0)), float(own.max(initial=0.0)))
+    total = float(strength.sum() + own.sum())
     if count + int(held.sum()) <= _WHOLE:
         return np.ones(count, dtype=bool)
     while not visible.all():
         best, gain = _find_best(tree, edges, strength, own, visible)
         trial = visible.copy()
         _show(tree, best, trial)
-        weak = gain < _NOTHING * strongest and int(visible.sum()) >= _FEW
+        drawn = float(strength[visible[edges].all(1)].sum() + own[visible].sum())
+        least = _LITTLE if drawn >= _MOST * total else _NOTHING
+        weak = gain < least * strongest and int(visible.sum()) >= _FEW
         if weak or _count_marks(tree, trial) > MOST_MARKS:
             break
         visible = trial
