@@ -164,10 +164,14 @@ def test_explainers_are_judged_there(device, data):
     here = make(pyg.GCN)
     there, elsewhere = copy.deepcopy(here).to(device), data.clone().to(device)
     methods = ["kec", "saliency", "pyg-gnnexplainer", "captum-saliency", "pyg-dummy"]
-    asked = {"measures": ["delta", "fidelity+", "sufficiency", "stability-noise", "infidelity"], "samples": 20}
+    asked = {
+        "measures": ["delta", "fidelity+", "sufficiency", "stability-noise", "infidelity", "roc-auc"],
+        "samples": 20,
+    }
     asked |= {"test_samples": 20, "draws": 10, "repeats": 1, "neighborhoods": ["U(A,0.5)"]}
-    right = gf.judge(here, data, methods, [3, 4], **asked)
-    found = gf.judge(there, elsewhere, methods, [3, 4], **asked)
+    truth = torch.arange(data.num_edges) % 2
+    right = gf.judge(here, data, methods, [3, 4], truth=gf.metric.Truth(edges=truth), **asked)
+    found = gf.judge(there, elsewhere, methods, [3, 4], truth=gf.metric.Truth(edges=truth.to(device)), **asked)
     assert [row.errors for row in found] == [row.errors for row in right]
     for row, own in zip(found, right, strict=True):
         assert row.value == pytest.approx(own.value, rel=1e-4, abs=1e-6, nan_ok=True), (row.method, row.measure)
@@ -418,7 +422,7 @@ def test_data_sets_commands_and_the_live_view_take_a_device(device, tmp_path, mo
         ["explain", "--node", "400", *shared, "--json", "there.json", "--device", "toy:0"],
         ["explain", "--node", "400", *shared, "--json", "here.json"],
         ["score", "--nodes", "400", *shared, "--device", "toy:0"],
-        ["judge", "--nodes", "400", *shared, "--measure", "delta", "--device", "toy:0"],
+        ["judge", "--nodes", "400", *shared, "--measure", "roc-auc", "--device", "toy:0"],
     ):
         done = runner.invoke(application, arguments)
         assert done.exit_code == 0, (done.output, done.exception)

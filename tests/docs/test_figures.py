@@ -20,6 +20,7 @@ from conftest import needs_data
 from graphfaith.data.models import load_trained
 from graphfaith.explainers.methods import method_names
 from graphfaith.facade import Subject
+from graphfaith.facade.subject import EDGE_NEIGHBORHOODS, FEATURE_NEIGHBORHOODS
 from graphfaith.testing import CHECKS
 from graphfaith_studies.arena.page import page_text
 from graphfaith_studies.paper.results import rows_in
@@ -90,6 +91,19 @@ def test_what_readme_says_of_the_arena_is_what_its_page_says():
     words = " ".join(README.split())
     assert f"With {models} other models, {others} of them on data of others" in words
     assert f"lowest mean in {edges} columns where only edges move, and in {features} where features do" in words
+
+
+def test_the_random_explainer_is_never_ranked_above_those_that_are_fitted():
+    printed = json.loads((ROOT / "docs" / "runs" / "judged.json").read_text())["printed"]
+    head, _, *lines = ([cell.strip() for cell in line.strip("|").split("|")] for line in printed)
+    rows = [dict(zip(head, line, strict=True)) for line in lines]
+    for dataset in ("cora", "citeseer", "ba-shapes"):
+        nears = {*EDGE_NEIGHBORHOODS, *(() if dataset == "ba-shapes" else FEATURE_NEIGHBORHOODS)}
+        assert {row["neighbourhood"] for row in rows if row["data set"] == dataset} == nears
+    for row in rows:
+        for name in ("anchored-kec", "kec"):
+            assert float(row["random"]) > float(row[name]), row
+            assert float(row[f"random less {name}"].split(" ± ")[0]) > 0, row
 
 
 def peers():

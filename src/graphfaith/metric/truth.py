@@ -41,7 +41,7 @@ class Truth:
         """The numbers, in double precision."""
         given = self.edges if self.edges is not None else self.nodes
         assert given is not None
-        return torch.as_tensor(given).detach().double()
+        return torch.as_tensor(given).detach().cpu().double()  # Scores are on the processor too.
 
     @property
     def is_signed(self) -> bool:
