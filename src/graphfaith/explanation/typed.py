@@ -156,7 +156,9 @@ class TypedExplanation(HeteroExplanation):  # type: ignore[misc]  # PyG is not t
         names = self.get("node_names")
         if names is not None:
             whole = [torch.ones(_count(kinds, kind), dtype=torch.bool) for kind in range(len(kinds.node_types))]
-            kept = torch.cat([nodes.get(name, every) for name, every in zip(kinds.node_types, whole, strict=True)])
+            kept = torch.cat(
+                [nodes.get(name, every).cpu() for name, every in zip(kinds.node_types, whole, strict=True)]
+            )
             part.node_names = [name for name, there in zip(names, kept.tolist(), strict=True) if there]
         if self.get("node_type") in nodes:
             _keep_rows(part, nodes[self.get("node_type")])
