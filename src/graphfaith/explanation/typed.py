@@ -172,10 +172,8 @@ class TypedExplanation(HeteroExplanation):  # type: ignore[misc]  # PyG is not t
 
         PyG's own drawing leaves negative scores out, and needs one score a node.
         """
-        from ..view.figure import figure, show
-
         named = copy.copy(self) if node_labels is None else copy.copy(self).name(nodes=node_labels)
-        return show(named) if path is None else figure(named, path)
+        return as_one(named).visualize_graph(path)
 
     def what_if(
         self,
