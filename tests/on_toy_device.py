@@ -321,6 +321,10 @@ def test_graphs_of_several_types_there(device, layers):
         assert "</html>" in gf.page([explanation])
         if algorithm is METHODS[2]:
             assert explanation.what_if([explanation.top_edges(1)[0][:3]], check=True).actual is not None
+            parts = [one.name(nodes={}).get_explanation_subgraph() for one in (own, explanation)]
+            assert parts[1].node_names == parts[0].node_names
+            assert parts[1].index.tolist() == parts[0].index.tolist()
+            assert len(parts[1].top_edges(5)) == 5
     with pytest.raises(gf.InputError, match=r"the model is on cpu and x\['paper'\] on toy:0: move both to one device"):
         gf.explain(here, typed_toys.as_data(*away), 5)
     with pytest.raises(gf.InputError, match=r"toy:0 and edge_index\[\('paper', 'cites', 'paper'\)\] on cpu"):

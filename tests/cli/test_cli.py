@@ -127,6 +127,8 @@ def test_explain_writes_json_and_figure(monkeypatch, capsys, tmp_path):
         (["explain", "--node", "1", "--top", "0"], "--top must be at least 1"),
         (["explain", "--node", "1", "--method", "lime"], "unknown method 'lime': known are anchored-kec, kec, linear"),
         (["explain", "--node", "1", "--dataset", "pubmed"], "unknown dataset 'pubmed': known are ba-shapes"),
+        (["explain", "--node", "1", "--dataset", "hetero-ba-shapes"], 'load_trained("hetero-ba-shapes")'),
+        (["score", "--nodes", "0:9", "--dataset", "cora-bibliography"], 'load_trained("cora-bibliography")'),
         (["explain", "--node", "1", "--neighborhood", "U(A;0.5)"], "cannot read the neighbourhood 'U(A;0.5)'"),
         (["explain", "--node", "1", "--neighborhood", "B(A,2)"], "sigma must be above 0 and at most 1"),
         (["explain", "--node", "1", "--samples", "0"], "samples must be a whole number of at least 1"),

@@ -67,6 +67,31 @@ def test_masks_of_every_kind_for_every_layer(method, layers, nodes, edges):
         assert min(float(mask.min()) for mask in scored) < 0 < max(float(mask.max()) for mask in scored)
 
 
+@pytest.mark.parametrize("index", [NODE, torch.tensor([NODE, 8])], ids=["one", "two"])
+@pytest.mark.parametrize("mode", ["multiclass_classification", "regression"])
+@pytest.mark.parametrize(
+    ("nodes", "edges"), [("attributes", "object"), ("object", None), ("common_attributes", "object"), (None, "object")]
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_pygs_grid_of_modes_and_indices(method, nodes, edges, mode, index):
+    """PyG's own grid, on one model; all layers by all methods are in the nightly test above."""
+    x, ends = graph()
+    near = "U(A,0.5)" if edges else "U(X,0.2r)"  # Linear knows nothing of what does not move.
+    source = explainer(make("sage"), method, near, nodes=nodes, edges=edges, mode=mode)
+    if method == "pgexplainer" and isinstance(index, torch.Tensor):
+        with pytest.raises(gf.UnsupportedError, match="one node at a time"):
+            source(x, ends, index=index)  # PyG's PGExplainer takes "only scalars" as well.
+        return
+    explanation = source(x, ends, index=index)
+    assert isinstance(explanation, HeteroExplanation)
+    assert explanation.validate_masks()
+    assert torch.equal(torch.as_tensor(explanation.index).view(-1), torch.as_tensor(index).view(-1))
+    masks = explanation.collect("node_mask" if edges is None else "edge_mask", True)
+    assert set(masks) == set(SIZES if edges is None else TYPES)
+    assert any(bool(mask.any()) for mask in masks.values())
+    assert all(bool(torch.isfinite(mask).all()) for mask in masks.values())
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_scored_and_same_again(method):
     x, ends = graph()

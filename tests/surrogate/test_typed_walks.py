@@ -9,6 +9,7 @@ import torch
 from torch_geometric.nn import HeteroConv, SAGEConv
 
 import graphfaith as gf
+from graphfaith.explanation.soundness import check_model
 from graphfaith.model.joint import join
 from graphfaith.model.target import Target
 from graphfaith.sampling.neighborhood import as_neighborhood
@@ -250,3 +251,24 @@ def test_the_gradient_of_an_anchored_model_is_that_of_its_change(near):
     eps[0, 1, :] = step * (part.x[1] != 0)
     change = float(p.change(gf.Perturbations(part, eps, None))) / step
     assert change == pytest.approx(float((of_x[1] * (part.x[1] != 0)).sum()), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        (((0, 0),),),  # without the empty walk
+        ((), ((1, 0),)),  # continues itself
+        ((), ((0, 99),)),  # an edge type that is not there
+        ((), ((0, 0), (0, 1))),  # ends of two types
+        ((), ((0, 1), 2)),
+        ((), ()),
+    ],
+)
+def test_groups_of_a_file_that_cannot_be_are_refused(groups):
+    target = target_at(NODES[0])
+    part = target.computation_graph
+    p = gf.KEC("U(A,0.5)", num_samples=40).fit(target)
+    check_model(p)
+    p.groups, p.weights = groups, torch.zeros(len(groups), part.x.size(1), dtype=torch.float64)
+    with pytest.raises(gf.InputError, match="do not fit its computation graph"):
+        check_model(p)

@@ -9,9 +9,9 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from .._base.checks import check_count, check_node, check_seed
-from .._base.errors import InputError, show
+from .._base.errors import InputError, UnsupportedError, show
 from .._base.selection import extremes
-from ..data import DATASETS, MOTIF_DATASETS, load_dataset
+from ..data import DATASETS, HETEROGENEOUS_DATASETS, MOTIF_DATASETS, load_dataset
 from ..explainers.base import FittedExplainer, Samples
 from ..explainers.methods import method_named
 from ..facade.subject import expand_neighborhoods
@@ -100,6 +100,12 @@ def samples_of(text: str, methods: Sequence[str]) -> Samples:
 
 def neighborhoods_of(texts: Sequence[str], dataset: str, graph: Data | None = None) -> list[str]:
     """Return neighbourhoods in the paper's notation, each once; "all" is every one that makes sense on the graph."""
+    if graph is None and dataset in HETEROGENEOUS_DATASETS:
+        raise UnsupportedError(
+            f"{dataset} is heterogeneous, and commands explain graphs of one type: in Python, trained = "
+            f'graphfaith.data.models.load_trained("{dataset}"), and graphfaith.explain(trained.model, trained.data, '
+            "node)"
+        )
     if graph is None and dataset not in DATASETS:
         raise InputError(f"unknown dataset {dataset!r}: known are {', '.join(DATASETS)}")
     constant = dataset in MOTIF_DATASETS if graph is None else bool(graph.x.min() == graph.x.max())

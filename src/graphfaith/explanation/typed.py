@@ -156,7 +156,9 @@ class TypedExplanation(HeteroExplanation):  # type: ignore[misc]  # PyG is not t
         names = self.get("node_names")
         if names is not None:
             whole = [torch.ones(_count(kinds, kind), dtype=torch.bool) for kind in range(len(kinds.node_types))]
-            kept = torch.cat([nodes.get(name, every) for name, every in zip(kinds.node_types, whole, strict=True)])
+            kept = torch.cat(
+                [nodes.get(name, every).cpu() for name, every in zip(kinds.node_types, whole, strict=True)]
+            )
             part.node_names = [name for name, there in zip(names, kept.tolist(), strict=True) if there]
         if self.get("node_type") in nodes:
             _keep_rows(part, nodes[self.get("node_type")])
@@ -170,10 +172,8 @@ class TypedExplanation(HeteroExplanation):  # type: ignore[misc]  # PyG is not t
 
         PyG's own drawing leaves negative scores out, and needs one score a node.
         """
-        from ..view.figure import figure, show
-
         named = copy.copy(self) if node_labels is None else copy.copy(self).name(nodes=node_labels)
-        return show(named) if path is None else figure(named, path)
+        return as_one(named).visualize_graph(path)
 
     def what_if(
         self,
