@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -166,13 +167,16 @@ def find_factor(size: Array, gap: int, alarms: float) -> float:
     """Return the least factor of all thresholds with at most ``alarms`` alarms in normal operation.
 
     ``size`` [T] is the largest excess of any tag. As in `count_events_at`, factors are tried downwards, and the first
-    with too many alarms ends it.
+    with too many alarms ends it. The first one tried is above all of ``size``.
 
     >>> find_factor(np.array([0.5, 3.0, 0.2, 2.0, 0.1]), 0, 1.0) < find_factor(np.array([3.0, 0.2, 2.0]), 0, 0.0)
     True
     """
-    best = _FACTORS[0]
-    for factor in _FACTORS:
+    up = _FACTORS[0] / _FACTORS[1]
+    more = math.ceil(math.log(max(float(size.max(initial=0.0)) / _FACTORS[0], 1.0), up))
+    factors = [*(_FACTORS[0] * up**step for step in range(more, 0, -1)), *_FACTORS]
+    best = factors[0]
+    for factor in factors:
         if _count_groups(size > factor, gap) > alarms:
             break
         best = factor
