@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -167,16 +166,14 @@ def find_factor(size: Array, gap: int, alarms: float) -> float:
     """Return the least factor of all thresholds with at most ``alarms`` alarms in normal operation.
 
     ``size`` [T] is the largest excess of any tag. As in `count_events_at`, factors are tried downwards, and the first
-    with too many alarms ends it. The first one tried is above all of ``size``.
+    with too many alarms ends it. If that is the first one, a hundred, it stays: a tag that hardly moved before, and has
+    a tiny threshold, may move on every later day.
 
     >>> find_factor(np.array([0.5, 3.0, 0.2, 2.0, 0.1]), 0, 1.0) < find_factor(np.array([3.0, 0.2, 2.0]), 0, 0.0)
     True
     """
-    up = _FACTORS[0] / _FACTORS[1]
-    more = math.ceil(math.log(max(float(size.max(initial=0.0)) / _FACTORS[0], 1.0), up))
-    factors = [*(_FACTORS[0] * up**step for step in range(more, 0, -1)), *_FACTORS]
-    best = factors[0]
-    for factor in factors:
+    best = _FACTORS[0]
+    for factor in _FACTORS:
         if _count_groups(size > factor, gap) > alarms:
             break
         best = factor
