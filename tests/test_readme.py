@@ -17,7 +17,7 @@ import graphfaith as gf
 from conftest import needs_data
 from graphfaith.testing import CHECKS
 from graphfaith_studies.plant.tables import format_tables, list_tables, markdown
-from graphfaith_studies.swat.story import list_story_tables
+from graphfaith_studies.swat.verdicts import list_own_tables
 
 ROOT = Path(__file__).parent.parent
 README, MODELS = (ROOT / "README.md").read_text(), ROOT / "docs" / "models.md"
@@ -93,7 +93,7 @@ def test_the_walk_through_the_plant_runs(capsys):
 
 def test_the_numbers_of_the_case_study_are_those_of_its_run():
     results = json.loads((ROOT / "docs" / "swat" / "results.json").read_text())
-    tables = list_tables(results) + list_story_tables(results)
+    tables = list_tables(results) + list_own_tables(results)
     assert format_tables(tables) in (ROOT / "docs" / "swat.md").read_text()
     results = json.loads((ROOT / "docs" / "batadal" / "results.json").read_text())
     assert markdown(results) in (ROOT / "docs" / "batadal.md").read_text()

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from graphfaith_studies.plant.tables import format_tables, list_tables
-from graphfaith_studies.swat.story import list_story_tables
+from graphfaith_studies.swat.verdicts import list_own_tables
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "swat.md"
@@ -30,7 +30,7 @@ def update(folder: Path) -> None:
         shutil.copyfile(picture, HERE / picture.name)
     text = PAGE.read_text()
     before, after = text.split(BEGIN)[0], text.split(END)[1]
-    tables = format_tables(list_tables(results) + list_story_tables(results))
+    tables = format_tables(list_tables(results) + list_own_tables(results))
     PAGE.write_text(before + BEGIN + "\n" + tables + "\n" + END + after)
 
 

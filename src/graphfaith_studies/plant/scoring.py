@@ -166,7 +166,8 @@ def find_factor(size: Array, gap: int, alarms: float) -> float:
     """Return the least factor of all thresholds with at most ``alarms`` alarms in normal operation.
 
     ``size`` [T] is the largest excess of any tag. As in `count_events_at`, factors are tried downwards, and the first
-    with too many alarms ends it.
+    with too many alarms ends it. If that is the first one, a hundred, it stays: a tag that hardly moved before, and has
+    a tiny threshold, may move on every later day.
 
     >>> find_factor(np.array([0.5, 3.0, 0.2, 2.0, 0.1]), 0, 1.0) < find_factor(np.array([3.0, 0.2, 2.0]), 0, 0.0)
     True

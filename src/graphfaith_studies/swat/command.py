@@ -108,7 +108,7 @@ def run(
     from ..plant.command import show_tables
     from ..plant.tables import list_tables
     from .run import run as run_case_study
-    from .story import list_story_tables
+    from .verdicts import list_own_tables
 
     if what not in get_args(What):
         raise InputError(f"--what must be one of {', '.join(get_args(What))} (got {what!r})")
@@ -125,5 +125,5 @@ def run(
         max_gap=max_gap,
         say=say,
     )
-    show_tables(list_tables(results) + (list_story_tables(results) if results["labelled"] else []), results["remarks"])
+    show_tables(list_tables(results) + (list_own_tables(results) if results["labelled"] else []), results["remarks"])
     typer.echo(f"\nNumbers: {paths[0]}\nReport (open it in a browser): {paths[1]}")

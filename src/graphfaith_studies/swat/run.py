@@ -9,9 +9,10 @@ from typing import Any
 from ..plant.causes import What
 from ..plant.run import Options, Source, load_case
 from ..plant.run import run as run_studies
-from .story import STORY, examine, list_further_tables, summarise_story
+from .story import STORY, examine, summarise_story
 from .study import FULL, QUICK, simulate_case
 from .tags import SWAT
+from .verdicts import list_further_tables
 
 
 def run(

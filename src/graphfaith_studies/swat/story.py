@@ -9,7 +9,7 @@ import numpy as np
 
 from ..plant.causes import METHODS, NAMES, Cause
 from ..plant.localisation import correlate, mean_of
-from ..plant.study import Case, Judged
+from ..plant.study import Judged
 from ..plant.tables import Table, format_cell, number_format
 from .tags import P601, SWAT
 
@@ -92,11 +92,6 @@ def summarise_story(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
         },
         "story": [{"seed": study["marks"]["seed"], **row} for study in known for row in study["examined"]["story"]],
     }
-
-
-def list_further_tables(_: Case, results: dict[str, Any], __: Sequence[dict[str, Any]]) -> list[tuple[str, Table]]:
-    """Return the tables that only this plant has, with their titles; none if nothing is known of the attacks."""
-    return list_story_tables(results) if results["labelled"] else []
 
 
 def list_story_tables(results: dict[str, Any]) -> list[tuple[str, Table]]:

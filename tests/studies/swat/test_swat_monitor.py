@@ -457,6 +457,7 @@ class TestScore:
             factor = find_factor(size, 1, alarms)
             assert factor == pytest.approx(largest, rel=0.05)
             assert factor >= largest  # An excess is an alarm above 1.
+        assert find_factor(np.array([500.0, 0.1]), 1, 0) == 100.0
         # An alarm that goes on is one, but more of them on the way down end the search.
         assert find_factor(np.array([2.0, 2.0, 2.0]), 1, 0.9) == pytest.approx(2.0, rel=0.05)
 

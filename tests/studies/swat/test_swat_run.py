@@ -38,9 +38,10 @@ from graphfaith_studies.swat import Schedule, simulate, write_csv
 from graphfaith_studies.swat.attacks import ATTACKS
 from graphfaith_studies.swat.run import run
 from graphfaith_studies.swat.simulation import Service
-from graphfaith_studies.swat.story import STORY, examine, list_story_tables
+from graphfaith_studies.swat.story import STORY, examine
 from graphfaith_studies.swat.study import FULL, QUICK, Size, simulate_attacks, simulate_case
 from graphfaith_studies.swat.tags import SWAT, TAGS
+from graphfaith_studies.swat.verdicts import list_own_tables, verdict_table
 
 # A quick run with fewer attacks, days and epochs: each step of a study is made, and the three attacks of the paper's
 # figure are in it.
@@ -144,8 +145,9 @@ class TestNumbers:
         scale = Scale.of(simulated.normal)
         detectors = results["seeds"][0]["detectors"]
         changes = Thresholds.of(differences_of(simulated.held_out, scale)).excess_of(differences_of(further, scale))
-        assert np.abs(changes).max() == pytest.approx(detectors["difference"]["factor"], rel=0.05)
-        assert np.abs(changes).max() <= detectors["difference"]["factor"]
+        largest = min(np.abs(changes).max(), 100.0)
+        assert largest == pytest.approx(detectors["difference"]["factor"], rel=0.05)
+        assert largest <= detectors["difference"]["factor"]
         assert detectors["monitor"]["factor"] > 0
         assert "factor" not in detectors["range"]
 
@@ -153,9 +155,29 @@ class TestNumbers:
         for module in (tables, summary):
             assert not [tag for tag in TAGS if tag in Path(module.__file__).read_text()]
 
+    def test_what_came_out_is_computed(self, results: dict) -> None:
+        """A verdict turns with the numbers that it is about."""
+        results = copy.deepcopy(results)
+        rows = dict(verdict_table(results)[1])
+        asked = "at least 100 alarms that accuse a tag that was not attacked"
+        assert rows[asked].startswith("does not hold: ")
+        results["causes"]["another"]["alarms"] = 100
+        assert dict(verdict_table(results)[1])[asked].startswith("holds: 100 that come from")
+        asked = "more attacks found than by every trivial detector, at no more false alarms"
+        for name, scores in results["detectors"].items():
+            scores |= {"events_detected": 3.0 if name == "monitor" else 2.0, "false_alarms_per_day": 1.0}
+        assert dict(verdict_table(results)[1])[asked].startswith("holds: on average the monitor finds 3.0 of 4 at 1.0")
+        results["detectors"]["difference"]["false_alarms_per_day"] = 0.9
+        assert dict(verdict_table(results)[1])[asked].startswith("does not hold")
+        asked = "where another tag is accused, hits at 3 above hops and deviation rank by more than two standard errors"
+        for method, row in results["causes"]["another"]["versus"].items():
+            for other in row:
+                row[other] = {"mean": 0.21 if method == "kec" else 0.19, "stderr": 0.1, "count": 9}
+        assert dict(verdict_table(results)[1])[asked].startswith("holds: for KEC; more than hops")
+
     def test_the_tables_are_written(self, folder: Path, results: dict) -> None:
         text = (folder / "results.md").read_text()
-        for title, (heads, rows) in list_tables(results) + list_story_tables(results):
+        for title, (heads, rows) in list_tables(results) + list_own_tables(results):
             assert title in text
             assert all(len(row) == len(heads) for row in rows)
 
@@ -377,7 +399,8 @@ class TestCommand:
         assert np.allclose(attack.readings, whole.readings, rtol=1e-6)
         assert attack.labels.any()
         (known, *_) = read_truth(SWAT, find_truth(tmp_path / "plant"))
-        assert (known.number, list(known.tags)) == (whole.spans[0].attack.number, list(whole.spans[0].attack.targets))
+        assert known.number == whole.spans[0].attack.number
+        assert [TAGS[tag] for tag in known.tags] == list(whole.spans[0].attack.targets)
         inside = (attack.times >= known.start) & (attack.times <= known.stop)
         assert attack.labels[inside].all()
 
