@@ -1,4 +1,4 @@
-"""A ring of nodes with messages in one direction, and its model, which kills the process that runs it on one of them, as compiled code may."""
+"""A ring of nodes with messages in one direction, and its model, which kills whoever runs it on one of them."""
 
 from __future__ import annotations
 
