@@ -24,18 +24,31 @@ VERSION = ROOT / "src" / "graphfaith" / "_base" / "version.py"
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
+def kept():
+    """The names of all files of the repository, or of the source archive that this is."""
+    done = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True
+    )
+    if done.returncode == 0 and "pyproject.toml" in (names := done.stdout.splitlines()):
+        return [name for name in names if (ROOT / name).is_file()]
+    made = {"__pycache__", "site", "dist", "PKG-INFO"}
+    paths = [path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file()]
+    return [
+        str(path)
+        for path in paths
+        if not made & set(path.parts) and (not path.parts[0].startswith(".") or len(path.parts) == 1)
+    ]
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The folder with the source archive, and the wheel that was made from that archive."""
     out = tmp_path_factory.mktemp("dist")
     tree = tmp_path_factory.mktemp("tree") / "graphfaith"
     # A copy of what is in the repository: a build leaves files behind.
-    names = ("src", "tests", "docs", "README.md", "LICENSE", "pyproject.toml", "CHANGELOG.md", ".gitignore")
-    for name in names:
-        source = ROOT / name
-        copy = shutil.copytree if source.is_dir() else shutil.copy
-        tree.mkdir(exist_ok=True)
-        copy(source, tree / name)
+    for name in kept():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tree / name)
     subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", "--outdir", out, tree], check=True, capture_output=True
     )
@@ -87,12 +100,29 @@ def test_the_changelog_begins_with_this_version_and_its_date():
     assert re.fullmatch(rf"{re.escape(graphfaith.__version__)} \(\d+ \w+ \d{{4}}\)", first), first
 
 
-def test_the_source_archive_builds_and_is_small(built):
+def test_the_source_archive_has_what_its_makefile_its_tests_and_its_site_read(built):
     with tarfile.open(one(built, "*.tar.gz")) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
-    assert {"pyproject.toml", "README.md", "LICENSE", "src/graphfaith/public.py", "tests/test_release.py"} <= names
-    assert one(built, "*.tar.gz").stat().st_size < 3_000_000
+    assert names - {"PKG-INFO"} == {name for name in kept() if not name.startswith((".ci/", ".github/"))}
+    assert {"Makefile", "mkdocs.yml", "docs/demo.png", "tests/test_release.py"} <= names
+    # A limit on accidents: data sets and models that were trained are downloaded or made.
+    assert one(built, "*.tar.gz").stat().st_size < 12_000_000
     assert one(built, "*.whl").stat().st_size < 1_500_000
+
+
+@pytest.mark.nightly
+def test_the_site_is_built_from_the_source_archive(built, tmp_path):
+    with tarfile.open(one(built, "*.tar.gz")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "NO_MKDOCS_2_WARNING": "1"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "site" / "demo.png").is_file()
+    tests = [sys.executable, "-m", "pytest", "tests/docs/test_matrix.py", "tests/docs/test_runs.py"]
+    done = subprocess.run(tests, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_what_is_required_is_a_lower_bound_only(built):

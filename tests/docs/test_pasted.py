@@ -20,7 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 # Of a page with many nodes or long trainings, a few of each are enough here.
 FEWER = {
     "measures": {"range(0, 1000, 50)": "range(0, 40, 20)", "epochs=200": "epochs=5"},
-    "scale": {'"all"': '"30:50"', "samples=200": "samples=40"},
+    "many": {'"all"': '"30:50"', "samples=200": "samples=40"},
 }
 MODULE = """
 import torch
@@ -77,7 +77,7 @@ def test_the_page_on_heterogeneous_graphs_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "circle.html").stat().st_size > 1000
 
 
-def test_the_page_on_a_million_nodes_runs(reader, tmp_path, monkeypatch, capsys):
+def test_the_page_on_many_nodes_runs(reader, tmp_path, monkeypatch, capsys):
     # Neither Spark nor Dask is installed for the tests. What they call is called here as they do it.
     lazily = types.ModuleType("dask")
     lazily.delayed = lambda function: lambda *words: lambda: function(*words)
@@ -85,7 +85,7 @@ def test_the_page_on_a_million_nodes_runs(reader, tmp_path, monkeypatch, capsys)
     monkeypatch.setitem(sys.modules, "dask", lazily)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        paste("scale", reader)
+        paste("many", reader)
     assert reader["table"].column("node").to_pylist() == [3, 42]
     assert [table.num_rows for table in reader["tables"]] == [20, 20]
     batch = pa.record_batch({"node": [3, 42]})

@@ -383,7 +383,7 @@ def test_a_run_is_read_from_anywhere_and_a_moved_graph_is_the_same(tmp_path, mon
 def test_the_query_of_the_docs_gives_the_ranking_of_the_features(run):
     import duckdb
 
-    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "many.md").read_text(encoding="utf-8")
     (query,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     found = duckdb.connect().execute(query.replace("run/", f"{run.folder}/")).fetchall()
     columns = run.features(by="class", top=FEATURES).columns
