@@ -6,15 +6,15 @@
 makes a random graph of 10^4 and one of 10^7 nodes, each with five times as many edges and 128 features, as arrays
 (``x.npy``, ``edge_index.npy``), packs both, and explains 200 random nodes of each at a time, in processes of their
 own, which do what a worker of ``explain_many`` does: ``ManyJob.table``, rows and all. One has the files in the page
-cache before it begins ("warm": they have been read once, and there is memory for them), another has none of them there ("cold": every page comes from the disk when it is first asked for). In both, no
-node was looked at before by the process, so that each page is also one that the process has to map. Computation graphs
-of 200 random nodes overlap in the small graph and not in the large one, where more entries of A are drawn and computed
-for each; so nodes are also explained one by one, where nothing is shared in either, and 200 nodes of one neighbourhood
-together, whose computation graphs overlap in both. With
-``--power-law`` the ends of edges are drawn by a power law, so that there are hubs; as a node's own computation graph
-is a sizeable part of such a graph, nodes with at most ``--reach`` entries in theirs are explained. Private
-memory is what /proc/self/status calls RssAnon: pages of mapped files, which all processes share, are not in it. (Not
-that of smaps_rollup: the system walks all mapped files to count it, in the time of the process.)
+cache before it begins ("warm": they have been read once, and there is memory for them), another has none of them there
+("cold": every page comes from the disk when it is first asked for). In both, no node was looked at before by the
+process, so that each page is also one that the process has to map. Computation graphs of 200 random nodes overlap in
+the small graph and not in the large one, where more entries of A are drawn and computed for each; so nodes are also
+explained one by one, where nothing is shared in either, and 200 nodes of one neighbourhood together, whose computation
+graphs overlap in both. With ``--power-law`` the ends of edges are drawn by a power law, so that there are hubs; as a
+node's own computation graph is a sizeable part of such a graph, nodes with at most ``--reach`` entries in theirs are
+explained. Private memory is what /proc/self/status calls RssAnon: pages of mapped files, which all processes share,
+are not in it. (Not that of smaps_rollup: the system walks all mapped files to count it, in the time of the process.)
 Times are processor times, the least of the repeats, with that of the system for pages that it has to fetch. All files
 are removed at the end. ``--page`` writes a table between the markers of a page that are named by the degree, and, of
 graphs with ten edges a node, what 10^9 nodes would take.
