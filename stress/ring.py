@@ -26,7 +26,8 @@ class Ring(torch.nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Return the output, if the killer is not among the nodes."""
-        if self.deadly and bool((x[:, 0] == VALUE).any()):
+        # Both models look at the values, or F would be evaluated in another way by one of them.
+        if bool((x[:, 0] == VALUE).any()) and self.deadly:
             os.kill(os.getpid(), signal.SIGKILL)
         out: Tensor = self.gcn(x, edge_index, edge_weight=edge_weight)
         return out
