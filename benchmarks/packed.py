@@ -1,20 +1,23 @@
 """Graphs from disk: what a process that explains nodes of one holds, takes and reads, whatever the size of the graph.
 
-    python benchmarks/packed.py --folder /some/disk/with/20/GB
+    python benchmarks/packed.py --folder /some/disk/with/20/GB --page docs/scale.md
+    python benchmarks/packed.py --folder /some/disk/with/20/GB --page docs/scale.md --degree 10 --methods anchored-kec
 
 makes a random graph of 10^4 and one of 10^7 nodes, each with five times as many edges and 128 features, as arrays
 (``x.npy``, ``edge_index.npy``), packs both, and explains 200 random nodes of each at a time, in processes of their
-own. One has the files in the page cache before it begins ("warm": they have been read once, and there is memory for
-them), another has none of them there ("cold": every page comes from the disk when it is first asked for). In both, no
-node was looked at before by the process, so that each page is also one that the process has to map. Computation graphs
-of 200 random nodes overlap in the small graph and not in the large one, where more entries of A are drawn and computed
-for each; so nodes are also explained one by one, where nothing is shared in either. With
-``--power-law`` the ends of edges are drawn by a power law, so that there are hubs; as a node's own computation graph
-is a sizeable part of such a graph, nodes with at most ``--reach`` entries in theirs are explained. Private
-memory is what /proc/self/status calls RssAnon: pages of mapped files, which all processes share, are not in it. (Not
-that of smaps_rollup: the system walks all mapped files to count it, in the time of the process.)
+own, which do what a worker of ``explain_many`` does: ``ManyJob.table``, rows and all. One has the files in the page
+cache before it begins ("warm": they have been read once, and there is memory for them), another has none of them there
+("cold": every page comes from the disk when it is first asked for). In both, no node was looked at before by the
+process, so that each page is also one that the process has to map. Computation graphs of 200 random nodes overlap in
+the small graph and not in the large one, where more entries of A are drawn and computed for each; so nodes are also
+explained one by one, where nothing is shared in either, and 200 nodes of one neighbourhood together, whose computation
+graphs overlap in both. With ``--power-law`` the ends of edges are drawn by a power law, so that there are hubs; as a
+node's own computation graph is a sizeable part of such a graph, nodes with at most ``--reach`` entries in theirs are
+explained. Private memory is what /proc/self/status calls RssAnon: pages of mapped files, which all processes share,
+are not in it. (Not that of smaps_rollup: the system walks all mapped files to count it, in the time of the process.)
 Times are processor times, the least of the repeats, with that of the system for pages that it has to fetch. All files
-are removed at the end.
+are removed at the end. ``--page`` writes a table between the markers of a page that are named by the degree, and, of
+graphs with ten edges a node, what 10^9 nodes would take.
 """
 
 from __future__ import annotations
@@ -24,21 +27,28 @@ import itertools
 import json
 import os
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from graphfaith.graph.packed import PackedGraph
 
 FEATURES, NODES = 128, 200
+PAGES, MOST_READ = 2000, 2 << 30  # that are read to see how fast the disk is
+COMMAND, DEGREE_OF_PLAN = "python benchmarks/packed.py", 10
+MACHINES, CORES = 64, 16  # of the plan for 10^9 nodes
 
 
 def private() -> int:
@@ -143,6 +153,20 @@ def choose_nodes(graph: PackedGraph, count: int, reach: int) -> list[int]:
     return list(chosen)
 
 
+def choose_near(graph: PackedGraph, count: int, seed: int) -> list[int]:
+    """Return a random node and the nodes that its messages come from, the nearest ones first."""
+    start = np.load(graph.folder / "start.npy", mmap_mode="r")
+    order = [int(np.random.default_rng(seed).integers(graph.num_nodes))]
+    known, place = set(order), 0
+    while len(order) < count and place < len(order):
+        node, place = order[place], place + 1
+        for source in graph.source[start[node] : start[node + 1]].tolist():
+            if source not in known:
+                known.add(source)
+                order.append(source)
+    return order[:count]
+
+
 def set_cache(folder: str, state: str) -> None:
     """Read the files of a graph into the page cache, or drop them from it."""
     for path in Path(folder).iterdir():
@@ -153,71 +177,166 @@ def set_cache(folder: str, state: str) -> None:
                 pass
 
 
-def explain(folder: str, method: str, state: str, nodes: str) -> dict[str, float]:
-    """Explain random nodes of a packed graph that is "warm" or "cold", and return what that took and read."""
+def load() -> Module:
+    """Return the model, as a job asks for it."""
     import torch
-    from torch_geometric.explain import Explainer
     from torch_geometric.nn import GCN
 
+    torch.manual_seed(0)
+    return GCN(FEATURES, 16, 2, out_channels=4)
+
+
+def explain(folder: str, method: str, state: str, nodes: str) -> dict[str, float]:
+    """Explain nodes of a packed graph that is "warm" or "cold", and return what that took and read."""
     import graphfaith as gf
     from graphfaith._base.heap import keep_free_memory
     from graphfaith._base.threads import use_one_thread
     from graphfaith.graph.computation_graph import ComputationGraph
+    from graphfaith.many.extra import import_extra
 
     # As workers do: the threads of a BLAS would wait for each other by spinning, and freed memory is kept.
     use_one_thread()
     keep_free_memory()
-    torch.manual_seed(0)
-    model = GCN(FEATURES, 16, 2, out_channels=4).eval()
-    algorithm = {"kec": gf.KEC, "anchored-kec": gf.AnchoredKEC}[method]("U(A,0.5)", num_samples=200)
-    config = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
+    import_extra("pyarrow")
+    # The run's own look at the model has found out what its output means, before workers begin.
+    task = {"mode": "multiclass_classification", "return_type": "raw"}
+    job = gf.ManyJob(folder, "packed:load", method=method, samples=200, folder=str(Path(__file__).parent), **task)
     start = time.process_time()
-    graph = gf.open_graph(folder)
-    explainer = Explainer(
-        model,
-        algorithm,
-        explanation_type="model",
-        node_mask_type="object",
-        edge_mask_type="object",
-        model_config=config,
-    )
-    opened = time.process_time() - start
+    opened = job.open()
+    ready = time.process_time() - start
     chosen = json.loads(Path(nodes).read_text())
     set_cache(folder, state)
     start, before, read = time.process_time(), private(), bytes_read()
     with Peak() as proof:
-        gf.explain_all(explainer, graph, nodes=chosen[0][:1], progress=False)
-    first, first_read, read = time.process_time() - start, bytes_read() - read, bytes_read()
-    took: list[Usage] = []
-    alone: list[float] = []
-    *together, single = chosen
+        job.table(chosen["alone"][:1])
+    first, first_read = time.process_time() - start, bytes_read() - read
+    found: dict[str, float] = {}
+    graph, hops = opened.graph, opened.explainer.algorithm.num_hops or 2
     with Peak() as peak:
-        for some in together:
-            before_it = Usage.now()
-            gf.explain_all(explainer, graph, nodes=some, progress=False)
-            took.append(Usage.now() - before_it)
-        read = bytes_read() - read
-        for node in single:
+        for kind in ("random", "near"):
+            took, read = [], bytes_read()
+            for some in chosen[kind]:
+                before_it = Usage.now()
+                job.table(some)
+                took.append(Usage.now() - before_it)
+            read = bytes_read() - read
+            least = min(took, key=lambda one: one.user + one.system)
+            joint = ComputationGraph.around(graph, np.sort(chosen[kind][0]), hops)
+            found |= {
+                f"{kind}_ms_a_node": 1000 * (least.user + least.system) / NODES,
+                f"{kind}_system_ms_a_node": 1000 * least.system / NODES,
+                f"{kind}_faults_a_node": least.faults / NODES,
+                f"{kind}_entries_a_node": joint.num_edges / NODES,
+                f"{kind}_read_kb_a_node": read / 1024 / NODES / len(chosen[kind]),
+            }
+        alone: list[float] = []
+        for node in chosen["alone"][1:]:
             start = time.process_time()
-            gf.explain_all(explainer, graph, nodes=[node], progress=False)
+            job.table([node])
             alone.append(time.process_time() - start)
-    hops = explainer.algorithm.num_hops or 2
-    joint = ComputationGraph.around(graph, np.sort(together[0]), hops)
-    least = min(took, key=lambda one: one.user + one.system)
     return {
-        "open_seconds": opened,
+        "open_seconds": ready,
         "first_seconds": first,
         "first_bytes": proof.most - before,
         "first_kb_read": first_read / 1024,
-        "ms_a_node": 1000 * (least.user + least.system) / NODES,
-        "system_ms_a_node": 1000 * least.system / NODES,
-        "clock_ms_a_node": 1000 * min(one.clock for one in took) / NODES,
-        "faults_a_node": least.faults / NODES,
-        "entries_a_node": joint.num_edges / NODES,
         "alone_ms": 1000 * float(np.median(alone)),
         "private_bytes": peak.most,
-        "read_kb_a_node": read / 1024 / NODES / len(together),
+        **found,
     }
+
+
+def measure_disk(folder: Path) -> dict[str, float]:
+    """Return how fast a file of a graph is read that the page cache has not: from end to end, and page by page."""
+    path, page = folder / "x.npy", 4096
+    size = path.stat().st_size
+    with open(path, "rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # The system does not read ahead.
+        places = np.random.default_rng(2).permutation(size // page)[:PAGES].tolist()
+        began = time.monotonic()
+        for place in places:
+            os.pread(file.fileno(), page, place * page)
+        pages = len(places) / (time.monotonic() - began)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        began, done = time.monotonic(), 0
+        while done < MOST_READ and (piece := file.read(1 << 24)):
+            done += len(piece)
+        return {"pages_a_second": pages, "bytes_a_second": done / (time.monotonic() - began)}
+
+
+def table_of(found: dict[str, dict[str, float]], nodes: list[int], methods: list[str], command: str) -> str:
+    """Return the figures of the smallest and the largest graph as a table, with what was run and where."""
+    few, many = nodes[0], nodes[-1]
+    lines = [
+        f"| | {few:,} nodes, warm | {many:,} nodes, warm | ratio | cold | ratio |",
+        "|---|---|---|---|---|---|",
+    ]
+    rows = (
+        ("opening graph and model", "open_seconds", "{:.3f} s", 1),
+        ("first node, with all that is found out of the model", "first_seconds", "{:.2f} s", 1),
+        ("a node by itself", "alone_ms", "{:.1f} ms", 1),
+        ("a node, 200 random ones together", "random_ms_a_node", "{:.2f} ms", 1),
+        ("a node, 200 of one neighbourhood together", "near_ms_a_node", "{:.2f} ms", 1),
+        ("private memory at most", "private_bytes", "{:.0f} MB", 1e-6),
+        ("entries of A a node, 200 random ones together", "random_entries_a_node", "{:.0f}", 1),
+        ("entries of A a node, 200 of one neighbourhood", "near_entries_a_node", "{:.0f}", 1),
+    )
+    for method in methods:
+        which = ((few, "warm"), (many, "warm"), (many, "cold"))
+        small, warm, cold = (found[f"{method} {count} {state}"] for count, state in which)
+        for what, name, text, unit in rows:
+            cells = [text.format(unit * one[name]) for one in (small, warm, cold)]
+            ratios = [f"{one[name] / small[name]:.2f}" for one in (warm, cold)]
+            lines.append(f"| {method}: {what} | {cells[0]} | {cells[1]} | {ratios[0]} | {cells[2]} | {ratios[1]} |")
+        each, first = f"{cold['random_read_kb_a_node']:.0f} kB", f"{cold['first_kb_read'] / 1024:.0f} MB"
+        lines.append(f"| {method}: read from the disk for a node, 200 random ones together | | | | {each} | |")
+        lines.append(f"| {method}: read from the disk until the first node is explained | | | | {first} | |")
+    pack, disk = found[f"pack {many}"], found["disk"]
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("graphfaith", "torch"))
+    lines += [
+        "",
+        f"Packing the large graph took {pack['seconds']:.0f} s of processor time and {pack['private_bytes'] / 1e6:.0f} "
+        f"MB of private memory at most, {pack['own_bytes'] / 1e6:.0f} of them for packing. The disk read "
+        f"{disk['bytes_a_second'] / 1e6:,.0f} MB/s from end to end, and {disk['pages_a_second']:,.0f} pages of 4 kB a "
+        f"second here and there, one at a time. Made by `{command}`, load {os.getloadavg()[0]:.1f} at the end on "
+        f"{os.cpu_count()} cores, {versions}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def plan_of(found: dict[str, dict[str, float]], nodes: int, degree: int) -> str:
+    """Return the table of what 10^9 nodes with so many edges each would take: a hundredth of that was measured."""
+    warm, cold = (found[f"anchored-kec {nodes} {state}"] for state in ("warm", "cold"))
+    ms = [one["random_ms_a_node"] for one in (warm, cold)]
+    hours, cores, disk = [1e9 * one / 3.6e6 for one in ms], MACHINES * CORES, found["disk"]
+    # Features in single precision and two starts; of an edge a pair of 8 bytes each, a sink of 4 and a slot of 8.
+    copied, read = 1e9 * (4 * FEATURES + 16 + degree * 28), 1e9 * 1024 * cold["random_read_kb_a_node"]
+    each = read / MACHINES
+    fetching = each / 4096 / disk["pages_a_second"] / 3600
+    rows = {
+        "ms of processor time a node, AnchoredKEC, warm; cold": f"{ms[0]:.1f}; {ms[1]:.1f}",
+        "core-hours, warm; cold": f"{hours[0]:,.0f}; {hours[1]:,.0f}",
+        f"on {MACHINES} machines of {CORES} cores, warm; cold": f"{hours[0] / cores:.1f}; {hours[1] / cores:.1f} hours",
+        "a copy of the graph on each machine, without weights": f"{copied / 1e9:,.0f} GB",
+        "to read a copy from end to end at this disk's rate": f"{copied / disk['bytes_a_second'] / 3600:.1f} hours",
+        "read here and there, if every page comes from a disk": f"{read / 1e12:,.0f} TB, {each / 1e12:.1f} a machine",
+        "to read that at this disk's rate, a page at a time": f"{fetching:,.1f} hours",
+    }
+    title = f"10^9 explanations, {degree} edges a node: {warm['random_entries_a_node']:,.0f} entries of A each"
+    return "\n".join([f"| {title} | |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows.items())]) + "\n"
+
+
+def write_page(path: Path, texts: dict[str, str]) -> None:
+    """Put each section between its markers, and leave the rest of the page as it is."""
+    content = path.read_text(encoding="utf-8")
+    for name, text in texts.items():
+        begin, end = f"<!-- packed: {name} -->\n", "<!-- end -->"
+        head, mark, tail = content.partition(begin)
+        if not mark or end not in tail:
+            raise SystemExit(f"{path} must mark a place by {begin.strip()} and {end}")
+        content = f"{head}{begin}{text}{end}{tail.partition(end)[2]}"
+    path.write_text(content, encoding="utf-8")
 
 
 def run(*arguments: object) -> dict[str, float]:
@@ -250,6 +369,7 @@ def main() -> None:
     parser.add_argument("--reach", type=int, default=20_000, help="nodes and edges that explained nodes may depend on")
     parser.add_argument("--methods", nargs="+", default=["kec", "anchored-kec"])
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--page", type=Path, help="also write the tables into this page")
     given = parser.parse_args()
     place = Path(tempfile.mkdtemp(prefix="packed-", dir=given.folder))
     found: dict[str, dict[str, float]] = {}
@@ -279,26 +399,40 @@ def main() -> None:
                     f"{nodes:>9} nodes, {method}, {state}: open {took['open_seconds']:.3f} s, first node "
                     f"{took['first_seconds']:.2f} s, {took['first_bytes'] / 1e6:.0f} MB and "
                     f"{took['first_kb_read']:.0f} kB read, one by one {took['alone_ms']:.2f} ms at the median, "
-                    f"together {took['ms_a_node']:.2f} ms ({took['system_ms_a_node']:.2f} of the system for "
-                    f"{took['faults_a_node']:.0f} faults, {took['clock_ms_a_node']:.2f} by the clock), "
-                    f"{took['entries_a_node']:.0f} entries of A and "
-                    f"{took['read_kb_a_node']:.0f} kB read a node, private {took['private_bytes'] / 1e6:.0f} MB",
+                    f"together {took['random_ms_a_node']:.2f} ms ({took['random_system_ms_a_node']:.2f} of the system "
+                    f"for {took['random_faults_a_node']:.0f} faults), {took['random_entries_a_node']:.0f} entries of A "
+                    f"and {took['random_read_kb_a_node']:.0f} kB read a node, of one neighbourhood "
+                    f"{took['near_ms_a_node']:.2f} ms and {took['near_entries_a_node']:.0f} entries, "
+                    f"private {took['private_bytes'] / 1e6:.0f} MB",
                     flush=True,
                 )
             # The last graph is compared with each of the others: in the smallest one computation graphs overlap.
             for fewer, state in itertools.product(given.nodes[:-1], given.states):
                 few, many = found[f"{method} {fewer} {given.states[0]}"], found[f"{method} {given.nodes[-1]} {state}"]
-                names = "private_bytes", "alone_ms", "ms_a_node", "entries_a_node"
+                names = "private_bytes", "alone_ms", "random_ms_a_node", "random_entries_a_node"
                 memory, one, time_each, entries = (many[name] / few[name] for name in names)
+                near, near_entries = (many[name] / few[name] for name in ("near_ms_a_node", "near_entries_a_node"))
                 print(
                     f"{method}, {given.nodes[-1]} nodes {state} / {fewer} {given.states[0]}: private memory "
                     f"{memory:.2f}, time of a node one by one {one:.2f}, together {time_each:.2f} times, where it has "
-                    f"{entries:.2f} times the entries of A"
+                    f"{entries:.2f} times the entries of A; of one neighbourhood {near:.2f} times, where it has "
+                    f"{near_entries:.2f} times the entries"
                 )
+        found["disk"] = measure_disk(place / f"packed-{given.nodes[-1]}")
+        disk = found["disk"]
+        print(f"disk: {disk['bytes_a_second'] / 1e6:.0f} MB/s, {disk['pages_a_second']:.0f} pages a second")
     finally:
         shutil.rmtree(place)
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=1))
+    if given.page is not None:
+        words = [word for word in sys.argv[1:] if word not in ("--folder", str(given.folder))]
+        texts = {
+            f"degree-{given.degree}": table_of(found, given.nodes, given.methods, f"{COMMAND} {shlex.join(words)}")
+        }
+        if given.degree == DEGREE_OF_PLAN and "anchored-kec" in given.methods:
+            texts["plan"] = plan_of(found, given.nodes[-1], given.degree)
+        write_page(given.page, texts)
 
 
 if __name__ == "__main__":
@@ -308,9 +442,14 @@ if __name__ == "__main__":
     elif command == "choose":
         from graphfaith import open_graph
 
-        repeats, reach = map(int, words[1:3])
-        chosen = choose_nodes(open_graph(words[0]), (repeats + 1) * NODES, reach)
-        Path(words[3]).write_text(json.dumps([chosen[i :: repeats + 1] for i in range(repeats + 1)]))
+        graph, repeats, reach = open_graph(words[0]), *map(int, words[1:3])
+        chosen = choose_nodes(graph, (repeats + 1) * NODES, reach)
+        sets = {
+            "random": [chosen[i :: repeats + 1] for i in range(repeats)],
+            "alone": chosen[repeats :: repeats + 1],
+            "near": [choose_near(graph, NODES, seed) for seed in range(repeats)],
+        }
+        Path(words[3]).write_text(json.dumps(sets))
         print("{}")
     elif command == "explain":
         print(json.dumps(explain(*words)))

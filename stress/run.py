@@ -24,10 +24,11 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from table import FAILED, Row, format_table, has_failed, write_into
+from table import FAILED, Row, format_table, has_failed, renew, write_into
 
 # The parts, and the seconds after which one that has not ended is killed. Each ends by itself long before, and then
 # says how many tries it had time for. The times allow for a machine that is busy with other work.
@@ -75,10 +76,12 @@ def do_part(name: str, quick: bool, seed: int, path: Path) -> None:
     path.write_text(json.dumps(rows))
 
 
-def describe(quick: bool, seed: int, seconds: float) -> str:
+def describe(quick: bool, seed: int, seconds: float, only: Sequence[str] = ()) -> str:
     """Return a sentence about the run that made the table."""
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("graphfaith", "torch", "torch_geometric"))
-    command = "make stress" + " with --quick" * quick
+    parts = "".join(f" --only {name}" for name in only)
+    command = f"stress/run.py{parts}" if only else "make stress"
+    command += " with --quick" * quick
     return (
         f"Made by `{command}` (seed {seed}) in {seconds / 60:.0f} minutes on {os.cpu_count()} cores; "
         f"Python {platform.python_version()}, {versions}."
@@ -93,24 +96,31 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="draws other graphs, damages and moments")
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     parser.add_argument("--table", type=Path, help="also write the table between the two markers of this page")
+    parser.add_argument(
+        "--renew", type=Path, help="with one --only: put its rows in place of those in the page's table"
+    )
     parser.add_argument("--part", choices=list(PARTS), help=argparse.SUPPRESS)
     parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.part is not None:
         do_part(chosen.part, chosen.quick, chosen.seed, chosen.rows)
         return 0
+    if chosen.renew is not None and len(chosen.only or ()) != 1:
+        parser.error("--renew goes with one --only")
     began, rows = time.monotonic(), []
     seconds: dict[str, float] = {}
     for name in chosen.only or PARTS:
         found, seconds[name] = run_part(name, chosen.quick, chosen.seed)
         rows += found
-    about = describe(chosen.quick, chosen.seed, time.monotonic() - began)
+    about = describe(chosen.quick, chosen.seed, time.monotonic() - began, chosen.only or ())
     print(f"{format_table(rows)}\n{about}")
     if chosen.json is not None:
         document = {"about": about, "quick": chosen.quick, "seed": chosen.seed, "seconds": seconds, "rows": rows}
         chosen.json.write_text(json.dumps(document, indent=1) + "\n")
     if chosen.table is not None:
         write_into(chosen.table, f"{format_table(rows)}\n{about}")
+    if chosen.renew is not None:
+        renew(chosen.renew, rows, *chosen.only, about)
     wrong = sum(has_failed(row) for row in rows)
     print(f"{wrong} of {len(rows)} rows failed" if wrong else f"all {len(rows)} rows are right", file=sys.stderr)
     return 1 if wrong else 0

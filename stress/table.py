@@ -86,6 +86,23 @@ def _escape(cell: str) -> str:
     return " ".join(cell.split()).replace("|", "\\|")
 
 
+def renew(page: Path, rows: Sequence[Sequence[str]], part: str, about: str) -> None:
+    """Put the rows of one part in place of those of the same name in a page, and say below which run that was.
+
+    What other runs have made stays. A row that the page has not comes last.
+    """
+    old = page.read_text().partition(BEGIN)[2].partition(END)[0].strip()
+    table, _, after = old.partition("\n\n")
+    lines = table.splitlines()
+    for row in rows:
+        new = format_table([row]).splitlines()[-1]
+        same = [i for i, line in enumerate(lines) if line.startswith(f"| {_escape(row[0])} |")]
+        lines[same[0] if same else len(lines) :] = [new, *lines[same[0] + 1 :]] if same else [new]
+    begins = f"The rows of {part}: "
+    others = [one for one in after.split("\n\n") if one.strip() and not one.startswith(begins)]
+    write_into(page, "\n\n".join(["\n".join(lines), *others, begins + about]))
+
+
 def write_into(page: Path, text: str) -> None:
     """Put a text between the two markers of a page, and leave the rest of the page as it is."""
     content = page.read_text()

@@ -318,6 +318,23 @@ def test_the_time_of_a_crew_is_bounded():
     assert "of 1,000 (time ran out)" in summarise("tries", 1000, outcomes).count
 
 
+def test_rows_of_one_part_are_renewed_and_others_stay(tmp_path):
+    from table import renew
+
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Page\n\n<!-- table: begin -->\n\n| tried | how many | what came out |\n|---|---:|---|\n| a | 1 | old |\n"
+        "| b | 2 | kept |\n\nMade by all.\n\n<!-- table: end -->\n"
+    )
+    for outcome in ("new", "newer"):
+        renew(page, [("a", "3", outcome), ("c", "4", outcome)], "letters", f"Made {outcome}.")
+    assert page.read_text() == (
+        "# Page\n\n<!-- table: begin -->\n\n| tried | how many | what came out |\n|---|---:|---|\n| a | 3 | newer |\n"
+        "| b | 2 | kept |\n| c | 4 | newer |\n\nMade by all.\n\nThe rows of letters: Made newer.\n\n"
+        "<!-- table: end -->\n"
+    )
+
+
 def test_the_table_is_printed_and_written_also_when_a_part_fails(monkeypatch, tmp_path, capsys):
     import run
     from table import Row

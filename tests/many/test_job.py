@@ -159,7 +159,13 @@ def test_ids_are_checked(job, ids, said):
 def test_no_ids_are_an_empty_table(job):
     table = job().table([])
     assert table.num_rows == 0
-    assert table.schema == job().table([1]).schema
+    assert table.schema == job().table([1]).schema == job().schema
+
+
+def test_a_large_graph_that_is_not_packed_is_copied_by_each_worker_which_is_said(job, monkeypatch):
+    monkeypatch.setattr("graphfaith.many.job.LARGE", 1000)
+    with pytest.warns(UserWarning, match=r"each worker loads '.*graph-0.pt' as a whole"):
+        job().settled()
 
 
 def test_settings_are_plain_and_digests_tell_graphs_and_models_apart(job):

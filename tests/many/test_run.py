@@ -247,6 +247,18 @@ def test_untrusted_nodes_are_those_above_the_limit_and_those_that_failed(run):
     assert found["node"].tolist() == right
     assert [why for node, why in zip(found["node"], found["why"], strict=True) if node in BAD] == ["failed"] * 2
     assert run.untrusted(10.0)["node"].tolist() == BAD
+    unsure = run.untrusted(limit, errors=2)
+    rows = {row["node"]: row for row in run}
+    may = {
+        n
+        for n, row in rows.items()
+        if row["relative"] and row["relative"] <= limit < row["relative"] + 2 * row["relative_stderr"]
+    }
+    assert may
+    assert set(unsure["node"].tolist()) == set(found["node"].tolist()) | may
+    assert {why for node, why in zip(unsure["node"].tolist(), unsure["why"], strict=True) if node in may} == {
+        f"may be more than {limit:g} unexplained"
+    }
 
 
 def test_methods_without_a_number_are_not_trusted(tmp_path):

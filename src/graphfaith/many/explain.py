@@ -112,9 +112,9 @@ def explain_many(
         import_extra("ray")
     with Looking.at(job) as looking:
         settled, num_nodes, digests = looking.settle()
-        plan = Plan.of(settled, choose_nodes(nodes, num_nodes), block, digests)
+        place, plan = 0, Plan.of(settled, choose_nodes(nodes, num_nodes), block, digests)
         if retry_failed or not RunFolder.is_done(Path(out), plan):
-            looking.check()
+            place = looking.check()
     began = time.monotonic()
     with RunFolder.open(Path(out), plan) as folder:
         found, aside = folder.find_done()
@@ -127,7 +127,7 @@ def explain_many(
         if left:
             with (
                 show_rows(summary.rows, summary.done_before, summary.failed, progress) as show_bar,
-                open_engine(engine, settled, plan.digests, min(workers, len(left)), address) as started,
+                open_engine(engine, settled, plan.digests, min(workers, len(left)), address, place) as started,
             ):
                 for part in _do_blocks(started, settled, folder, left, summary):
                     summary.count(part, before=False)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
@@ -30,6 +31,7 @@ from .._base.errors import (
     describe_error,
     show,
 )
+from .._base.memory import format_size
 from ..data import DATASETS, load_dataset
 from ..data.graph_file import read_graph
 from ..data.models import load_trained
@@ -55,7 +57,7 @@ from ..sampling.neighborhood import Product, parse_neighborhood
 from .code import digest_of_model
 from .extra import import_extra
 from .plan import CHECKED
-from .rows import failed_rows, rows_of
+from .rows import failed_rows, rows_of, schema
 
 Target = Literal["predicted", "labels"]
 
@@ -215,6 +217,7 @@ class ManyJob:
         excerpts of a packed graph, because fewer nodes have fewer among them that kill.
         """
         if not died:
+            self._warn_of_copies()
             task = self.open().try_whole()
             return replace(self, mode=task.mode, return_type=task.return_type)
         if not os.path.isdir(self.graph):
@@ -229,6 +232,15 @@ class ManyJob:
         whole = self.whole_graph and graph.loaded_bytes > LARGE  # A large one is never run as a whole.
         return replace(self, mode=task.mode, return_type=task.return_type, whole_graph=whole)
 
+    def _warn_of_copies(self) -> None:
+        """Say that a large file is better packed: each worker has a copy of its own, of packed graphs none has."""
+        if self.graph not in DATASETS and os.path.isfile(self.graph) and os.path.getsize(self.graph) > LARGE:
+            warnings.warn(
+                f"each worker loads '{self.graph}' as a whole ({format_size(os.path.getsize(self.graph))}): pack it "
+                "(`graphfaith graph pack`), and workers share its pages",
+                stacklevel=2,
+            )
+
     def table(self, ids: Iterable[int] | Int64 | Tensor) -> Any:
         """Return the explanations of nodes, one row for each in their order, as a ``pyarrow.Table``.
 
@@ -241,6 +253,11 @@ class ManyJob:
         nodes = _check_ids(ids, opened.num_nodes)
         pieces = [failed_rows(nodes[:0], ""), *(table for table in self._explain(opened, nodes))]
         return arrow.concat_tables(pieces).combine_chunks()
+
+    @property
+    def schema(self) -> Any:
+        """The columns of the table, as a ``pyarrow.Schema``, which Spark asks for."""
+        return schema()
 
     def failed_table(self, ids: Iterable[int] | Int64 | Tensor, error: str) -> Any:
         """Return the rows of nodes that could not be explained."""

@@ -64,8 +64,8 @@ class Looking:
             return found
         raise RunError(f"each process that looked at the model died ({died[-1]}): what it said is on standard error")
 
-    def check(self) -> None:
-        """Raise an error if the model can be explained at none of a few nodes."""
+    def check(self) -> int:
+        """Return the place of a node at which the model can be explained, or raise an error if none of a few is one."""
         failures: list[GraphfaithError] = []
         died = ""
         for place in range(CHECKED):
@@ -84,7 +84,7 @@ class Looking:
             else:
                 if died:
                     _warn(died, "another node can be explained, so the run goes on")
-                return
+                return place
         raise failures[0]
 
     def _ask(self, what: str, given: Any) -> Any:

@@ -219,13 +219,16 @@ class Run:
             classes = CLASS_NAMES.get(self.plan["job"].get("graph", ""))
         return rank(sums, by, [_NAMES.get(name, name) for name in fields], top, names, classes)
 
-    def untrusted(self, relative: float = 0.5) -> dict[str, np.ndarray]:
+    def untrusted(self, relative: float = 0.5, *, errors: float = 0.0) -> dict[str, np.ndarray]:
         """Return the nodes whose explanation is not to be trusted, as columns: node, class, relative, its error, why.
 
         These are the nodes whose scores leave more than the share ``relative`` of F's change unexplained, those where
         the scores change and F does not, those of which nothing is known, and those that could not be explained.
+
+        The share is an estimate. ``errors`` is how many standard errors it may be too small by: with 2, nodes whose
+        share is not more, but may be, are named as well, also where the error is not known.
         """
-        limit = check_real(relative, "relative", above=0.0)
+        limit, errors = check_real(relative, "relative", above=0.0), check_real(errors, "errors", least=0.0)
         found: dict[str, list[np.ndarray]] = {name: [] for name in _UNTRUSTED}
         for batch in self.batches(["node", "class", "status", "delta", "relative", "relative_stderr"]):
             failed = np.array(batch.column("status").to_pylist(), dtype=object) != OK
@@ -235,6 +238,9 @@ class Run:
             why = np.full(len(failed), "", dtype=object)
             why[np.isnan(delta)] = "not measured"
             why[np.isnan(share) & (delta > 0)] = "F does not change"
+            if errors:
+                most = share + errors * np.where(np.isnan(error), np.inf, error)
+                why[(share <= limit) & (most > limit)] = f"may be more than {limit:g} unexplained"
             why[share > limit] = f"more than {limit:g} unexplained"
             why[failed] = "failed"
             chosen = why != ""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from .._base.errors import DataError
+from .._base.errors import DataError, GraphfaithError
 from .nodes import Ids
 from .parts import FAILURE, STATUS, Part, count_failed
 from .plan import Job
@@ -51,6 +52,18 @@ def check_same(job: Job, digests: Mapping[str, str]) -> None:
             f"the {' and the '.join(different)} that this worker opened is not that of the plan: does load() draw "
             "random weights, or has a file changed since the run began?"
         )
+
+
+def begin(job: Job, digests: Mapping[str, str], place: int) -> None:
+    """Open the graph and the model, and find out what a process finds out once for a model.
+
+    That is done at a node that is known to be good, not at the first one that comes: the proof that a computation graph
+    is enough looks at nodes around, and one that kills must cost the same rows whatever the process did before.
+    """
+    with hearing():  # What there is to be said, the process that has looked at the model has said.
+        check_same(job, digests)
+        with suppress(GraphfaithError):  # Rows say it.
+            job.check_at(place)
 
 
 def do(job: Job, digests: Mapping[str, str], task: Task) -> Outcome:

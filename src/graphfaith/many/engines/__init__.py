@@ -16,10 +16,13 @@ ENGINES = ("local", "ray")
 
 
 def open_engine(
-    name: str, job: Job, digests: Mapping[str, str], workers: int, address: str | None
+    name: str, job: Job, digests: Mapping[str, str], workers: int, address: str | None, place: int = 0
 ) -> AbstractContextManager[Engine]:
     """Return the engine of that name, which starts when it is entered and ends what it has started when it is left.
 
-    ``digests`` are those of the graph and the model that each worker has to find.
+    ``digests`` are those of the graph and the model that each worker has to find. ``place`` is that of a node at which
+    the model can be explained, see :meth:`~graphfaith.many.plan.Job.check_at`.
     """
-    return RayEngine.open(job, digests, workers, address) if name == "ray" else LocalEngine.open(job, digests, workers)
+    if name == "ray":
+        return RayEngine.open(job, digests, workers, address, place)
+    return LocalEngine.open(job, digests, workers, place)

@@ -46,6 +46,7 @@ class LocalEngine:
     job: Job
     digests: Mapping[str, str]
     workers: int
+    place: int = 0
     deaths: int = 0
     _alive: dict[int, _Worker] = field(default_factory=dict)
     _events: queue.SimpleQueue[tuple[int, Any]] = field(default_factory=queue.SimpleQueue)
@@ -55,9 +56,9 @@ class LocalEngine:
 
     @classmethod
     @contextmanager
-    def open(cls, job: Job, digests: Mapping[str, str], workers: int) -> Iterator[LocalEngine]:
+    def open(cls, job: Job, digests: Mapping[str, str], workers: int, place: int = 0) -> Iterator[LocalEngine]:
         """Start the processes, and end them afterwards, also after an exception."""
-        engine = cls(job, digests, workers)
+        engine = cls(job, digests, workers, place)
         try:
             for _ in range(workers):
                 engine._start()
@@ -103,7 +104,7 @@ class LocalEngine:
         worker = self._alive[number] = _Worker(number, process)
         threading.Thread(target=self._listen, args=(worker,), daemon=True).start()
         # The job is pickled inside of the message: its module may lie where only the path of this process leads.
-        self._send(worker, (sys.path, pickle.dumps((self.job, dict(self.digests)))))
+        self._send(worker, (sys.path, pickle.dumps((self.job, dict(self.digests), self.place))))
         return worker
 
     def _send(self, worker: _Worker, message: Any) -> None:

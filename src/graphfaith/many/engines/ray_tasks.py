@@ -21,8 +21,7 @@ from ..._base.heap import keep_free_memory
 from ..._base.threads import use_one_thread
 from ..extra import import_extra
 from ..plan import Job
-from ..said import hearing
-from ..work import Outcome, Task, check_same, do
+from ..work import Outcome, Task, begin, do
 from .base import NO_MEMORY, Death, key_of, retries_of
 
 _STORE = 100 << 20  # bytes of the object store of a Ray of our own, which holds no more than a few pieces of blocks
@@ -35,9 +34,8 @@ def _open(path: tuple[str, ...], pickled: bytes) -> tuple[Job, dict[str, str]]:
     keep_free_memory()
     # The module of the job, or of its model, may lie where only the path of the run leads.
     sys.path += [folder for folder in path if folder not in sys.path]
-    job, digests = pickle.loads(pickled)
-    with hearing():  # What there is to be said, the process that has looked at the model has said.
-        check_same(job, digests)
+    job, digests, place = pickle.loads(pickled)
+    begin(job, digests, place)
     return job, digests
 
 
@@ -70,14 +68,16 @@ class RayEngine:
 
     @classmethod
     @contextmanager
-    def open(cls, job: Job, digests: Mapping[str, str], workers: int, address: str | None) -> Iterator[RayEngine]:
+    def open(
+        cls, job: Job, digests: Mapping[str, str], workers: int, address: str | None, place: int = 0
+    ) -> Iterator[RayEngine]:
         """Use the Ray of this process, or connect to a cluster, or start Ray on this machine; end only what was begun.
 
         Without an address a cluster is looked for in RAY_ADDRESS, where ``ray job submit`` leaves it.
         """
         ray = import_extra("ray")
         with _connected(ray, workers, address):
-            pickled = pickle.dumps((job, dict(digests)))
+            pickled = pickle.dumps((job, dict(digests), place))
             engine = cls((tuple(sys.path), pickled), workers, ray.remote(num_cpus=1)(_do))
             try:
                 yield engine

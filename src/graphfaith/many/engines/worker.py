@@ -9,8 +9,7 @@ import sys
 from ..._base.errors import GraphfaithError, RunError, describe_error
 from ..._base.heap import keep_free_memory
 from ..._base.threads import use_one_thread
-from ..said import hearing
-from ..work import check_same, do
+from ..work import begin, do
 from .base import NO_MEMORY
 from .pipe import write_message
 from .process import receive, take_pipes
@@ -25,9 +24,8 @@ def main() -> None:
     path, pickled = tasks.get()
     sys.path[:] = path
     try:
-        job, digests = pickle.loads(pickled)
-        with hearing():  # What there is to be said, the process that has looked at the model has said.
-            check_same(job, digests)  # It opens the graph and the model.
+        job, digests, place = pickle.loads(pickled)
+        begin(job, digests, place)
         write_message(replies, None)  # ready
         while True:
             task = tasks.get()
