@@ -1,14 +1,17 @@
 """What a run over many nodes costs beside the explanations: workers, rows, files, Ray.
 
-python benchmarks/many.py [--quick] [--turns 5] [--engine local --engine ray] [--page docs/scale.md]
+    python benchmarks/many.py [--quick] [--turns 5] [--engine local --engine ray] [--json docs/runs/many.json]
+    python benchmarks/many.py --from docs/runs/many.json --page docs/scale.md    # measures nothing, writes the tables
 
 All nodes of Cora with AnchoredKEC, in blocks, by one process, by two workers of each engine, in turns. Engines are
 started before, and every worker has done a block, so that starting is measured apart. --page writes the tables between
-the markers of a page. It takes about six minutes on two idle cores; ratios of a busy machine say little.
+the markers of a page; a test compares the page with the file. It takes about six minutes on two idle cores; ratios of a
+busy machine say little.
 """
 
 import argparse
 import contextlib
+import json
 import math
 import multiprocessing
 import os
@@ -195,6 +198,13 @@ def measure(engines, turns, quick):
     count, done = len(nodes), PASSES * len(nodes)
     best = min(alone, key=lambda one: one[1])
     return {
+        "machine": {
+            "cores": os.cpu_count(),
+            "load": os.getloadavg()[0],
+            "python": platform.python_version(),
+            "versions": {name: metadata.version(name) for name in ("graphfaith", "torch", "pyarrow", "ray")},
+        },
+        "samples": job.samples,
         "nodes": count,
         "block": plan.block,
         "turns": turns,
@@ -249,13 +259,27 @@ def costs(found):
 
 def machine(found):
     """Return a line about the run."""
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("graphfaith", "torch", "pyarrow", "ray"))
+    on = found["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in on["versions"].items())
     return (
-        f"{found['nodes']:,} nodes of Cora, AnchoredKEC with {gf.ManyJob('cora').samples} samples, blocks of "
+        f"{found['nodes']:,} nodes of Cora, AnchoredKEC with {found['samples']} samples, blocks of "
         f"{found['block']}: {found['processor_ms']:.2f} ms of processor time a node, {found['turns']} turns on "
-        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end; python {platform.python_version()}, "
-        f"{versions}.\n"
+        f"{on['cores']} cores, load {on['load']:.1f} at the end; python {on['python']}, {versions}.\n"
     )
+
+
+def turns(found):
+    """Return what the turns gave, which says how far a figure near its bar is to be trusted."""
+    lines = []
+    for name, one in found["engines"].items():
+        low, high, bar = min(one["speedups"]), max(one["speedups"]), BARS["two workers"]
+        verdict = "reaches" if one["speedup"] >= bar else f"misses by {bar - one['speedup']:.2f}"
+        lines.append(f"- {name} {verdict} its bar of {bar}; the {found['turns']} turns gave {low:.2f} to {high:.2f}.")
+    lines.append(
+        f"- Two bare processes that share nothing and have no engine, in the same turns, were {found['ceiling']:.2f} "
+        "times as fast as one: with both processors busy each is slower than one alone."
+    )
+    return "\n".join(lines) + "\n"
 
 
 def hubs(found):
@@ -279,19 +303,24 @@ def plan(found):
     return "\n".join(lines) + "\n"
 
 
-SECTIONS = {"machine": machine, "figures": figures, "costs": costs, "hubs": hubs, "plan": plan}
+SECTIONS = {
+    "machine": machine,
+    "figures": figures,
+    "costs": costs,
+    "turns": turns,
+    "hubs": hubs,
+    "plan": plan,
+}
 
 
-def write_page(path, texts):
-    """Put each section between its markers, and leave the rest of the page as it is."""
-    content = path.read_text(encoding="utf-8")
+def filled(content, texts):
+    """Return a page with each section between its markers, and the rest of it as it is."""
     marked = {name for name, _ in _MARKED.findall(content)}
     if not marked <= set(texts) or not marked:
         raise SystemExit(
-            f"{path} must mark places by <!-- many: figures --> and <!-- end --> (it has {sorted(marked)})"
+            f"a page must mark places by <!-- many: figures --> and <!-- end --> (it has {sorted(marked)})"
         )
-    new = _MARKED.sub(lambda found: f"<!-- many: {found[1]} -->\n{texts[found[1]]}<!-- end -->", content)
-    write_file(path, new.encode())
+    return _MARKED.sub(lambda found: f"<!-- many: {found[1]} -->\n{texts[found[1]]}<!-- end -->", content)
 
 
 def main():
@@ -300,14 +329,19 @@ def main():
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--engine", action="append", choices=ENGINES, help="only this engine; may be repeated")
     parser.add_argument("--page", type=Path, help="also write the tables into this page")
+    parser.add_argument("--json", type=Path, help="also write all figures into this file")
+    parser.add_argument("--from", type=Path, dest="source", help="measure nothing, show what --json has written")
     chosen = parser.parse_args()
-    found = measure(chosen.engine or ENGINES, 1 if chosen.quick else chosen.turns, chosen.quick)
+    if chosen.source is not None:
+        found = json.loads(chosen.source.read_text(encoding="utf-8"))
+    else:
+        found = measure(chosen.engine or ENGINES, 1 if chosen.quick else chosen.turns, chosen.quick)
+    if chosen.json is not None:
+        write_file(chosen.json, (json.dumps(found, indent=1) + "\n").encode())
     texts = {name: section(found) for name, section in SECTIONS.items()}
     print("\n".join(texts.values()))
-    for name, one in found["engines"].items():
-        print(f"{name}: speedups of all turns {', '.join(f'{value:.2f}' for value in one['speedups'])}")
     if chosen.page is not None:
-        write_page(chosen.page, texts)
+        write_file(chosen.page, filled(chosen.page.read_text(encoding="utf-8"), texts).encode())
 
 
 if __name__ == "__main__":

@@ -353,6 +353,50 @@ def merge(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
     }
 
 
+# What a table has of a graph: how it is called, the key, by how much to divide, and how to write it.
+ROWS = (
+    ("opening the graph", "open_seconds", 1, "{:.3f} s"),
+    ("first node, with all that is found out of the model", "first_seconds", 1, "{:.2f} s"),
+    ("a node by itself", "alone_ms", 1, "{:.1f} ms"),
+    ("a node, 200 together", "ms_a_node", 1, "{:.2f} ms"),
+    ("private memory at most", "private_bytes", 1e6, "{:.0f} MB"),
+    ("entries of A that are computed for a node, 200 together", "entries_a_node", 1, "{:.0f}"),
+    ("read from the disk for a node, 200 together", "read_kb_a_node", 1, "{:.0f} kB"),
+    ("read from the disk until the first node is explained", "first_kb_read", 1e3, "{:.0f} MB"),
+)
+
+
+def tables(found: dict[str, dict[str, float]]) -> list[str]:
+    """Return a table for each method, the smallest graph and beside it the others with their ratios, and of packing."""
+    runs = [name.rsplit(" ", 2) for name in found if not name.startswith("pack ")]
+    methods = list(dict.fromkeys(method for method, _, _ in runs))
+    written = []
+    for method in methods:
+        (_, nodes, state), *others = [run for run in runs if run[0] == method]
+        base = found[f"{method} {nodes} {state}"]
+        heads = [f"{int(count):,} nodes, {how} | ratio" for _, count, how in others]
+        lines = [f"| {method} | {' | '.join([f'{int(nodes):,} nodes, {state}', *heads])} |"]
+        lines.append("|---|---|" + "---|---|" * len(others))
+        for name, key, unit, text in ROWS:
+            cells = [text.format(base[key] / unit)]
+            for _, count, how in others:
+                value = found[f"{method} {count} {how}"][key]
+                cells += [text.format(value / unit), f"{value / base[key]:.2f}" if base[key] else ""]
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+        written.append("\n".join(lines))
+    packs = [(name.split()[1], took) for name, took in found.items() if name.startswith("pack ")]
+    lines = [
+        "| packing a graph of | processor time | private memory at most | of it for packing |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| {int(nodes):,} nodes | {took['seconds']:.1f} s | {took['private_bytes'] / 1e6:.0f} MB "
+        f"| {took['own_bytes'] / 1e6:.0f} MB |"
+        for nodes, took in packs
+    ]
+    return [*written, "\n".join(lines)]
+
+
 def main() -> None:
     """Make, pack and explain both graphs, and print what it took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -370,7 +414,11 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=["kec", "anchored-kec"])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--page", type=Path, help="also write the tables into this page")
+    parser.add_argument("--from", type=Path, dest="source", help="measure nothing, show what --json has written")
     given = parser.parse_args()
+    if given.source is not None:
+        print("\n\n".join(tables(json.loads(given.source.read_text(encoding="utf-8")))))
+        return
     place = Path(tempfile.mkdtemp(prefix="packed-", dir=given.folder))
     found: dict[str, dict[str, float]] = {}
     try:

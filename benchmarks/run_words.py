@@ -71,16 +71,18 @@ def main() -> None:
 def tell_more(run: gf.Run) -> None:
     """Print what the other summaries say."""
     total = np.array([row["edges_total"] for row in run if row["status"] == "ok"])
-    print(f"{(total > run.job.top_edges).mean():.0%} of the nodes have more edges than are kept.")
+    print(f"- {(total > run.job.top_edges).mean():.0%} of the nodes have more edges than are kept.")
     edges = run.edges(by="class", top=1).columns
     ratio = edges["mean_size"] / edges["mean_size_stderr"]
-    print(f"Strongest edge of each class, mean |score| in standard errors: {', '.join(f'{one:.1f}' for one in ratio)}.")
+    print(
+        f"- Strongest edge of each class, mean |score| in standard errors: {', '.join(f'{one:.1f}' for one in ratio)}."
+    )
     cohorts = run.cohorts(len(ratio))
     pure = cohorts.classes.max(axis=1) / cohorts.sizes
     listed = ", ".join(f"{size} ({share:.0%})" for size, share in zip(cohorts.sizes, pure, strict=True))
-    print(f"Cohorts, and how much of each is of one class: {listed}; spread {cohorts.spread:.2f}.")
+    print(f"- Cohorts, and how much of each is of one class: {listed}; spread {cohorts.spread:.2f}.")
     counts = [f"{len(run.untrusted(limit)['node'])} nodes above {limit}" for limit in (0.5, 0.1)]
-    print(f"Not to be trusted: {', '.join(counts)}.")
+    print(f"- Not to be trusted: {', '.join(counts)}.")
 
 
 def line(found: object) -> str:

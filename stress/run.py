@@ -3,7 +3,8 @@
     python stress/run.py                    # all parts, about half an hour on two cores
     python stress/run.py --quick            # a tenth of it
     python stress/run.py --only fuzz --seed 7
-    python stress/run.py --table docs/reliability.md
+    python stress/run.py --json docs/runs/stress.json
+    python stress/run.py --from docs/runs/stress.json --table docs/reliability.md    # tries nothing, writes the table
 
 Each part is a module with a function ``run(quick, seed)`` that returns rows of the table, and has a process of its own
 and a time limit. The exit code is 1 if anything came out wrong; what did is printed with the command that repeats it.
@@ -24,11 +25,11 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
-from table import FAILED, Row, format_table, has_failed, renew, write_into
+from table import FAILED, Row, format_table, has_failed, put_between, renew, write_into
 
 # The parts, and the seconds after which one that has not ended is killed. Each ends by itself long before, and then
 # says how many tries it had time for. The times allow for a machine that is busy with other work.
@@ -76,16 +77,36 @@ def do_part(name: str, quick: bool, seed: int, path: Path) -> None:
     path.write_text(json.dumps(rows))
 
 
-def describe(quick: bool, seed: int, seconds: float, only: Sequence[str] = ()) -> str:
+def describe(names: list[str], quick: bool, seed: int, seconds: float) -> str:
     """Return a sentence about the run that made the table."""
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("graphfaith", "torch", "torch_geometric"))
-    parts = "".join(f" --only {name}" for name in only)
-    command = f"stress/run.py{parts}" if only else "make stress"
-    command += " with --quick" * quick
+    only = "" if names == list(PARTS) else "".join(f" --only {name}" for name in names)
+    command = f"stress/run.py{' --quick' * quick}{only}" if quick or only else "make stress"
     return (
         f"Made by `{command}` (seed {seed}) in {seconds / 60:.0f} minutes on {os.cpu_count()} cores; "
         f"Python {platform.python_version()}, {versions}."
     )
+
+
+def try_parts(names: list[str], quick: bool, seed: int) -> dict[str, Any]:
+    """Return the rows of these parts, and what is to be known about the run."""
+    began, rows = time.monotonic(), []
+    seconds: dict[str, float] = {}
+    for name in names:
+        found, seconds[name] = run_part(name, quick, seed)
+        rows += found
+    about = describe(names, quick, seed, time.monotonic() - began)
+    return {"about": about, "quick": quick, "seed": seed, "seconds": seconds, "rows": rows}
+
+
+def shown(document: dict[str, Any]) -> str:
+    """Return the table of a run, and below it the sentence about the run."""
+    return f"{format_table([Row(*row) for row in document['rows']])}\n{document['about']}"
+
+
+def filled(content: str, document: dict[str, Any]) -> str:
+    """Return a page with what there is to show of a run between its markers."""
+    return put_between(content, shown(document))
 
 
 def main() -> int:
@@ -95,6 +116,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=list(PARTS), help="try this part only; may be repeated")
     parser.add_argument("--seed", type=int, default=0, help="draws other graphs, damages and moments")
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser.add_argument("--from", type=Path, dest="source", help="try nothing, show what --json has written")
     parser.add_argument("--table", type=Path, help="also write the table between the two markers of this page")
     parser.add_argument(
         "--renew", type=Path, help="with one --only: put its rows in place of those in the page's table"
@@ -107,20 +129,18 @@ def main() -> int:
         return 0
     if chosen.renew is not None and len(chosen.only or ()) != 1:
         parser.error("--renew goes with one --only")
-    began, rows = time.monotonic(), []
-    seconds: dict[str, float] = {}
-    for name in chosen.only or PARTS:
-        found, seconds[name] = run_part(name, chosen.quick, chosen.seed)
-        rows += found
-    about = describe(chosen.quick, chosen.seed, time.monotonic() - began, chosen.only or ())
-    print(f"{format_table(rows)}\n{about}")
+    if chosen.source is not None:
+        document = json.loads(chosen.source.read_text())
+    else:
+        document = try_parts(chosen.only or list(PARTS), chosen.quick, chosen.seed)
+    rows = [Row(*row) for row in document["rows"]]
+    print(shown(document))
     if chosen.json is not None:
-        document = {"about": about, "quick": chosen.quick, "seed": chosen.seed, "seconds": seconds, "rows": rows}
         chosen.json.write_text(json.dumps(document, indent=1) + "\n")
     if chosen.table is not None:
-        write_into(chosen.table, f"{format_table(rows)}\n{about}")
+        write_into(chosen.table, shown(document))
     if chosen.renew is not None:
-        renew(chosen.renew, rows, *chosen.only, about)
+        renew(chosen.renew, rows, *chosen.only, document["about"])
     wrong = sum(has_failed(row) for row in rows)
     print(f"{wrong} of {len(rows)} rows failed" if wrong else f"all {len(rows)} rows are right", file=sys.stderr)
     return 1 if wrong else 0

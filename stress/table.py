@@ -105,11 +105,15 @@ def renew(page: Path, rows: Sequence[Sequence[str]], part: str, about: str) -> N
 
 def write_into(page: Path, text: str) -> None:
     """Put a text between the two markers of a page, and leave the rest of the page as it is."""
-    content = page.read_text()
+    draft = page.with_name(f".{page.name}.tmp")
+    draft.write_text(put_between(page.read_text(), text))
+    os.replace(draft, page)
+
+
+def put_between(content: str, text: str) -> str:
+    """Return a page with a text between its two markers."""
     if content.count(BEGIN) != 1 or content.count(END) != 1 or content.index(BEGIN) > content.index(END):
-        raise SystemExit(f"{page} must have one line {BEGIN} and, below it, one line {END}")
+        raise SystemExit(f"a page must have one line {BEGIN} and, below it, one line {END}")
     before, rest = content.split(BEGIN)
     after = rest.split(END)[1]
-    draft = page.with_name(f".{page.name}.tmp")
-    draft.write_text(f"{before}{BEGIN}\n\n{text.strip()}\n\n{END}{after}")
-    os.replace(draft, page)
+    return f"{before}{BEGIN}\n\n{text.strip()}\n\n{END}{after}"

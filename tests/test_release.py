@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import re
@@ -77,7 +78,7 @@ def test_the_wheel_has_the_library_the_studies_and_what_they_read(built):
     assert meta["Name"] == "graphfaith"
     assert meta["Version"] == graphfaith.__version__
     assert "arxiv.org/abs/2205.11850" in meta["Project-URL"]
-    assert {"docs", "many", "studies", "test"} <= set(meta.get_all("Provides-Extra"))
+    assert {"docs", "many", "query", "studies", "test"} <= set(meta.get_all("Provides-Extra"))
     assert meta.get_payload().startswith("# graphfaith")
     assert "graphfaith = graphfaith.cli.application:main" in points
     for name in ("reproduce", "bench", "swat"):
@@ -97,7 +98,10 @@ def test_the_version_stands_in_one_place(built):
 
 def test_the_changelog_begins_with_this_version_and_its_date():
     (first, *_) = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
-    assert re.fullmatch(rf"{re.escape(graphfaith.__version__)} \(\d+ \w+ \d{{4}}\)", first), first
+    found = re.fullmatch(rf"{re.escape(graphfaith.__version__)} \((\d+ \w+ \d{{4}})\)", first)
+    assert found is not None, first
+    day = datetime.datetime.strptime(found[1], "%d %B %Y").date()
+    assert f"\ndate-released: {day.isoformat()}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_the_source_archive_has_what_its_makefile_its_tests_and_its_site_read(built):
@@ -217,18 +221,22 @@ def test_our_own_tests_pin_torch():
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
-def test_pip_installs_wheel_and_source_with_the_oldest_dependencies(built, tmp_path, kind):
+@pytest.mark.parametrize(("kind", "extra"), [("*.whl", ""), ("*.tar.gz", ""), ("*.whl", "[studies]")])
+def test_pip_installs_wheel_and_source_with_the_oldest_dependencies(built, tmp_path, kind, extra):
+    """The extra is the one of which there is an oldest version too; pyarrow, of the others, wants a newer numpy."""
     python, run = environment(tmp_path / "env")
     pip = [*PIP, "--python", python, "install", "-c", ROOT / "constraints-oldest.txt"]
-    subprocess.run([*pip, one(built, kind)], check=True)
+    subprocess.run([*pip, f"{one(built, kind)}{extra}"], check=True)
     oldest = dict(line.split("==") for line in (ROOT / "constraints-oldest.txt").read_text().split())
     code = "from importlib.metadata import version; import sys; print(*map(version, sys.argv[1:]))"
-    names = [name for name in oldest if name != "captum"]  # of an extra
+    names = [name for name in oldest if name != "captum" or extra]
     # The part after + says how a version was built, as in 2.13.0+cpu; pip takes it for the same version.
     found = [version.partition("+")[0] for version in run("-c", code, *names).split()]
     assert found == [oldest[name] for name in names]
     assert "ba-shapes node 503" in run("-m", "graphfaith", "explain", "--node", "503", "--test-samples", "20")
+    if extra:
+        words = ("--nodes", "503", "--method", "captum-saliency", "--measure", "delta", "--test-samples", "20")
+        assert "captum-saliency" in run("-m", "graphfaith", "judge", *words)
 
 
 @pytest.mark.nightly

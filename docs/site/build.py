@@ -84,7 +84,9 @@ def page_of(notebook: Path) -> tuple[str, dict[str, bytes]]:
     """Return a notebook as a page, with what its cells have printed and drawn, and the pictures by name."""
     title, *cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     parts = ["".join(title["source"])]
-    parts.append(f"This page is the notebook `docs/tutorials/{notebook.name}`, as it ran; the tests run it again.")
+    parts.append(
+        f"This page is [a notebook]({notebook.name}), to download; it is shown as it ran, and the tests run it again."
+    )
     pictures: dict[str, bytes] = {}
     for cell in cells:
         source = "".join(cell["source"])

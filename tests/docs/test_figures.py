@@ -194,9 +194,8 @@ def test_captum_crashes_after_pygs_gnnexplainer_and_not_after_ours():
             captum_after(PyGExplainer(epochs=3))
 
 
-def test_the_tables_of_anchored_kec_are_those_of_the_run(monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    importlib.import_module("columns").main([str(ROOT / "docs" / "anchored.json")])
+def test_the_tables_of_anchored_kec_are_those_of_the_run(benchmark_named, capsys):
+    benchmark_named("columns").main([str(ROOT / "docs" / "anchored.json")])
     printed = capsys.readouterr().out
     page = (ROOT / "docs" / "anchored.md").read_text()
     rows = [line for line in printed.splitlines() if "±" in line]
@@ -205,10 +204,9 @@ def test_the_tables_of_anchored_kec_are_those_of_the_run(monkeypatch, capsys):
         assert row in page, row
 
 
-def test_the_tables_of_readings_are_those_of_the_runs_that_are_kept(monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+def test_the_tables_of_readings_are_those_of_the_runs_that_are_kept(benchmark_named, capsys):
     kept = [word for path in sorted((ROOT / "docs" / "readings").glob("*.json")) for word in ("--from", str(path))]
-    importlib.import_module("readings").main(kept)
+    benchmark_named("readings").main(kept)
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("| ", "- "))]
     assert len(rows) >= 50
     page = (ROOT / "docs" / "readings.md").read_text().splitlines()

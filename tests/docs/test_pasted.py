@@ -96,6 +96,11 @@ def test_the_page_on_many_nodes_runs(reader, tmp_path, monkeypatch, capsys):
     assert "20" in capsys.readouterr().out
 
 
+def test_the_first_page_runs(reader, capsys):
+    paste("index", reader)
+    assert capsys.readouterr().out.startswith("Delta(p) = ")
+
+
 def test_the_page_on_looking_at_explanations_runs(reader, tmp_path):
     paste("view", reader)
     assert (tmp_path / "explanation.pdf").read_bytes().startswith(b"%PDF")

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -198,6 +199,29 @@ def test_a_tutorial_runs(notebook, length, tmp_path, monkeypatch):
             if cell.cell_type == "code":
                 code = shorter(cell.source) if length == "short" else cell.source
                 exec(compile(code, notebook.name, "exec", dont_inherit=True), names)
+
+
+@needs_data
+@pytest.mark.nightly
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_tutorial_takes_no_longer_than_it_says(notebook, tmp_path):
+    """Each in a process of its own, as a reader runs it: a minute on two idle cores, here four with others' work."""
+    cells = [cell.source for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == "code"]
+    script = tmp_path / f"{notebook.stem}.py"
+    script.write_text("\n\n".join(cells))
+    began = time.monotonic()
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    seconds = time.monotonic() - began
+    assert done.returncode == 0, done.stderr
+    print(f"{notebook.stem}: {seconds:.0f} s")
+    assert seconds < 240
+
+
+def test_a_notebook_can_be_downloaded_from_its_page(site):
+    for notebook in NOTEBOOKS:
+        assert (site / "tutorials" / notebook.name).read_bytes() == notebook.read_bytes()
+        assert f'href="{notebook.name}"' in (site / "tutorials" / f"{notebook.stem}.html").read_text()
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
