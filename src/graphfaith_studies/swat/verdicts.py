@@ -118,7 +118,7 @@ def _judge_clearing(results: dict[str, Any]) -> str:
     parts, best = [], True
     for key, where in (("clears_model", "in the model"), ("clears_plant", "in the plant")):
         mean = {name: row[key]["mean"] for name, row in causes["rankings"].items()}
-        other = max((name for name in mean if name != METHODS[0]), key=lambda name, mean=mean: mean[name] or 0.0)
+        _, other = max((share or 0.0, name) for name, share in mean.items() if name != METHODS[0])
         best &= (mean[METHODS[0]] or 0.0) > (mean[other] or 0.0)
         less = causes["clearing"][other][key]
         parts.append(

@@ -166,6 +166,10 @@ class TestNumbers:
         asked = "more attacks found than by every trivial detector, at no more false alarms"
         for name, scores in results["detectors"].items():
             scores |= {"events_detected": 3.0 if name == "monitor" else 2.0, "false_alarms_per_day": 1.0}
+        assert dict(verdict_table(results)[1])[asked].startswith("holds on average only: on average the monitor")
+        for row in results["seeds"]:
+            for name, scores in row["detectors"].items():
+                scores |= {"events_detected": 3.0 if name == "monitor" else 2.0, "false_alarms_per_day": 1.0}
         assert dict(verdict_table(results)[1])[asked].startswith("holds: on average the monitor finds 3.0 of 4 at 1.0")
         results["detectors"]["difference"]["false_alarms_per_day"] = 0.9
         assert dict(verdict_table(results)[1])[asked].startswith("does not hold")
