@@ -163,8 +163,10 @@ def _summary(rows: Sequence[Row]) -> str:
     text += "\n\nIt does not win\n\n" + "\n".join(map(_describe_loss, lost))
     return text + (
         f"\n\n{masks} of these {len(lost)} winners are masks or subgraphs. Their p is the model itself on the masked "
-        "graph, activations and all, so that it is close to F where they keep most of what the prediction reads. The p "
-        "of AnchoredKEC has no activations: given A it is a polynomial of degree two in X, with attention for a GAT."
+        "graph, activations and all, so that it is close to F where they keep most of what the prediction reads: one "
+        "that keeps all of it has p = F and Delta = 0, and explains nothing. The p "
+        "of AnchoredKEC has no activations: given A it is a polynomial of degree two in X, with attention for a GAT "
+        "(its hinges, which follow activations without reading them, are in [anchored.md](anchored.md#hinges))."
     )
 
 
