@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ import torch
 import graphfaith as gf
 from fragile_model import make_graph
 from graphfaith._base.errors import RunError
+from graphfaith.many.code import digest_of_model
 from graphfaith.many.engines import base
 from graphfaith.many.looking import Looking
 from toy_job import ToyJob, rows_of
@@ -150,6 +152,56 @@ def test_a_model_is_known_by_its_code(tmp_path):
         assert digest(tmp_path / f"other-{number}", MODEL.replace(before, after)) != own, before
     for number, after in enumerate(("FACTOR = 4.0", "FACTOR = 3.0; scale = abs")):
         assert digest(tmp_path / f"helped-{number}", helpers=HELPERS + after) != own, after
+
+
+def test_a_model_is_the_same_wherever_its_code_lies(tmp_path):
+    placed = MODEL.replace("self.calls += 1", "self.calls += len([__file__, __name__]) - 1")
+    assert digest(tmp_path / "here", placed) == digest(tmp_path / "elsewhere", placed)
+
+
+def hold_buffer(layer, value):
+    layer.register_buffer("held", torch.tensor(value), persistent=False)
+
+
+def hold_tensor(layer, value):
+    layer.held = torch.tensor(value)
+
+
+def hold_array(layer, value):
+    layer.held = np.array(value)
+
+
+def hold_privately(layer, value):
+    layer._held = value
+
+
+def hold_decorated(layer, value):
+    def scaled(function):
+        @functools.wraps(function)
+        def inner(x):
+            return value * function(x)
+
+        return inner
+
+    layer.held = scaled(torch.relu)
+
+
+def hold_cached(layer, value):
+    @functools.cache
+    def held():
+        return value
+
+    layer.held = held
+
+
+@pytest.mark.parametrize("hold", [hold_buffer, hold_tensor, hold_array, hold_privately, hold_decorated, hold_cached])
+def test_a_model_is_known_by_what_it_holds(hold):
+    class Layer(torch.nn.Module):
+        def __init__(self, value):
+            super().__init__()
+            hold(self, value)
+
+    assert digest_of_model(Layer(1.0)) == digest_of_model(Layer(1.0)) != digest_of_model(Layer(2.0))
 
 
 def test_a_packed_file_that_was_overwritten_is_another_graph(tmp_path):

@@ -86,7 +86,7 @@ def pack(
     else:
         if dataset not in DATASETS:
             raise InputError(f"unknown dataset {dataset!r}: known are {', '.join(DATASETS)}")
-        made = pack_graph(load_dataset(dataset), folder, flow=flow, max_memory=memory)
+        made = pack_graph(load_dataset(dataset), folder, flow=flow, max_memory=memory, leave_out=without)
     typer.echo(describe(made))
 
 

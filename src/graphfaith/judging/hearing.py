@@ -247,7 +247,7 @@ def _check_truth(truth: TruthOf | None, rows: Sequence[int], num_nodes: int, num
         one.check(num_nodes, num_edges)
     # One truth for all rows is read once.
     at = rows[:1] if isinstance(truth, Truth) else rows
-    known = [read_truth(truth, row, num_nodes, num_edges) for row in at]
+    known = (read_truth(truth, row, num_nodes, num_edges) for row in at)
     signed = {one.is_signed for one in known if one is not None}
     return signed.pop() if len(signed) == 1 else None
 

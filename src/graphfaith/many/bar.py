@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from .._base.console import Notes
 from .._base.duration import in_words
 from .._base.progress import is_watched, make_bar
 
@@ -38,6 +37,8 @@ class _Lines:
     def __init__(self, total: int, done: int, *, soon: bool) -> None:
         self._total, self._before, self._began = total, done, time.monotonic()
         self._last = self._began - (_MINUTE if soon else 0.0)
+        from .._base.console import Notes  # not at the top: whoever only computes should not wait for rich
+
         self._notes = Notes()
 
     def show(self, done: int, failed: int) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +16,7 @@ from ..explanation.digest import digest_of
 # The plan has the versions of these.
 _KNOWN = {"torch", "torch_geometric", "numpy", "scipy", "numba", "graphfaith", *sys.stdlib_module_names}
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_OF_MODULES = set(vars(torch.nn.Module()))  # what every module has
 _DEEPEST = 8  # levels of nested lists of plain values
 
 
@@ -34,12 +35,18 @@ def digest_of_model(model: torch.nn.Module) -> str:
     >>> digest_of_model(Scaled(2.0)) == digest_of_model(Scaled(2.0)) != digest_of_model(Scaled(3.0))
     True
     """
-    state = model.state_dict()
+    state = {**dict(model.named_buffers()), **model.state_dict()}  # Some buffers are not in the state.
     tensors = [state[name] for name in sorted(state) if isinstance(state[name], Tensor)]
     words = [f"{type(model)} {model} {sorted(state)}"]
     for name, layer in model.named_modules():
-        settings = {key: value for key, value in vars(layer).items() if not key.startswith("_") and _is_plain(value)}
+        own = _root(type(layer)) not in _KNOWN  # What libraries keep for themselves is no setting.
+        kept = {key: value for key, value in vars(layer).items() if key not in _OF_MODULES}
+        settings = {key: value for key, value in kept.items() if (own or not key.startswith("_")) and _is_plain(value)}
         words.append(f"{name} {sorted(settings.items())}")
+        if own:
+            arrays = {key: value for key, value in sorted(kept.items()) if isinstance(value, Tensor | np.ndarray)}
+            words.append(f"{name} {list(arrays)}")
+            tensors += [torch.as_tensor(value) for value in arrays.values()]
     found = _Code()
     for kind in dict.fromkeys(type(layer) for layer in model.modules()):
         found.add_class(kind)
@@ -84,9 +91,13 @@ class _Code:
             self._add_function(value)
         elif isinstance(value, type) and _is_own(value):
             self.add_class(value)
+        elif isinstance(inner := getattr(value, "__wrapped__", None), FunctionType) and _is_own(inner):
+            self._add_function(inner)  # of functools.cache, for example
 
     def _add_function(self, function: Callable[..., Any]) -> None:
-        function = inspect.unwrap(function)
+        inner = getattr(function, "__wrapped__", None)
+        if inner is not None:  # A decorator's own code counts, too.
+            self._add_function(inner)
         code = getattr(function, "__code__", None)
         if code is None or id(code) in self._seen or _root(function) in _KNOWN:
             return
@@ -125,14 +136,20 @@ def _named(code: CodeType, known: Mapping[str, Any]) -> Iterator[tuple[str, Any]
         if isinstance(constant, CodeType):
             yield from _named(constant, known)
     for name in names:
-        if name not in known:
+        if name not in known or _is_place(name):
             continue
         value = known[name]
         if isinstance(value, ModuleType):
             if _is_own(value):
-                yield from ((other, vars(value)[other]) for other in names if other in vars(value))
+                held = vars(value)
+                yield from ((other, held[other]) for other in names if other in held and not _is_place(other))
         else:
             yield name, value
+
+
+def _is_place(name: str) -> bool:
+    """Return whether a name is one that Python gives: a module's file and name differ where the same code lies."""
+    return name.startswith("__") and name.endswith("__")
 
 
 def _text_of(code: CodeType, documentation: str | None = None) -> str:
@@ -149,24 +166,29 @@ def _text_of(code: CodeType, documentation: str | None = None) -> str:
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
     """Return whether a value is written the same in every process: numbers, texts, and lists of such."""
-    if isinstance(value, list | tuple):
+    if type(value) in (list, tuple):
         return depth < _DEEPEST and all(_is_plain(one, depth + 1) for one in value)
-    if isinstance(value, dict):
+    if type(value) is dict:
         return depth < _DEEPEST and all(_is_plain(part, depth + 1) for item in value.items() for part in item)
-    return isinstance(value, _PLAIN)
+    return type(value) in _PLAIN  # What is derived from these may be written in another way each time.
 
 
 def _is_own(value: Any) -> bool:
     """Return whether something is in a file of the user, and not in an installed package."""
-    root = _root(value)
-    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    path = getattr(sys.modules.get(name or ""), "__file__", None) or ""
-    return root not in _KNOWN and "site-packages" not in path and "dist-packages" not in path
+    path = getattr(sys.modules.get(_module_of(value)), "__file__", None) or ""
+    return _root(value) not in _KNOWN and "site-packages" not in path and "dist-packages" not in path
+
+
+def _module_of(value: Any) -> str:
+    """Return in which module something is written; ``functools.wraps`` gives a function the module of another."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    written = value.__globals__.get("__name__") if isinstance(value, FunctionType) else None
+    return str(written or getattr(value, "__module__", None) or "")
 
 
 def _root(value: Any) -> str:
-    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    return str(name or "").partition(".")[0]
+    return _module_of(value).partition(".")[0]
 
 
 def _is_filled(cell: Any) -> bool:

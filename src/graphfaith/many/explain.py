@@ -110,6 +110,7 @@ def explain_many(
     import_extra("pyarrow")
     if engine == "ray":
         import_extra("ray")
+    RunFolder.check_free(Path(out))
     with Looking.at(job) as looking:
         settled, num_nodes, digests = looking.settle()
         place, plan = 0, Plan.of(settled, choose_nodes(nodes, num_nodes), block, digests)

@@ -51,6 +51,13 @@ class RunFolder:
             yield folder
 
     @classmethod
+    def check_free(cls, path: Path) -> None:
+        """Raise an error if another run is working in the folder, before anything is found out about the model."""
+        if (path / LOCK).exists():
+            with _locked(path.resolve()):
+                pass
+
+    @classmethod
     def is_done(cls, path: Path, plan: Plan) -> bool:
         """Return whether a folder says that a run with this plan is complete."""
         with suppress(DataError):

@@ -85,7 +85,8 @@ class Looking:
                 if died:
                     _warn(died, "another node can be explained, so the run goes on")
                 return place
-        raise failures[0]
+        # What the model said is more than that a process died.
+        raise next((one for one in failures if not isinstance(one, RunError)), failures[0])
 
     def _ask(self, what: str, given: Any) -> Any:
         """Return the answer of the process; an error that it has met is raised here."""
@@ -144,8 +145,10 @@ def _answer(what: str, pickled: bytes, given: Any) -> Any:
         if what == "check":
             job.check_at(given)
             return None
+        # A model may change when it is run, for example count its calls: it is known by what it was before.
+        before = None if given else (job.num_nodes, job.digests())
         settled = job.settled(given)
-        return settled, settled.num_nodes, settled.digests()
+        return settled, *(before or (settled.num_nodes, settled.digests()))
     except MemoryError as error:
         if isinstance(error, GraphfaithError):
             return error

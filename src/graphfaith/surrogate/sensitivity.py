@@ -203,6 +203,8 @@ def slopes_and_changes(
         return slopes_at(target, weight[torch.from_numpy(np.concatenate(([0], 1 + asked)))]), None
     order = torch.from_numpy(np.concatenate(([0], 1 + asked, 1 + rest)))
     total, of_a, own, values = target.gradients_and_first(weight[order], count)
+    if not math.isfinite(float(total.sum())):  # Where F's slope is infinite, nothing asked of it is not nothing.
+        return slopes_at(target, weight[order[:count]]), None
     return (own, total / count, of_a), values[0].double() - values[count:].double()
 
 

@@ -249,4 +249,8 @@ def _unfold_single(tree: Tree, visible: NDArray[np.bool_], held: Index) -> NDArr
             refused.add(single[0])
         else:
             visible = trial
+    # One that found no room and no other fold to be joined with is drawn all the same.
+    roots = np.flatnonzero(tree.hops == 0).tolist() or [0]
+    while left := [m[0] for at, m in fold_up(tree, visible, roots, held).items() if _is_single(at, m, held)]:
+        _show(tree, left[0], visible)
     return visible

@@ -193,7 +193,8 @@ def _collect_notes(layout: Layout, star_means: str) -> list[str]:
         notes.append(f"{len(layout.nodes)} of {shown} nodes drawn, dotted circles stand for the others")
     carried = [panel.carried for panel in layout.panels if panel.carried is not None]
     if carried and min(carried) < 1:
-        notes.append(f"the links drawn carry {say_percent(min(carried))} % of the scores' weight")
+        least = "at least " if max(carried) > min(carried) else ""
+        notes.append(f"the links drawn carry {least}{say_percent(min(carried))} % of the scores' weight")
     if layout.rings:
         notes.append("a ring a hop")
     notes.append("width of a link, strength of a colour: share of the largest score")

@@ -208,7 +208,7 @@ def _table_of_delta(rows: Sequence[Row]) -> str:
             [
                 name_of(row),
                 row["neighborhood"],
-                _bold(_cell(share, ANCHORED), row["winner"] == ANCHORED),
+                _bold(_cell(share, ANCHORED), is_won(row)),
                 _cell(share, KEC),
                 "–" if rival is None else f"{rival} {_bold(_cell(share, rival), row['winner'] == rival)}",
                 format_number(sure, 2),

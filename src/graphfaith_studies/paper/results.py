@@ -113,12 +113,12 @@ def _describe_runs(runs: dict[str, dict[str, Any]]) -> str:
         lines.append([name, run["size"], str(run["units"]), f"{run['work_seconds'] / 60:.1f}", f"{wall / 60:.1f}"])
     lines.append(["all", "", "", "", f"{total / 60:.1f}"])
     workers = max(run["workers"] for run in runs.values())
-    older = machine["graphfaith"] != __version__
+    other = machine["graphfaith"] != __version__
     return (
         f"**Machine**: {machine['cpu']}, {machine['cores']} cores, {machine['platform']}; {versions}. {workers} worker"
         f"{'s' if workers > 1 else ''} with one thread each; `efficiency` runs beside no other. Minutes of work are "
         "summed over workers and include training."
-        f"{' The rows are of the version named here, which is older than this release.' * older}\n\n"
+        f"{' The rows are of the version named here, which is not this release.' * other}\n\n"
         + format_table(["experiment", "size", "units of work", "minutes of work", "minutes on the clock, about"], lines)
     )
 

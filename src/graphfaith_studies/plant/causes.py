@@ -79,7 +79,8 @@ class Question:
 class Gap(nn.Module):
     """The model F = sign (reading - forecast) [n, 1], or sign forecast, as a function of the unusual parts D.
 
-    If it ``holds`` the readings, F = sign (reading as it was - forecast): what the readings of others did to the gap.
+    If it ``holds`` the readings, F = |reading as it was - forecast|: what the readings of others did to the gap. It is
+    the size, because an alarm is not cleared by a forecast that is as wrong on the other side.
     """
 
     def __init__(self, forecaster: Forecaster | Nowcaster, question: Question, *, holds: bool = False) -> None:
@@ -99,7 +100,8 @@ class Gap(nn.Module):
         held: Any = self.readings
         now = held.to(x.dtype).repeat(x.size(-2) // len(held), 1) if self.holds else readings[..., -1:]
         gap: Tensor = forecast if self.what == "forecast" else now - forecast
-        return self.sign * gap
+        signed: Tensor = self.sign * gap
+        return signed.abs() if self.holds and self.what == "deviation" else signed
 
 
 @dataclass(frozen=True)

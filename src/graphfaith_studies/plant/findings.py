@@ -107,7 +107,8 @@ class Finding:
             ]
         if tag.note:
             sentences.append(f"{name} {tag.note}.")
-        sentences.append(self.history[name])
+        if self.history[name]:
+            sentences.append(self.history[name])
         if self.switched:
             sentences.append(self.switched)
         if self.open_end:
@@ -146,7 +147,7 @@ class Finding:
                 f"{self.accused} itself stands out: {why}. Either its reading is wrong, or something acts on it that "
                 "no tag shows."
             )
-        tag = f"{self.tell_tag(self.cause)} {self.history[self.cause]}"
+        tag = f"{self.tell_tag(self.cause)} {self.history[self.cause]}".strip()
         return f"{tag} With {self.cause} as expected this alarm would not be."
 
     def tell_fewest(self) -> str:
@@ -154,17 +155,20 @@ class Finding:
         fewest = self.row["fewest"]
         if fewest is None:
             return ""
+        as_it_is = "following its forecast" if self.row["what"] == "forecast" else "as it is"
         if not fewest["readings"]:
             return (
-                f"The reading of {self.accused} as it is, no set of up to {FEWEST} readings of others, or of its own "
+                f"The reading of {self.accused} {as_it_is}, no set of up to {FEWEST} readings of others, or of its own "
                 f"past, was found with which the model clears it ({fewest['tried']} tried)."
             )
+        # An alarm of the range is cleared if the reading follows its forecast, which the readings of others move.
+        moves = self.row["what"] == "forecast"
+        then = (
+            f"lets that of {self.accused} follow its forecast" if moves else f"leaves that of {self.accused} as it is"
+        )
         readings = [f"{name} {_say_before(before * self.plant.step)}" for name, before in fewest["readings"]]
         least = "The fewest" if fewest["smallest"] else "Few"
-        return (
-            f"{least} readings with which, as expected, the model clears it and leaves that of {self.accused} as it "
-            f"is: {join_names(readings)}."
-        )
+        return f"{least} readings with which, as expected, the model clears it and {then}: {join_names(readings)}."
 
     def tell_foretold(self) -> str:
         """Say what the explanation foretold of the first other tag, and what the model answered; empty without it."""
@@ -172,7 +176,9 @@ class Finding:
         name = self.cause if self.cause in foretold else next(iter(self.suspects), None)
         if name not in foretold:
             return ""
-        p, model = (change * self.row["span"] for change in foretold[name])
+        # F of a reading below its range is the forecast with its sign turned.
+        below = self.row["what"] == "forecast" and self.row["alarm"]["deviation"] < 0
+        p, model = ((-change if below else change) * self.row["span"] for change in foretold[name])
         unit = self.plant[self.accused].kind.unit
         noun = f"gap at {self.accused}" if self.row["what"] == "deviation" else f"forecast of {self.accused}"
         first, second = (f"{'-' if value < 0 else '+'}{format_number(abs(value))}" for value in (p, model))

@@ -21,7 +21,7 @@ def tell_history(series: Series, name: str, at: int, expected: float) -> str:
     """Say since when a tag reads as it does at step ``at``, when it did so last before that, and for how long.
 
     Of an actuator this is its state. Of a sensor it is to be on the same side as now of the middle between its reading
-    and what was ``expected``.
+    and what was ``expected``. A reading that is as expected has no side, and nothing is said of it.
     """
     plant, column = series.plant, series.plant.column(name)
     values = series.values[: at + 1, column]
@@ -29,6 +29,8 @@ def tell_history(series: Series, name: str, at: int, expected: float) -> str:
         so = np.round(values) == np.round(values[-1])
         does = format_reading(plant, name, values[-1])
         words = f"It has been {does} for", f"it was last {does}"
+    elif float(values[-1]) == expected:
+        return ""
     else:
         middle = (float(values[-1]) + expected) / 2.0
         high = bool(values[-1] >= middle)

@@ -163,7 +163,7 @@ def count_events_at(
 
 
 def find_factor(size: Array, gap: int, alarms: float) -> float:
-    """Return the least factor of all thresholds with at most ``alarms`` alarms in normal operation.
+    """Return the least factor of all thresholds with at most ``alarms`` alarms in normal operation; 100 if none has.
 
     ``size`` [T] is the largest excess of any tag. As in `count_events_at`, factors are tried downwards, and the first
     with too many alarms ends it. If that is the first one, a hundred, it stays: a tag that hardly moved before, and has

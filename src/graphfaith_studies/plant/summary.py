@@ -18,7 +18,7 @@ DETECTORS: Final = {
     "published network": "graph deviation network, as published",
     "difference": "difference to the last reading",
     "difference and range": "difference to the last reading and wide range",
-    "wide range": "range in training and a fifth more",
+    "wide range": "range in training with a margin",
     "range": "range in training",
     "always": "always",
 }

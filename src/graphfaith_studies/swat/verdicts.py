@@ -19,6 +19,7 @@ from .tags import SWAT
 TITLE: Final = "What was asked, and what came out"
 _TRIVIAL: Final = ("range", "wide range", "difference", "difference and range")  # "always" finds all, and says nothing
 _ENOUGH: Final = 100  # alarms that accuse another tag
+_HIGHEST: Final = 100.0  # find_factor tries none above
 _SURE: Final = 2.0  # standard errors
 _one, _two = number_format(1), number_format(2)
 
@@ -79,6 +80,9 @@ def _judge_events(results: dict[str, Any]) -> str:
         f"on average the monitor finds {_one(found['monitor'][names[0]], None)} of {found['monitor']['events']:.0f} at "
         f"{_one(found['monitor'][names[1]], None)} false alarms a quiet day; {others}"
     )
+    stuck = sum(any(row["detectors"][name].get("factor") == _HIGHEST for name in _TRIVIAL) for row in results["seeds"])
+    if stuck:
+        words += f"; in {stuck} seeds a trivial detector has all thresholds times a hundred, which was not enough"
     return _say_of_seeds(beats(found, *names), words, results, lambda rows: beats(rows, *names))
 
 
@@ -105,7 +109,10 @@ def _judge_hits(results: dict[str, Any], key: str) -> str:
     sure, parts = [], []
     for method in METHODS:
         rows = [versus[method][other] for other in ("hops", "deviation")]
-        if all(row["mean"] is not None and row["mean"] > _SURE * (row["stderr"] or 0.0) for row in rows):
+        if all(
+            row["mean"] is not None and row["stderr"] is not None and row["mean"] > _SURE * row["stderr"]
+            for row in rows
+        ):
             sure.append(NAMES[method])
         cells = " and ".join(format_percent(row["mean"], row["stderr"]) for row in rows)
         parts.append(f"{NAMES[method]} {cells}")
@@ -133,6 +140,7 @@ def _judge_story(results: dict[str, Any]) -> str:
     rows = [row for row in results["story"] if row["accused"] is not None]
     wash = [row for row in rows if row["attack"] == BACKWASH]
     flow = [row for row in rows if row["attack"] != BACKWASH]
+    missed = sum(row["accused"] is None for row in results["story"] if row["attack"] == BACKWASH)
 
     def share(chosen: list[dict[str, Any]]) -> str:
         model, plant = (sum(bool(row[where]) for row in chosen) for where in ("model", "plant"))
@@ -140,7 +148,7 @@ def _judge_story(results: dict[str, Any]) -> str:
 
     accused = sum(row["accused"] == "P601" for row in wash)
     return _say(
-        bool(wash) and accused == len(wash),
+        bool(wash) and accused == len(wash) and not missed,
         f"with the attacked tag as usual, attack 8: {share(wash)}, and {accused} accuse P601 as in the paper; the two "
         f"on FIT401: {share(flow)}",
     )

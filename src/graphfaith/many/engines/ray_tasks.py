@@ -104,7 +104,7 @@ class RayEngine:
             key = key_of(task)
             try:
                 outcome = ray.get(reference)
-            except (lost.WorkerCrashedError, lost.OutOfMemoryError, lost.NodeDiedError) as error:
+            except (lost.WorkerCrashedError, lost.OutOfMemoryError, lost.NodeDiedError, lost.ObjectLostError) as error:
                 self.deaths += 1
                 self._tries[key] = self._tries.get(key, 0) + 1
                 if self._tries[key] > retries_of(task):

@@ -11,7 +11,10 @@ function agreementWords(value) {
 
 function sayAgreement() {
   // Say above the panels which two methods say most nearly the same, and which least.
-  const pairs = (data.agreement ?? []).flatMap((row, i) => row.flatMap((value, j) => (j > i && value !== null ? [{ i, j, value }] : [])));
+  // Scores of links that nobody measured are not drawn, and not compared here either.
+  const seen = (k) => data.panels[k].painted.edges;
+  const isKnown = (i, j, value) => j > i && value !== null && seen(i) && seen(j);
+  const pairs = (data.agreement ?? []).flatMap((row, i) => row.flatMap((value, j) => (isKnown(i, j, value) ? [{ i, j, value }] : [])));
   pairs.sort((a, b) => b.value - a.value);
   by("agree").toggleAttribute("hidden", pairs.length === 0);
   const ends = pairs.length > 1 ? [pairs[0], pairs[pairs.length - 1]] : pairs;

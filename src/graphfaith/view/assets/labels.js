@@ -148,7 +148,7 @@ function marksInOrder() {
     return {
       i, text: opened.has(k) ? "" : labels[i], size: labelSizes[i], less: labels[less], lessSize: labelSizes[less], point,
       isLeft: isLeft(point), radius: FOLD, away: FOLD, solid: true, always: false, weight: weight(k),
-      isHeavy: weight(k) === heaviest,
+      isHeavy: heaviest > 0 && weight(k) === heaviest,
     };
   });
   folds.sort((a, b) => b.weight - a.weight);

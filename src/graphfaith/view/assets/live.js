@@ -44,7 +44,8 @@ function fillIn(query) {
 
 function sayNear() {
   // What the name of a neighbourhood means; of one that the reader has typed, the server says it with its answer.
-  const known = live.neighborhoods[by("near").value.trim()];
+  const name = by("near").value.trim();
+  const known = Object.hasOwn(live.neighborhoods, name) && live.neighborhoods[name];
   by("near-said").textContent = known ? `What the model does ${known}.` : "";
 }
 

@@ -1,7 +1,7 @@
 """The random explainer beside KEC and AnchoredKEC by Delta, and how long the judge takes.
 
-    python benchmarks/judged.py           # Delta on Cora, CiteSeer and BA-Shapes, in every neighbourhood
-    python benchmarks/judged.py --time    # all figures of merit of ten methods on twenty nodes of Cora
+    python benchmarks/random_rows.py           # Delta on Cora, CiteSeer and BA-Shapes, in every neighbourhood
+    python benchmarks/random_rows.py --time    # all figures of merit of ten methods on twenty nodes of Cora
 
 Differences are paired: each method explains the same predictions, on the same samples. The time is that of one process
 with one thread; seconds of the processor are beside it, because they do not count what other programs take.
