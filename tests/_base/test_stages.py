@@ -128,8 +128,8 @@ def test_an_explanation_spends_time_in_every_stage(text, method):
     with measure_stages() as seconds:
         explainer(case.x, case.edge_index, index=case.node, **case.kwargs)
     assert set(seconds) == set(STAGES)
-    # KEC needs no gradients of F. Where only edges move, the core computes the terms of p while it solves, and on so small
-    # a graph one call of F gives AnchoredKEC the gradients and the changes.
+    # KEC needs no gradients of F. Where only edges move, the core computes the terms of p while it solves, and on so
+    # small a graph one call of F gives AnchoredKEC the gradients and the changes.
     still = {"features"} if text == "U(A,0.5)" else set()
     if method is gf.KEC:
         still |= {"sensitivity"}
