@@ -153,6 +153,7 @@ def photograph() -> None:
         fit = load_trained("cora")
         desk = Desk(Subject(fit.model, fit.data), "cora")
         first = Question(LIVE_NODE, ("anchored-kec", "kec", "saliency"), "B(A,0.5)")
+        desk.start(first)  # The first answer of a process waits for what is compiled or read once.
         with Server(desk, desk.start(first)) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             with opened(browser, server.url, "dark", (1280, 980)) as page:

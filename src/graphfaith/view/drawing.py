@@ -86,7 +86,11 @@ def fit(layout: Layout, box: tuple[float, float]) -> Geometry:
     # Marks have labels too, first where the weight is.
     priority = np.append(weigh_nodes(layout.panels, layout.edges), [_weigh_fold(fold, layout) for fold in layout.folds])
     sizes = np.append(radius, np.full(len(marks), mark_radius))
-    scene = Scene(everything, sizes, priority, points[layout.edges], strength, loops[loops[:, 2] > 0], box)
+    # The dotted lines of folds are lines as well, which labels do not cross if there is another place.
+    stalks = [(points[fold.parent], mark) for fold, mark in zip(layout.folds, marks, strict=True)]
+    lines = np.concatenate([points[layout.edges], np.array(stalks).reshape(-1, 2, 2)])
+    weights = np.append(strength, np.full(len(stalks), 0.3))
+    scene = Scene(everything, sizes, priority, lines, weights, loops[loops[:, 2] > 0], box)
     texts = [*name_nodes(layout), *(_name_fold(fold) for fold in layout.folds)]
     labels = place_labels(texts, scene, explained, LABEL_SIZE, most=len(texts) if layout.folds else 30)
     widest, outline = float(np.clip(0.55 * base, 1.8, 4.5)), float(np.clip(0.14 * base, 0.45, 0.9))
@@ -415,6 +419,9 @@ def _draw_labels(axes: Axes, layout: Layout, panel: Panel, geometry: Geometry) -
         )
         if not label.inside:
             text.set_path_effects([withStroke(linewidth=1.6, foreground="white")])
+        elif dark and label.node not in panel.explained and panel.nodes[label.node] < 0:
+            # The disc of a negative score is smaller than its ring, and a long name would be white on white.
+            text.set_path_effects([withStroke(linewidth=1.6, foreground=NEGATIVE)])
 
 
 def draw_features(axes: Axes, features: Sequence[tuple[str, float]], rows: int, name: str) -> None:
