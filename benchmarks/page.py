@@ -19,18 +19,13 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, median
 
 import numpy as np
-import torch
 from first_sight import MIDDLE, MOST_BYTES, MOST_MARKS, choose_nodes
+from page_cases import CASES
 from playwright.sync_api import Browser
-from torch_geometric.data import Data
-from torch_geometric.explain import Explanation
-from torch_geometric.nn import GCN
 
 import graphfaith as gf
 from graphfaith.data.models import load_trained
@@ -41,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from browsing import started
 
 WIDTHS = (1280, 360)
-METHODS = ("anchored-kec", "kec", "saliency", "gnnexplainer-soft")
+MAKER = Path(__file__).with_name("page_cases.py")
 DRAG = """async () => {
   const stage = document.querySelector(".stage");
   const box = stage.getBoundingClientRect();
@@ -55,29 +50,6 @@ DRAG = """async () => {
   fire("pointerup", 120);
   return times.slice(1).map((t, i) => t - times[i]);
 }"""
-
-
-def of_dataset(name: str, node: int) -> list[Explanation]:
-    fit = load_trained(name)
-    subject = Subject(fit.model, fit.data)
-    return [subject.explain(node, method, "B(A,0.5)") for method in METHODS]
-
-
-def of_a_large_graph(num_nodes: int = 100_000) -> list[Explanation]:
-    torch.manual_seed(0)
-    later = torch.arange(1, num_nodes)
-    ends = torch.stack([later, (later * torch.rand(num_nodes - 1) ** 3).long()])
-    edge_index, x = torch.cat([ends, ends.flip(0)], dim=1), torch.rand(num_nodes, 16)
-    model = GCN(16, 16, num_layers=2, out_channels=4).eval()
-    subject = Subject(model, Data(x=x, edge_index=edge_index))
-    return [subject.explainer(method)(x, edge_index, index=5) for method in ("kec", "saliency") * 2]
-
-
-def of_a_dense_graph(num_nodes: int = 300) -> list[Explanation]:
-    edge_index = torch.combinations(torch.arange(num_nodes)).T
-    draw = torch.Generator().manual_seed(0)
-    scores = [torch.randn(edge_index.size(1), generator=draw) for _ in range(4)]
-    return [Explanation(edge_index=edge_index, edge_mask=one, index=0) for one in scores]
 
 
 SIGHT = """() => {
@@ -99,29 +71,13 @@ SIGHT = """() => {
     && !texts.some((text) => text.startsWith(`${heaviest.count} more`)) ? 1 : 0;
   return { overlaps, away, marks, labels: boxes.length, nameless };
 }"""
-CASES: dict[str, Callable[[], list[Explanation]]] = {
-    "Cora, node 42 (13 nodes)": lambda: of_dataset("cora", 42),
-    "Cora, node 1358, the largest hub": lambda: of_dataset("cora", 1358),
-    "BA-Shapes, node 500 (300 of 367 nodes)": lambda: of_dataset("ba-shapes", 500),
-    "a graph of 100,000 nodes (300 shown)": of_a_large_graph,
-    "300 nodes, all joined (2,000 of 44,850 edges)": of_a_dense_graph,
-}
-
-
-def make_pages(folder: Path) -> None:
-    """Write the page of every case into a folder, and beside it the seconds of processor time that took."""
-    for number, make in enumerate(CASES.values()):
-        explanations = make()
-        started_at = time.process_time()
-        gf.page(explanations, folder / f"{number}.html")
-        (folder / f"{number}.txt").write_text(str(time.process_time() - started_at))
 
 
 def make_pages_of(checkout: Path, folder: Path) -> None:
     """Let another checkout of this project write its pages, in a process of its own."""
     folder.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
-    subprocess.run([sys.executable, __file__, "--make", str(folder)], env=environment, check=True)
+    subprocess.run([sys.executable, MAKER, folder], env=environment, check=True)
 
 
 class Opened:
@@ -227,11 +183,8 @@ def main() -> None:
     options.add_argument("--against", type=Path, help="another checkout of this project to compare with")
     options.add_argument("--nodes", type=int, help="look at so many nodes of Cora instead")
     options.add_argument("--rounds", type=int, default=5, help="how often each page is opened")
-    options.add_argument("--make", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
-    if given.make is not None:
-        make_pages(given.make)
-    elif given.nodes is not None:
+    if given.nodes is not None:
         look_at_nodes(given.nodes)
     else:
         time_pages(given.against, given.rounds)
