@@ -2,8 +2,8 @@
 
 `python benchmarks/page.py` opens pages of four explanations in headless Chromium without a graphics card. First paint
 is the browser's own mark; "drawn" is when all panels are there. A drag is 60 moves of the pointer, one a frame; the
-time from frame to frame is that of the browser's own clock, of which 16.7 ms is the least. With `--against FOLDER`,
-another checkout of this project, its pages are made too, and both are opened in turn in the same browser.
+time from frame to frame is that of the browser's own clock, of which 16.7 ms is the least. With `--against REVISION`,
+an older state of this project, its pages are made too, and both are opened in turn in the same browser.
 
 `python benchmarks/page.py --nodes 200` makes a page of as many nodes of Cora, its five largest hubs among them, and
 counts in the browser, at the widths of a desk and of a telephone: the marks before anything is unfolded, the labels
@@ -32,7 +32,8 @@ from graphfaith.data.models import load_trained
 from graphfaith.facade import Subject
 from graphfaith.view.layout import lay_out
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
 from browsing import started
 
 WIDTHS = (1280, 360)
@@ -73,8 +74,15 @@ SIGHT = """() => {
 }"""
 
 
+def take_out(revision: str, folder: Path) -> None:
+    """Write the sources of an older state of this project into a folder."""
+    archive = subprocess.run(["git", "archive", revision, "src"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    folder.mkdir()
+    subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+
+
 def make_pages_of(checkout: Path, folder: Path) -> None:
-    """Let another checkout of this project write its pages, in a process of its own."""
+    """Let a checkout of this project write its pages, in a process of its own."""
     folder.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
     subprocess.run([sys.executable, MAKER, folder], env=environment, check=True)
@@ -111,15 +119,16 @@ class Opened:
         return " | ".join(cells)
 
 
-def time_pages(against: Path | None, rounds: int) -> None:
+def time_pages(against: str | None, rounds: int) -> None:
     print("| four methods | size | made in | first paint | drawn | frame, median | frame, 95 % |")
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder, started() as browser:
         sets = {"": Path(folder, "own")}
-        make_pages_of(Path(__file__).parents[1], sets[""])
+        make_pages_of(ROOT, sets[""])
         if against is not None:
             sets[" (before)"] = Path(folder, "other")
-            make_pages_of(against, sets[" (before)"])
+            take_out(against, Path(folder, "before"))
+            make_pages_of(Path(folder, "before"), sets[" (before)"])
         for number, name in enumerate(CASES):
             opened = {which: Opened(path / f"{number}.html") for which, path in sets.items()}
             for _ in range(rounds):
@@ -180,7 +189,7 @@ def look_at_nodes(count: int) -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--against", type=Path, help="another checkout of this project to compare with")
+    options.add_argument("--against", metavar="REVISION", help="an older state of this project to compare with")
     options.add_argument("--nodes", type=int, help="look at so many nodes of Cora instead")
     options.add_argument("--rounds", type=int, default=5, help="how often each page is opened")
     given = options.parse_args()
