@@ -3,6 +3,8 @@
     python benchmarks/packed.py --folder /some/disk/with/20/GB --page docs/scale.md
     python benchmarks/packed.py --folder /some/disk/with/20/GB --page docs/scale.md --degree 10 --methods anchored-kec
 
+    python benchmarks/packed.py --from docs/runs/packed-5.json --page docs/scale.md    # measures nothing
+
 makes a random graph of 10^4 and one of 10^7 nodes, each with five times as many edges and 128 features, as arrays
 (``x.npy``, ``edge_index.npy``), packs both, and explains 200 random nodes of each at a time, in processes of their
 own, which do what a worker of ``explain_many`` does: ``ManyJob.table``, rows and all. One has the files in the page
@@ -36,7 +38,7 @@ import threading
 import time
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -265,9 +267,19 @@ def measure_disk(folder: Path) -> dict[str, float]:
         return {"pages_a_second": pages, "bytes_a_second": done / (time.monotonic() - began)}
 
 
-def table_of(found: dict[str, dict[str, float]], nodes: list[int], methods: list[str], command: str) -> str:
+def sections_of(document: dict[str, Any]) -> dict[str, str]:
+    """Return the tables of a page, by the names of their places, from what ``--json`` has written."""
+    degree, found = document["degree"], document["found"]
+    sections = {f"degree-{degree}": table_of(document)}
+    if degree == DEGREE_OF_PLAN and "anchored-kec" in document["methods"]:
+        sections["plan"] = plan_of(found, document["nodes"][-1], degree)
+    return sections
+
+
+def table_of(document: dict[str, Any]) -> str:
     """Return the figures of the smallest and the largest graph as a table, with what was run and where."""
-    few, many = nodes[0], nodes[-1]
+    found, methods = document["found"], document["methods"]
+    few, many = document["nodes"][0], document["nodes"][-1]
     lines = [
         f"| | {few:,} nodes, warm | {many:,} nodes, warm | ratio | cold | ratio |",
         "|---|---|---|---|---|---|",
@@ -293,14 +305,14 @@ def table_of(found: dict[str, dict[str, float]], nodes: list[int], methods: list
         lines.append(f"| {method}: read from the disk for a node, 200 random ones together | | | | {each} | |")
         lines.append(f"| {method}: read from the disk until the first node is explained | | | | {first} | |")
     pack, disk = found[f"pack {many}"], found["disk"]
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("graphfaith", "torch"))
+    versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
     lines += [
         "",
         f"Packing the large graph took {pack['seconds']:.0f} s of processor time and {pack['private_bytes'] / 1e6:.0f} "
         f"MB of private memory at most, {pack['own_bytes'] / 1e6:.0f} of them for packing. The disk read "
         f"{disk['bytes_a_second'] / 1e6:,.0f} MB/s from end to end, and {disk['pages_a_second']:,.0f} pages of 4 kB a "
-        f"second here and there, one at a time. Made by `{command}`, load {os.getloadavg()[0]:.1f} at the end on "
-        f"{os.cpu_count()} cores, {versions}.",
+        f"second here and there, one at a time. Made by `{document['made_by']}`, load {document['load']:.1f} at the "
+        f"end on {document['cores']} cores, {versions}.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -327,16 +339,20 @@ def plan_of(found: dict[str, dict[str, float]], nodes: int, degree: int) -> str:
     return "\n".join([f"| {title} | |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows.items())]) + "\n"
 
 
-def write_page(path: Path, texts: dict[str, str]) -> None:
-    """Put each section between its markers, and leave the rest of the page as it is."""
-    content = path.read_text(encoding="utf-8")
+def filled(content: str, texts: dict[str, str]) -> str:
+    """Return a page with each section between its markers, and the rest as it is."""
     for name, text in texts.items():
         begin, end = f"<!-- packed: {name} -->\n", "<!-- end -->"
         head, mark, tail = content.partition(begin)
         if not mark or end not in tail:
-            raise SystemExit(f"{path} must mark a place by {begin.strip()} and {end}")
+            raise SystemExit(f"the page must mark a place by {begin.strip()} and {end}")
         content = f"{head}{begin}{text}{end}{tail.partition(end)[2]}"
-    path.write_text(content, encoding="utf-8")
+    return content
+
+
+def write_page(path: Path, document: dict[str, Any]) -> None:
+    """Put the sections of a run into a page."""
+    path.write_text(filled(path.read_text(encoding="utf-8"), sections_of(document)), encoding="utf-8")
 
 
 def run(*arguments: object) -> dict[str, float]:
@@ -417,7 +433,10 @@ def main() -> None:
     parser.add_argument("--from", type=Path, dest="source", help="measure nothing, show what --json has written")
     given = parser.parse_args()
     if given.source is not None:
-        print("\n\n".join(tables(json.loads(given.source.read_text(encoding="utf-8")))))
+        document = json.loads(given.source.read_text(encoding="utf-8"))
+        print("\n\n".join(tables(document["found"])))
+        if given.page is not None:
+            write_page(given.page, document)
         return
     place = Path(tempfile.mkdtemp(prefix="packed-", dir=given.folder))
     found: dict[str, dict[str, float]] = {}
@@ -471,16 +490,19 @@ def main() -> None:
         print(f"disk: {disk['bytes_a_second'] / 1e6:.0f} MB/s, {disk['pages_a_second']:.0f} pages a second")
     finally:
         shutil.rmtree(place)
+    options = [word for word in sys.argv[1:] if word not in ("--folder", str(given.folder))]
+    document = {
+        "made_by": f"{COMMAND} {shlex.join(options)}",
+        "load": os.getloadavg()[0],
+        "cores": os.cpu_count(),
+        "versions": {name: metadata.version(name) for name in ("graphfaith", "torch")},
+        **{name: getattr(given, name) for name in ("nodes", "degree", "methods")},
+        "found": found,
+    }
     if given.json is not None:
-        given.json.write_text(json.dumps(found, indent=1))
+        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     if given.page is not None:
-        words = [word for word in sys.argv[1:] if word not in ("--folder", str(given.folder))]
-        texts = {
-            f"degree-{given.degree}": table_of(found, given.nodes, given.methods, f"{COMMAND} {shlex.join(words)}")
-        }
-        if given.degree == DEGREE_OF_PLAN and "anchored-kec" in given.methods:
-            texts["plan"] = plan_of(found, given.nodes[-1], given.degree)
-        write_page(given.page, texts)
+        write_page(given.page, document)
 
 
 if __name__ == "__main__":

@@ -32,10 +32,10 @@ from graphfaith.data.models import load_trained
 from graphfaith.facade import Subject
 from graphfaith.view.layout import lay_out
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from browsing import started
 
+ROOT = Path(__file__).parents[1]
 WIDTHS = (1280, 360)
 MAKER = Path(__file__).with_name("page_cases.py")
 DRAG = """async () => {
