@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from pathlib import Path
 
 import torch
 from torch_geometric.nn import GCN
@@ -27,6 +29,17 @@ class Deadly(GCN):
         return super().forward(x, edge_index, edge_weight=edge_weight)
 
 
+class Forking(GCN):
+    """A model that starts a process, which lives on and holds what this one has open, and then ends its own."""
+
+    def forward(self, x, edge_index, edge_weight=None):
+        if os.fork() == 0:
+            time.sleep(30)
+            Path(os.environ["OUTLIVED"]).touch()
+            os._exit(0)
+        os._exit(9)
+
+
 def make_model(kind=GCN, classes=3):
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -43,6 +56,10 @@ def load_fragile():
 
 def load_deadly():
     return make_model(Deadly)
+
+
+def load_forking():
+    return make_model(Forking)
 
 
 def load_regression():

@@ -15,7 +15,7 @@ from fragile_model import make_graph
 from graphfaith._base.errors import RunError
 from graphfaith.many.code import digest_of_model
 from graphfaith.many.engines import base
-from graphfaith.many.looking import Looking
+from graphfaith.many.looking import Looking, _DiedError
 from toy_job import ToyJob, rows_of
 
 pytest.importorskip("pyarrow")
@@ -61,6 +61,16 @@ def test_a_model_that_kills_everywhere_is_an_error(tmp_path):
     given = gf.ManyJob(job.graph, job.model, mode="multiclass_classification", whole_graph=False)
     with Looking.at(given) as looking, pytest.raises(RunError, match="at each of 3 nodes from the first to the last"):
         looking.check()
+
+
+def test_a_process_that_dies_is_not_waited_for_because_of_one_that_it_has_started(monkeypatch, tmp_path):
+    monkeypatch.setattr("graphfaith.many.engines.process._LAST_WORDS", 0.1)
+    monkeypatch.setenv("OUTLIVED", str(tmp_path / "outlived"))
+    gf.pack_graph(make_graph(), tmp_path / "packed")
+    job = gf.ManyJob(tmp_path / "packed", "fragile_model:load_forking", mode="regression", whole_graph=False)
+    with Looking.at(job) as looking, pytest.raises(_DiedError, match="exit code 9"):
+        looking._ask("check", 0)
+    assert not (tmp_path / "outlived").exists()
 
 
 def test_what_is_found_out_is_the_same_on_fewer_nodes(tmp_path):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import queue
 import subprocess
 import sys
 import warnings
@@ -20,8 +21,8 @@ from typing import Any
 from .._base.errors import GraphfaithError, RunError, describe_error
 from .._base.threads import use_one_thread
 from .engines.base import NO_MEMORY
-from .engines.pipe import read_message, write_message
-from .engines.process import describe_end, hang_up, receive, start_process, take_pipes
+from .engines.pipe import write_message
+from .engines.process import Ended, hang_up, listen, receive, start_process, take_pipes
 from .plan import CHECKED, Job
 from .said import Warned, hearing, say_again
 
@@ -38,6 +39,7 @@ class Looking:
     def __init__(self, job: Job) -> None:
         self.job = job
         self._process: subprocess.Popen[bytes] | None = None
+        self._said: queue.SimpleQueue[Any] = queue.SimpleQueue()  # by the process, its end last
 
     @classmethod
     @contextmanager
@@ -91,17 +93,18 @@ class Looking:
     def _ask(self, what: str, given: Any) -> Any:
         """Return the answer of the process; an error that it has met is raised here."""
         if self._process is None:
-            self._process = start_process(__name__)
+            self._process, self._said = start_process(__name__), queue.SimpleQueue()
+            listen(self._process, self._said.put)
             self._send(sys.path)
         # The job is pickled inside of the message: its module may lie where only the path of this process leads.
         self._send((what, pickle.dumps(self.job), given))
-        assert self._process.stdout is not None
-        try:
-            answer, warned = read_message(self._process.stdout)
-        except (EOFError, OSError):
-            code = self._process.wait()
+        said = self._said.get()
+        if isinstance(said, Ended):
             self._end()
-            raise _DiedError(describe_end(code)) from None
+            raise _DiedError(said.how)
+        if isinstance(said, BaseException):
+            raise said
+        answer, warned = said
         say_again(warned)
         if isinstance(answer, BaseException):
             raise answer
@@ -118,7 +121,6 @@ class Looking:
             self._process.kill()
             self._process.wait()
             hang_up(self._process.stdin)
-            hang_up(self._process.stdout)
             self._process = None
 
 

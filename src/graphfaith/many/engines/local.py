@@ -11,7 +11,6 @@ import pickle
 import queue
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,11 +21,10 @@ from ..._base.errors import RunError
 from ..plan import Job
 from ..work import Outcome, Task
 from .base import RETRIES, Death, key_of, retries_of
-from .pipe import read_message, write_message
-from .process import describe_end, hang_up, start_process
+from .pipe import write_message
+from .process import Ended, hang_up, listen, start_process
 
 _WORKER = "graphfaith.many.engines.worker"
-_LAST_WORDS = 5.0  # seconds for what a dead process had written to be read
 
 
 @dataclass
@@ -84,7 +82,7 @@ class LocalEngine:
             worker = self._alive.get(number)
             if worker is None:
                 continue
-            if isinstance(event, _Ended):
+            if isinstance(event, Ended):
                 given_up = self._replace(worker, event)
                 if given_up is not None:
                     return given_up
@@ -102,7 +100,7 @@ class LocalEngine:
         number = next(self._numbers)
         process = start_process(_WORKER)
         worker = self._alive[number] = _Worker(number, process)
-        threading.Thread(target=self._listen, args=(worker,), daemon=True).start()
+        listen(process, lambda event: self._events.put((number, event)))
         # The job is pickled inside of the message: its module may lie where only the path of this process leads.
         self._send(worker, (sys.path, pickle.dumps((self.job, dict(self.digests), self.place))))
         return worker
@@ -112,22 +110,7 @@ class LocalEngine:
         with suppress(BrokenPipeError):  # It has died, and its listener says so.
             write_message(worker.process.stdin, message)
 
-    def _listen(self, worker: _Worker) -> None:
-        """Pass on what a process says, and then that it has ended."""
-        reader = threading.Thread(target=self._read, args=(worker,), daemon=True)
-        reader.start()
-        code = worker.process.wait()
-        # Its pipe may stay open longer than it lived, if it has started processes of its own.
-        reader.join(_LAST_WORDS)
-        self._events.put((worker.number, _Ended(code)))
-
-    def _read(self, worker: _Worker) -> None:
-        assert worker.process.stdout is not None
-        with worker.process.stdout as pipe, suppress(EOFError, OSError):  # A message may be cut off by a death.
-            while True:
-                self._events.put((worker.number, read_message(pipe)))
-
-    def _replace(self, worker: _Worker, ended: _Ended) -> tuple[Task, Death] | None:
+    def _replace(self, worker: _Worker, ended: Ended) -> tuple[Task, Death] | None:
         """Start another process for one that died, and let it do the task again; or give the task up."""
         del self._alive[worker.number]
         hang_up(worker.process.stdin)
@@ -160,15 +143,3 @@ class LocalEngine:
             worker.process.wait()
             hang_up(worker.process.stdin)
         self._alive.clear()
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """A process has ended, although it was not told to."""
-
-    code: int
-
-    @property
-    def how(self) -> str:
-        """How it ended, in words."""
-        return describe_end(self.code)

@@ -9,11 +9,15 @@ import subprocess
 import sys
 import sysconfig
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import IO, Any, BinaryIO
 
 from .base import NO_MEMORY
 from .pipe import read_message
+
+_LAST_WORDS = 5.0  # seconds for what a dead process had written to be read
 
 # Ctrl-C reaches every process of the group. The run handles it, so these ignore it from their first line on.
 _COMMAND = (
@@ -48,6 +52,46 @@ def receive(requests: BinaryIO) -> queue.SimpleQueue[Any]:
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(requests, messages), daemon=True).start()
     return messages
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process has ended, although it was not told to."""
+
+    code: int
+
+    @property
+    def how(self) -> str:
+        """How it ended, in words."""
+        return describe_end(self.code)
+
+
+def listen(process: subprocess.Popen[bytes], put: Callable[[Any], None]) -> None:
+    """Pass on each message of a process as it comes, and at last that it has :class:`Ended`.
+
+    The end of its pipe does not say that a process has ended: what it has started holds the pipe open, and may live on.
+    """
+
+    def read() -> None:
+        assert process.stdout is not None
+        with process.stdout as pipe, suppress(EOFError, OSError):  # A message may be cut off by a death.
+            while True:
+                try:
+                    message = read_message(pipe)
+                except (EOFError, OSError):
+                    raise
+                except Exception as error:  # It was read, but is none: whoever asked has to know.
+                    message = error
+                put(message)
+
+    def wait() -> None:
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        code = process.wait()
+        reader.join(_LAST_WORDS)
+        put(Ended(code))
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def describe_end(code: int) -> str:
