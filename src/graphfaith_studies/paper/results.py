@@ -25,7 +25,13 @@ INTRODUCTION = """\
 # The paper, reproduced
 
 {message}Every table and figure of "Faithful Explanations for Deep Graph Models" (arXiv 2205.11850), measured with this
-library, with the paper's value beside ours. This page was made by
+library, with the paper's value beside ours.
+"""
+
+MEASURED = """\
+## How it was measured
+
+This page was made by
 
     {command}
 
@@ -34,10 +40,6 @@ from the files that
     {made}
 
 left there (where they are without their journals, as in a clone, add --restart, which measures anew and replaces them).
-"""
-
-MEASURED = """\
-## How it was measured
 
 A number with ± has its standard error over nodes, and over trainings of the model where there are several
 (`graphfaith.metric.pooling`). Lower is better, unless it says otherwise; the lowest of a column is bold. `relative` is
@@ -85,10 +87,10 @@ def page_text(folder: Path, path: Path, rows: dict[str, list[Row]]) -> str:
         made += "    # and another of a different size, see below"
     of_tables = [row for name in ("table1", "table2", "table3") for row in rows.get(name, ())]
     message = f"**{count_conclusions(of_tables)}**\n\n" if of_tables else ""
-    parts = [INTRODUCTION.format(message=message, command=command, made=made).rstrip()]
+    parts = [INTRODUCTION.format(message=message).rstrip()]
     if of_tables:
         parts += ["## Which conclusions survive", format_conclusions(of_tables)]
-    parts += [MEASURED.rstrip(), _describe_runs(runs)]
+    parts += [MEASURED.format(command=command, made=made).rstrip(), _describe_runs(runs)]
     for name in rows:
         parts.append(_format_section(EXPERIMENTS[name], rows[name], folder, path))
     return fold_tables("\n\n".join(parts) + "\n")
