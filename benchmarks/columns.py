@@ -2,8 +2,9 @@
 
 Rows are methods, columns neighbourhoods; a cell is the mean of Delta(p) over nodes and model seeds with its standard
 error over both (``graphfaith.metric.pool``). Below stand the shares of nodes at which the first method is at least as
-good as the best of the others, and as each of them, and how many times lower its mean is than that of KEC. A file that
-``--json`` has written holds Delta(p) at every node, and can be read again like those of ``graphfaith score``.
+good as the best of the others, and as each of them, and how many times lower its mean is than that of KEC. The last
+table has a line for each data set. A file that ``--json`` has written holds Delta(p) at every node, and can be read
+again like those of ``graphfaith score``.
 
     for seed in 0 1 2; do
       graphfaith score --dataset cora --neighborhood all --model-seed $seed --json cora-$seed.json
@@ -149,6 +150,38 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         print("| mean Delta(p) of kec / its own | " + " | ".join(f"{one:.3g}" for one in times) + " |")
 
 
+def overview_row(rows: list[dict[str, Any]]) -> str:
+    """One line for a data set: what the first method and the best other leave, and at how many nodes it is the best."""
+    first = rows[0]["method"]
+    own, others, shares, lowest = [], [], [], 0
+    for near in dict.fromkeys(row["neighborhood"] for row in rows):
+        at = {row["method"]: row for row in rows if row["neighborhood"] == near}
+        one = at.pop(first)
+        best = min(at.values(), key=lambda row: row["unfaithfulness"])
+        own.append(100 * one["relative"])
+        others.append(100 * best["relative"])
+        shares.append(100 * one["lowest"])
+        lowest += one["unfaithfulness"] < best["unfaithfulness"]
+    ends = [f"{min(some):.2g} to {max(some):.2g} %" for some in (own, others)]
+    return (
+        f"| {rows[0]['dataset']} | "
+        + " | ".join([*ends, f"{lowest} of {len(own)}", f"{min(shares):.0f} to {max(shares):.0f} %"])
+        + " |"
+    )
+
+
+def print_overview(rows: list[dict[str, Any]]) -> None:
+    """Print a line for each data set in which the first method has rivals."""
+    datasets = [
+        [row for row in rows if row["dataset"] == name] for name in dict.fromkeys(row["dataset"] for row in rows)
+    ]
+    lines = [overview_row(some) for some in datasets if len({row["method"] for row in some}) > 1]
+    if lines:
+        print(f"\n| share of F's change that is left | {rows[0]['method']} | best other | lowest mean | best at |")
+        print("|---|---|---|---|---|")
+        print("\n".join(lines))
+
+
 def main(arguments: list[str]) -> None:
     """Read the files, print a table for each data set."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -165,6 +198,7 @@ def main(arguments: list[str]) -> None:
     rows += pooled([row for row in read if "model_seeds" not in row])
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         print_table([row for row in rows if row["dataset"] == dataset])
+    print_overview(rows)
     if options.json is not None:
         lines = ",\n".join(json.dumps(row, allow_nan=False) for row in finite_rows(rows))  # a row a line
         write_file(options.json, f"[\n{lines}\n]\n".encode())

@@ -1,7 +1,8 @@
-"""Make the pictures of the README and of docs/view.md: `make pictures`, or some of them by name.
+"""Make the pictures of the README, docs/view.md and docs/concepts.md: `make pictures`, or some of them by name.
 
 The figures are of `gf.figure`: a hub and a paper of Cora by a GAT, a house of BA-Shapes, a link, and a molecule. The
-demo is what `graphfaith demo` draws; the page and the live view are opened in Chromium and photographed.
+demo is what `graphfaith demo` draws; the page and the live view are opened in Chromium and photographed. What the
+concepts' pictures show is measured while they are drawn: `docs/concept_pictures.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from concept_pictures import draw_concepts
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
@@ -167,6 +169,7 @@ PICTURES: dict[str, Callable[[], None]] = {
     "link": draw_link,
     "gat": draw_gat,
     "molecule": draw_molecule,
+    "concepts": draw_concepts,
     "pages": photograph,
 }
 

@@ -245,7 +245,9 @@ def test_a_column_without_a_method_has_a_dash(monkeypatch, capsys, tmp_path):
     (tmp_path / "rows.json").write_text(json.dumps(rows))
     columns.main([str(tmp_path / "rows.json")])
     printed = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("|---")]
-    means, shares = tables("\n".join(printed))
+    means, shares, overview = tables("\n".join(printed))
+    # Delta(0) is 3.5 and 20 / 3, the means of what the rows say. The mean is the lowest in U(A,0.5) alone.
+    assert overview[1:] == [["ring", "43 to 45 %", "30 to 57 %", "1 of 2", "0 to 50 %"]]
     cells = {row[0]: row[1:] for row in means}
     assert cells["subgraphx"][0] == "-"
     assert cells["subgraphx"][1].startswith("**2 ")

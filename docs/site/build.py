@@ -13,7 +13,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[2]
 # Pages that are files of the root, where people and hosts look for them.
 FROM_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md"}
-_OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./(?:[^)]+)\)")
+_UPWARDS = re.compile(r"\[(?P<words>[^\]]+)\]\((?P<up>(?:\.\./)+)[^)]+\)")
 _CODE_OR_FOLD = re.compile(r"^(?P<fence>```+).*?^(?P=fence)$|^<details.*?^</details>$", flags=re.M | re.S)
 _TABLE = re.compile(r"^\|.*\n\|[-:| ]+\|\n(?P<rows>(?:\|.*(?:\n|\Z))+)", flags=re.M)
 _NUMBER = re.compile(r"[*≤≥<>=~ −-]*\d|–$")
@@ -35,9 +35,18 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Name files of the repository that are not on the site, in place of linking them, and fold long tables."""
-    return fold(_OUTSIDE.sub(r"`\1`", markdown))
+    return fold(without_outside(markdown, page.file.src_uri.count("/")))
+
+
+def without_outside(markdown: str, depth: int) -> str:
+    """Name what a page in a folder of ``depth`` below docs links outside of docs, and leave its other links.
+
+    >>> without_outside("[models](../models.md), [a file](../../examples/forecast.py)", 1)
+    '[models](../models.md), `a file`'
+    """
+    return _UPWARDS.sub(lambda link: link.group() if link["up"].count("/") <= depth else f"`{link['words']}`", markdown)
 
 
 def fold(markdown: str) -> str:

@@ -122,6 +122,17 @@ class TestTrain:
         assert same_weights(first, again)
         assert not same_weights(first, other)
 
+    def test_the_number_of_threads_decides_nothing(self):
+        """Two threads round otherwise than one, so one trains; afterwards there are as many as before."""
+        seen, before = [], torch.get_num_threads()
+        try:
+            torch.set_num_threads(2)
+            small_training(each=lambda epoch, model: seen.append(torch.get_num_threads()))
+            assert torch.get_num_threads() == 2
+        finally:
+            torch.set_num_threads(before)
+        assert set(seen) == {1}
+
     def test_global_random_state_is_neither_read_nor_changed(self):
         torch.manual_seed(1)
         before = torch.get_rng_state()

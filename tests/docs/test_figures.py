@@ -212,3 +212,19 @@ def test_the_tables_of_readings_are_those_of_the_runs_that_are_kept(benchmark_na
     page = (ROOT / "docs" / "readings.md").read_text().splitlines()
     for row in rows:
         assert row in page, row
+
+
+@needs_data
+def test_what_the_pictures_of_the_concepts_say_is_what_is_measured(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    shown = importlib.import_module("concept_pictures").measure()
+    page = " ".join((ROOT / "docs" / "concepts.md").read_text().split())
+    said = re.search(
+        r"plain gradient misses (\S+) %.*?AnchoredKEC misses (\S+) %.*?"
+        r"up miss (\S+) %, scores and (\d+) pairs (\S+) %, the whole p (\S+) %",
+        page,
+    ).groups()
+    two, three = ([one.missed(shown.actual) for one in some] for some in (shown.methods, shown.readings))
+    found = [*two, three[0], re.search(r"\d+", shown.readings[1].name).group(), *three[1:]]
+    # The last digits are rounded otherwise on another machine.
+    assert list(map(float, said)) == pytest.approx([float(one.removesuffix(" %")) for one in found], rel=0.1)

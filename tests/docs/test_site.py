@@ -56,6 +56,17 @@ def test_nothing_is_loaded_from_elsewhere(site):
             assert address.startswith(OUTSIDE), f"{page.name} leads to {address}"
 
 
+def test_links_between_folders_of_the_docs_are_links_of_the_site(site):
+    upwards = 0
+    for page in sorted(DOCS.glob("*/*.md")) + NOTEBOOKS:
+        text = page.read_text()
+        shown = (site / page.relative_to(DOCS)).with_suffix(".html").read_text()
+        for path in re.findall(r"\]\(\.\./([\w/-]+)\.md", text):
+            assert f'href="../{path}.html' in shown, f"{page.name} does not lead to {path}"
+            upwards += 1
+    assert upwards > 20
+
+
 def test_every_public_name_has_an_entry(site):
     entries = "".join(page.read_text() for page in (site / "reference").glob("*.html"))
     for of in (gf, *MODULES):
@@ -84,7 +95,16 @@ def test_every_public_name_has_an_example():
                 assert ">>> " in (inspect.getdoc(thing) or ""), f"{module.__name__}.{name}"
 
 
-PAGES = ("index", "concepts", "methods", "speed", "howto/own-model", "reference/explain", "tutorials/compare")
+PAGES = (
+    "index",
+    "concepts",
+    "methods",
+    "speed",
+    "results",
+    "howto/own-model",
+    "reference/explain",
+    "tutorials/compare",
+)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +133,9 @@ def test_axe_finds_nothing_serious_on_any_page(site, browser, scheme):
             assert serious(one.page) == [], page.name
 
 
-@pytest.mark.parametrize("page", ["index", "methods", "anchored", "reference/metric", "reference/methods"])
+@pytest.mark.parametrize(
+    "page", ["index", "concepts", "methods", "anchored", "results", "reference/metric", "reference/methods"]
+)
 def test_a_page_fits_a_phone(site, browser, page):
     with watched(browser) as one:
         one.page.set_viewport_size({"width": 390, "height": 844})
@@ -210,12 +232,32 @@ def test_a_tutorial_takes_no_longer_than_it_says(notebook, tmp_path):
     script = tmp_path / f"{notebook.stem}.py"
     script.write_text("\n\n".join(cells))
     began = time.monotonic()
-    environment = {**os.environ, "MPLBACKEND": "agg"}
+    environment = {**os.environ, "MPLBACKEND": "agg", "COLUMNS": "120"}
     done = subprocess.run([sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
     seconds = time.monotonic() - began
     assert done.returncode == 0, done.stderr
     print(f"{notebook.stem}: {seconds:.0f} s")
     assert seconds < 240
+    # What the page shows is what is printed, but for digits and for tables, which are as wide as the screen.
+    printed = {masked(line) for line in done.stdout.splitlines()}
+    for line in shown_by(notebook):
+        assert masked(line) in printed, line
+
+
+def shown_by(notebook):
+    """The lines that a notebook shows under its cells, without those of tables that are drawn."""
+    cells = [cell for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == "code"]
+    texts = [output.text for cell in cells for output in cell.outputs if output.output_type == "stream"]
+    return [line for text in texts for line in text.splitlines() if line.strip() and not set(line) & set("│┃┏┡└")]
+
+
+def masked(line):
+    return " ".join(re.sub(r"[-+−]?\d[\d.]*(?:e[-+]?\d+)?", "#", line).split())
+
+
+def test_the_tutorial_on_checks_shows_as_many_as_there_are():
+    (shown,) = [line for line in shown_by(DOCS / "tutorials" / "own-explainer.ipynb") if "checks passed" in line]
+    assert shown == f"{len(graphfaith.testing.CHECKS) - 1} of {len(graphfaith.testing.CHECKS)} checks passed"
 
 
 def test_a_notebook_can_be_downloaded_from_its_page(site):

@@ -27,6 +27,7 @@ from .._base.errors import InputError
 from .._base.files import write_file
 from .._base.progress import track
 from .._base.randomness import seeded
+from .._base.threads import one_thread
 from ..model.home import check_device
 from .heterogeneous import training_data
 from .heterogeneous_models import BibliographyModel, ShapesModel
@@ -122,13 +123,14 @@ def train(
     The final weights are those of the epoch with the lowest validation loss; test nodes are not used for this choice.
     The model ends in evaluation mode. `seed` determines the dropout, and the global random state is restored
     afterwards. `progress` shows a bar on a terminal. `each` is called after every epoch with the number of the epoch,
-    counted from 1, and the model in evaluation mode with the weights after that epoch.
+    counted from 1, and the model in evaluation mode with the weights after that epoch. One thread trains, whatever
+    number torch is set to: another number rounds otherwise, and the same seed would give other weights.
     """
     _check(data, epochs, seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
     best_loss, accuracy = float("inf"), 0.0
     best_weights: dict[str, Tensor] = {}
-    with seeded(seed):
+    with seeded(seed), one_thread():
         for epoch in track(range(1, epochs + 1), "training", "epochs", show=None if progress else False):
             model.train()
             optimizer.zero_grad()

@@ -122,7 +122,7 @@ def format_conclusions(rows: Sequence[Row]) -> str:
             for at, (dataset, near) in enumerate(claim.columns)
         ]
         grid = format_table([claim.head, *reversed(PROTOCOLS)], lines)
-        parts.append(f"### {claim.text}\n\n{_summarise(verdicts['held-out'])}\n\n{grid}\n\n{claim.why}")
+        parts.append(f"### {claim.text}\n\n{_summarise(verdicts['held-out'])}\n\n{claim.why}\n\n{grid}")
     return "\n\n".join([*parts, _format_orders(rows)])
 
 

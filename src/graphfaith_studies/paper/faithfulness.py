@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphfaith.data import MOTIF_DATASETS
 from graphfaith.explainers.subgraphx import FoundSubgraph
 from graphfaith.metric.pooling import pool
 from graphfaith.metric.unfaithfulness import unfaithfulness_of
@@ -168,17 +167,12 @@ def _describe_dataset(rows: Sequence[Row]) -> str:
     first = rows[0]
     accuracies = ", ".join(f"{100 * accuracy:.1f}" for accuracy in first["test_accuracy"])
     published = f"{100 * ACCURACY[first['dataset']]:.1f}".removesuffix(".0")
-    text = (
+    return (
         f"**{DATASET_NAMES[first['dataset']]}**: {_format_count(len(first['nodes']), 'node')}, "
         f"{_format_count(len(first['model_seeds']), 'training')} "
         f"(test accuracy {accuracies} %; the paper's {published} %), "
-        f"fitted on {first['fit_samples']} samples, scored on {first['num_samples']}. `relative` (Delta(p) / Delta(0)) "
-        "and `lowest` (the share of nodes at which no other method is better) are held-out; seconds were taken with "
-        "all workers busy."
+        f"fitted on {first['fit_samples']} samples, scored on {first['num_samples']}."
     )
-    if first["dataset"] in MOTIF_DATASETS:
-        text += " PGExpl is trained on these nodes together."
-    return text
 
 
 def _format_count(number: int, what: str) -> str:

@@ -18,13 +18,20 @@ from graphfaith._base.version import __version__
 from .conclusions import count_conclusions, format_conclusions
 from .experiment import Experiment, Row
 from .experiments import EXPERIMENTS
+from .folds import fold_tables
 from .markdown import format_table
 
 INTRODUCTION = """\
 # The paper, reproduced
 
 {message}Every table and figure of "Faithful Explanations for Deep Graph Models" (arXiv 2205.11850), measured with this
-library, with the paper's value beside ours. This page was made by
+library, with the paper's value beside ours.
+"""
+
+MEASURED = """\
+## How it was measured
+
+This page was made by
 
     {command}
 
@@ -33,21 +40,21 @@ from the files that
     {made}
 
 left there (where they are without their journals, as in a clone, add --restart, which measures anew and replaces them).
-A number with ± has its standard error over nodes, and over trainings of the model where there are
-several (`graphfaith.metric.pooling`). Lower is better, unless it says otherwise; the lowest of a column is bold.
 
-**Two protocols.** The paper scores on "500 points sampled (with the same random seed for all methods)" and solves
-Linear and KEC with 200 samples; whether these are others it does not say. Its appendix reads as if they were not ("we
-can minimize the unfaithfulness w.r.t a set of points equal or less than the samples we use to solve"). In `in-sample`
-both come from one seed, so that the first 200 of the 500 are those of the fit: a possible reading, which flatters what
-is fitted. In `held-out` the scores come from samples of another seed, and that is the column to believe. Where a
-section does not name a protocol, it is held-out.
+A number with ± has its standard error over nodes, and over trainings of the model where there are several
+(`graphfaith.metric.pooling`). Lower is better, unless it says otherwise; the lowest of a column is bold. `relative` is
+Delta(p) / Delta(0), the share of F's own change that is left unexplained, and compares across models and choices;
+`lowest` is the share of nodes at which no other method is better. Both are held-out.
+
+**Two protocols.** In `held-out` the samples that score are others than those of the fit: that is the column to believe.
+The paper does not say whether its 500 are others than the 200 that Linear and KEC are solved with, and its appendix
+reads as if they were not. In `in-sample` the first 200 of the 500 are those of the fit, which flatters what is fitted.
+Where a section does not name a protocol, it is held-out.
 
 **Choices that the paper leaves open.** Features are row-normalised and F is the logit of the predicted class; the
 appendix shows how the absolute level depends on both. BA-Shapes has 60 nodes in 400:700:5, where the paper's caption
-says 80. The entries of A that are perturbed are those of the computation graph, with self-loops. `relative` is
-Delta(p) / Delta(0), the share of F's own change that is left unexplained, and compares across models and choices;
-`lowest` is the share of nodes at which no other method is better (both held-out).
+says 80. The entries of A that are perturbed are those of the computation graph, with self-loops. PGExpl is trained on
+the nodes of BA-Shapes together. Seconds were taken with all workers busy.
 """
 
 
@@ -80,12 +87,13 @@ def page_text(folder: Path, path: Path, rows: dict[str, list[Row]]) -> str:
         made += "    # and another of a different size, see below"
     of_tables = [row for name in ("table1", "table2", "table3") for row in rows.get(name, ())]
     message = f"**{count_conclusions(of_tables)}**\n\n" if of_tables else ""
-    parts = [INTRODUCTION.format(message=message, command=command, made=made).rstrip(), _describe_runs(runs)]
+    parts = [INTRODUCTION.format(message=message).rstrip()]
     if of_tables:
         parts += ["## Which conclusions survive", format_conclusions(of_tables)]
+    parts += [MEASURED.format(command=command, made=made).rstrip(), _describe_runs(runs)]
     for name in rows:
         parts.append(_format_section(EXPERIMENTS[name], rows[name], folder, path))
-    return "\n\n".join(parts) + "\n"
+    return fold_tables("\n\n".join(parts) + "\n")
 
 
 def _format_section(experiment: Experiment, rows: Sequence[Row], folder: Path, path: Path) -> str:
