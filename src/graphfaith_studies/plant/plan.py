@@ -83,9 +83,12 @@ class Plan:
             way_above, way_below = (self._has_close(x, y, sign * 70, shown) for sign in (1, -1))
             tag_above, tag_below = (self._has_close(x, y, sign * 50, list(self._at)) for sign in (1, -1))
             below = way_above or (tag_above and not tag_below and not way_below)
+            if below:  # The large name takes the place of the small one.
+                half = 4 * len(name)
+                parts.append(f"<path class='blank' d='M{x - half:.0f} {y + 8:.0f}h{2 * half}v18h-{2 * half}z'/>")
             parts.append(
                 f"<circle class='{kind}' cx='{x:.0f}' cy='{y:.0f}' r='11'/>"
-                f"<text class='big' text-anchor='{anchor}' x='{x:.0f}' y='{y + (34 if below else -18):.0f}'>"
+                f"<text class='big' text-anchor='{anchor}' x='{x:.0f}' y='{y + (30 if below else -18):.0f}'>"
                 f"{html.escape(name)}</text>"
             )
         return "".join(parts) + "</svg>"

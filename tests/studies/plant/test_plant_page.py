@@ -113,9 +113,15 @@ class TestWords:
         assert found.explain().startswith("Cause not known. The explanation points to DPIT301 and MV301, but with any")
         assert found.chain == ()
         assert found.explain().endswith(
-            "The fewest readings with which, as expected, the model clears it and leaves that of P602 as it is: "
-            "DPIT301 now and MV301 30 s before."
+            "With the reading of P602 as it is, the model clears the alarm if DPIT301 now and MV301 30 s before are as "
+            "expected; fewer do not."
         )
+        row["fewest"] = {"readings": [["DPIT301", 0], ["MV301", 3]], "tried": 80, "smallest": False}
+        (found,) = find_findings(seen[0].series, seen[1].scale, [row])
+        assert found.explain().endswith("MV301 30 s before are as expected; fewer may do.")
+        row["fewest"] = {"readings": [["DPIT301", 0]], "tried": 80, "smallest": True}
+        (found,) = find_findings(seen[0].series, seen[1].scale, [row])
+        assert found.explain().endswith("the model clears the alarm if DPIT301 now is as expected.")
         row["fewest"] = {"readings": [], "tried": 470, "smallest": False}
         (found,) = find_findings(seen[0].series, seen[1].scale, [row])
         assert found.explain().endswith("was found with which the model clears it (470 tried).")
