@@ -273,6 +273,21 @@ class TestPlan:
         at, label = (float(drawn.split(mark)[1].split("y='")[1].split("'")[0]) for mark in ("'accused'", "'big'"))
         assert (label > at) == below
 
+    @pytest.mark.parametrize("chain", [("FIT301", "DPIT301"), ("P602", "P601")])
+    def test_a_name_does_not_hide_the_way(self, chain: tuple[str, str]) -> None:
+        """The way leads up, to a tag a little to the right, or two rows higher."""
+        first, second = Plan(PLANT).draw(chain[1], chain, "").split("<circle")[1:]
+        assert name_of(first) > place_of(first)
+        assert name_of(second) < place_of(second)
+
+
+def place_of(drawn: str) -> float:
+    return float(drawn.split("cy='")[1].split("'")[0])
+
+
+def name_of(drawn: str) -> float:
+    return float(drawn.split(" y='")[1].split("'")[0])
+
 
 @pytest.fixture(scope="module")
 def folder(seen, tmp_path_factory) -> Path:
