@@ -158,17 +158,16 @@ class Finding:
         as_it_is = "following its forecast" if self.row["what"] == "forecast" else "as it is"
         if not fewest["readings"]:
             return (
-                f"The reading of {self.accused} {as_it_is}, no set of up to {FEWEST} readings of others, or of its own "
-                f"past, was found with which the model clears it ({fewest['tried']} tried)."
+                f"With the reading of {self.accused} {as_it_is}, no set of up to {FEWEST} readings of others, or of "
+                f"its own past, was found with which the model clears it ({fewest['tried']} tried)."
             )
-        # An alarm of the range is cleared if the reading follows its forecast, which the readings of others move.
-        moves = self.row["what"] == "forecast"
-        then = (
-            f"lets that of {self.accused} follow its forecast" if moves else f"leaves that of {self.accused} as it is"
-        )
         readings = [f"{name} {_say_before(before * self.plant.step)}" for name, before in fewest["readings"]]
-        least = "The fewest" if fewest["smallest"] else "Few"
-        return f"{least} readings with which, as expected, the model clears it and {then}: {join_names(readings)}."
+        several = len(readings) > 1
+        fewer = "" if not several else "; fewer do not" if fewest["smallest"] else "; fewer may do"
+        return (
+            f"With the reading of {self.accused} {as_it_is}, the model clears the alarm if {join_names(readings)} "
+            f"{'are' if several else 'is'} as expected{fewer}."
+        )
 
     def tell_foretold(self) -> str:
         """Say what the explanation foretold of the first other tag, and what the model answered; empty without it."""

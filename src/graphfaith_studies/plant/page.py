@@ -193,10 +193,10 @@ def _render_alarm(finding: Finding, series: Series, forecast: Array, plan: Plan,
             f"<div class='box{unknown}'><p>{html.escape(finding.explain())}</p></div>",
             f"<p><strong>What to do.</strong> {html.escape(finding.suggest())}</p>",
             _render_verdicts(finding),
-            "".join(f"<p class='note'>{html.escape(words)}</p>" for words in _list_notes(finding) if words),
             f"</div><div>{''.join(charts)}<p class='note'>Line: reading. Dashed: forecast. Shaded: the alarm is up. "
-            "Dot: what was expected of the tag, had it behaved until then.</p></div>",
-            "</div>",
+            "Dot: what was expected of the tag, had it behaved until then.</p>",
+            "".join(f"<p class='note'>{html.escape(words)}</p>" for words in _list_notes(finding) if words),
+            "</div></div>",
             f"<div class='scroll' tabindex='0' role='group' aria-label='plan'>{drawing}</div><p class='note'>{key} "
             f"Circles are sensors, squares are actuators. {_say_faithfulness(finding)}</p></section>",
         ]

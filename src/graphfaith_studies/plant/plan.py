@@ -79,21 +79,27 @@ class Plan:
             x, y = self._at[name]
             kind = "accused" if name == accused else "cause" if name == chain[0] else "between"
             anchor = "start" if x - left < 60 else "end" if x > left + width - 60 else "middle"
-            # The name is above the tag, unless it would hide the way to a tag right above, or a tag, and below is room.
-            way_above, way_below = (self._has_close(x, y, sign * 70, shown) for sign in (1, -1))
-            tag_above, tag_below = (self._has_close(x, y, sign * 50, list(self._at)) for sign in (1, -1))
+            # The name is above the tag, unless it would hide the way to a tag above, or a tag, and below is room.
+            way_above, way_below = (self._has_close(x, y, sign * 400, 60, shown) for sign in (1, -1))
+            tag_above, tag_below = (self._has_close(x, y, sign * 50, 40, list(self._at)) for sign in (1, -1))
             below = way_above or (tag_above and not tag_below and not way_below)
+            if below:  # The large name takes the place of the small one.
+                half = 4 * len(name)
+                parts.append(f"<path class='blank' d='M{x - half:.0f} {y + 8:.0f}h{2 * half}v18h-{2 * half}z'/>")
             parts.append(
                 f"<circle class='{kind}' cx='{x:.0f}' cy='{y:.0f}' r='11'/>"
-                f"<text class='big' text-anchor='{anchor}' x='{x:.0f}' y='{y + (34 if below else -18):.0f}'>"
+                f"<text class='big' text-anchor='{anchor}' x='{x:.0f}' y='{y + (30 if below else -18):.0f}'>"
                 f"{html.escape(name)}</text>"
             )
         return "".join(parts) + "</svg>"
 
-    def _has_close(self, x: float, y: float, up: float, names: Sequence[str]) -> bool:
-        """Return whether one of these tags is right above (x, y), by less than ``up``, or below if that is negative."""
+    def _has_close(self, x: float, y: float, up: float, beside: float, names: Sequence[str]) -> bool:
+        """Return whether one of these tags is above (x, y), by less than ``up`` and not further ``beside`` it.
+
+        It is below if ``up`` is negative.
+        """
         places = (self._at[name] for name in names)
-        return any(abs(u - x) < 40 and 0 < (y - v) / up < 1 for u, v in places)
+        return any(abs(u - x) < beside and 0 < (y - v) / up < 1 for u, v in places)
 
     def _find_part(self, names: Sequence[str]) -> tuple[float, float]:
         """Return the left border and the width of the part of the plan that shows these tags."""

@@ -47,6 +47,7 @@ class Size:
     epochs: int = 10
     compared_epochs: int = 10  # epochs of the forecaster, which is only compared
     network_epochs: int = 30  # epochs of the two graph deviation networks, which learn more slowly
+    network_patience: int = 4  # epochs without a lower error on held-out data after which these end sooner
     samples: int = 200
     test_samples: int = 300
     thorough: int = 8  # explanations that are measured in all neighbourhoods; all others in that of figures
@@ -329,7 +330,7 @@ def _judge_other_models(
     case: Case, scale: Scale, seed: int, size: Size, folder: Path, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Train other models on the same data, and score them by the same rules."""
-    slow = Plan(size.network_epochs, batch_size=128, learning_rate=1e-3, seed=seed)
+    slow = Plan(size.network_epochs, size.network_patience, batch_size=128, learning_rate=1e-3, seed=seed)
     with seeded(seed):
         models: dict[str, tuple[Forecaster | DeviationNetwork, Plan]] = {
             "forecaster": (Forecaster(case.plant), Plan(size.compared_epochs, seed=seed)),

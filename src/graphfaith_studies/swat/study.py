@@ -39,7 +39,8 @@ class Size(study.Size):
     quiet_days: float = 3.0
     attacks: tuple[int, ...] = ()  # the numbers of the documented attacks; empty means all
     drawn: int = 36  # attacks that are drawn at random
-    network_epochs: int = 10  # An epoch of three days has ten times the steps of one of BATADAL's year.
+    network_epochs: int = 45
+    network_patience: int = 45  # All are trained: batch norm lets the error rise for epochs, and it falls again.
 
 
 FULL: Final = Size()

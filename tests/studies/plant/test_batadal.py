@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from graphfaith._base.errors import DataError
+from graphfaith.cli.application import app
 from graphfaith_studies.batadal.attacks import ATTACKED, attacked_tags, compare_with_readings, count_broken
 from graphfaith_studies.batadal.network import Control, find_edges, format_plant, list_tags, read_network
-from graphfaith_studies.batadal.run import TEST, load_case, run
+from graphfaith_studies.batadal.run import QUICK, TEST, load_case, run
 from graphfaith_studies.plant import Plant
+from graphfaith_studies.plant.causes import METHODS
 from graphfaith_studies.plant.measures import score_competition
 from graphfaith_studies.plant.series import Series
 
 DATA = Path(os.environ.get("GRAPHFAITH_DATA", "")) / "batadal"
 needs_data = pytest.mark.skipif(not (DATA / TEST).is_file(), reason="GRAPHFAITH_DATA has no batadal")
 PLANT = Plant.named("batadal")
+KEPT = Path(__file__).parents[3] / "docs/batadal/results.json"
 
 
 def test_the_plant() -> None:
@@ -82,6 +88,55 @@ def test_a_run_can_have_workers(tmp_path: Path, monkeypatch) -> None:
     (competition, _), (attacks, (_, rows)) = options.more(case, {}, [])
     assert (competition, attacks) == ("The competition's score", "The attacks, and what the readings show")
     assert [row[0] for row in rows] == [str(number) for number in range(1, 15)]
+
+
+def run_command(folder: Path, *options: str) -> dict[str, Any]:
+    """Run the study by its command, look at what it wrote, and return its results."""
+    command = ["plant", "run", "--plant", "batadal", "--data", str(DATA), "--out", str(folder), *options]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, (done.stderr, done.exception)
+    results: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    detectors = results["detectors"]
+    assert {scores["events"] for scores in detectors.values()} == {14}
+    assert detectors["monitor"]["f1"] > detectors["always"]["f1"]
+    assert set(METHODS) < set(results["causes"]["all"]["rankings"])
+    text = (folder / "results.md").read_text()
+    assert "The competition's score" in text
+    assert "The attacks, and what the readings show" in text
+    page = (folder / "report.html").read_text()
+    assert len(page) < 1_500_000
+    assert "<script" not in page
+    assert "attack" not in page.lower()
+    assert page.count("<section class='alarm'") == len(list((folder / "seed-0" / "alarms").iterdir()))
+    assert "L_T7 F_PU10 S_PU10 F_PU11 S_PU11" in text
+    assert "attack" in (folder / "answers.html").read_text().lower()
+    return results
+
+
+@needs_data
+def test_a_short_run(tmp_path: Path, monkeypatch) -> None:
+    little = replace(QUICK, epochs=3, samples=100, test_samples=20, thorough=0)
+    monkeypatch.setattr("graphfaith_studies.batadal.run.QUICK", little)
+    results = run_command(tmp_path, "--quick", "--no-compare")
+    assert "tuned network" not in results["detectors"]
+    assert results["detectors"]["monitor"]["events_detected"] >= 9
+
+
+@pytest.mark.nightly
+@needs_data
+def test_the_whole_run_is_that_of_the_page(tmp_path: Path) -> None:
+    """The five trainings of docs/batadal.md; another processor rounds otherwise, so that numbers are near the kept."""
+    results, kept = run_command(tmp_path), json.loads(KEPT.read_text())
+    assert list(results["detectors"]) == list(kept["detectors"])
+    monitor, before = results["detectors"]["monitor"], kept["detectors"]["monitor"]
+    assert monitor["events_detected"] == before["events_detected"] == 14
+    for name in ("f1", "etapr_f1", "pa_k", "vus_pr", "coverage"):
+        assert monitor[name] == pytest.approx(before[name], abs=0.03)
+    others = {name: scores for name, scores in results["detectors"].items() if name not in ("monitor", "nowcaster")}
+    assert all(scores["f1"] < monitor["f1"] for scores in others.values())
+    hits = {name: row["hit3"]["mean"] for name, row in results["causes"]["all"]["rankings"].items()}
+    wanted = {name: row["hit3"]["mean"] for name, row in kept["causes"]["all"]["rankings"].items()}
+    assert hits == pytest.approx(wanted, abs=0.1)
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:

@@ -113,9 +113,15 @@ class TestWords:
         assert found.explain().startswith("Cause not known. The explanation points to DPIT301 and MV301, but with any")
         assert found.chain == ()
         assert found.explain().endswith(
-            "The fewest readings with which, as expected, the model clears it and leaves that of P602 as it is: "
-            "DPIT301 now and MV301 30 s before."
+            "With the reading of P602 as it is, the model clears the alarm if DPIT301 now and MV301 30 s before are as "
+            "expected; fewer do not."
         )
+        row["fewest"] = {"readings": [["DPIT301", 0], ["MV301", 3]], "tried": 80, "smallest": False}
+        (found,) = find_findings(seen[0].series, seen[1].scale, [row])
+        assert found.explain().endswith("MV301 30 s before are as expected; fewer may do.")
+        row["fewest"] = {"readings": [["DPIT301", 0]], "tried": 80, "smallest": True}
+        (found,) = find_findings(seen[0].series, seen[1].scale, [row])
+        assert found.explain().endswith("the model clears the alarm if DPIT301 now is as expected.")
         row["fewest"] = {"readings": [], "tried": 470, "smallest": False}
         (found,) = find_findings(seen[0].series, seen[1].scale, [row])
         assert found.explain().endswith("was found with which the model clears it (470 tried).")
@@ -266,6 +272,21 @@ class TestPlan:
         drawn = Plan(Plant.named("batadal")).draw(name, [], "")
         at, label = (float(drawn.split(mark)[1].split("y='")[1].split("'")[0]) for mark in ("'accused'", "'big'"))
         assert (label > at) == below
+
+    @pytest.mark.parametrize("chain", [("FIT301", "DPIT301"), ("P602", "P601")])
+    def test_a_name_does_not_hide_the_way(self, chain: tuple[str, str]) -> None:
+        """The way leads up, to a tag a little to the right, or two rows higher."""
+        first, second = Plan(PLANT).draw(chain[1], chain, "").split("<circle")[1:]
+        assert name_of(first) > place_of(first)
+        assert name_of(second) < place_of(second)
+
+
+def place_of(drawn: str) -> float:
+    return float(drawn.split("cy='")[1].split("'")[0])
+
+
+def name_of(drawn: str) -> float:
+    return float(drawn.split(" y='")[1].split("'")[0])
 
 
 @pytest.fixture(scope="module")

@@ -51,6 +51,33 @@ LITTLE = replace(
 )  # fmt: skip
 
 
+# Each alarm asks the model what it would say without each tag, after its explanations and before its verdicts.
+KILLED_RUN = f"""
+import os
+import signal
+from graphfaith.cli import application
+from graphfaith_studies.plant import alarms
+from graphfaith_studies.swat import run
+from graphfaith_studies.swat.study import Size
+asked, restore_each = [], alarms.restore_each
+
+def restore_or_be_killed(*question):
+    asked.append(question)
+    if len(asked) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return restore_each(*question)
+
+alarms.restore_each = restore_or_be_killed
+run.QUICK = {LITTLE}
+application.main()
+"""
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    """Return the content of all files in a folder by their names."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("**/*") if path.is_file()}
+
+
 def run_command(path: Path, epochs: int) -> Path:
     done = CliRunner().invoke(app, ["swat", "run", "--quick", "--out", str(path)])
     assert done.exit_code == 0, done.exception
@@ -225,6 +252,24 @@ class TestResuming:
         after = run_study(simulated, 0, LITTLE, tmp_path / "seed-0", examine=examine)
         assert seen == [before["alarms"][-1]["alarm"]["first"]]
         assert json.loads(json.dumps(after)) == before
+
+    def test_a_run_that_was_killed_ends_with_the_same_bytes(self, folder: Path, tmp_path: Path) -> None:
+        """It is killed in the middle of its second alarm; its trainings are those of the run that nobody disturbed."""
+        (tmp_path / "seed-0").mkdir()
+        for path in folder.glob("seed-0/*.safetensors"):
+            shutil.copy(path, tmp_path / "seed-0")
+        (tmp_path / "script.py").write_text(KILLED_RUN)
+        command = [sys.executable, str(tmp_path / "script.py"), "swat", "run", "--quick", "--out", str(tmp_path)]
+        killed = subprocess.run(command, capture_output=True, text=True)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        (tmp_path / "script.py").unlink()
+        made = tmp_path / "seed-0" / "alarms" / "alarm-0001.json"
+        assert list(made.parent.iterdir()) == [made]
+        explained = made.stat()
+        assert len(list((folder / "seed-0" / "alarms").iterdir())) > 2
+        run(tmp_path, quick=True, seeds=(0,))
+        assert (made.stat().st_ino, made.stat().st_mtime_ns) == (explained.st_ino, explained.st_mtime_ns)
+        assert read_files(tmp_path) == read_files(folder)
 
     def test_results_of_another_study_are_not_mixed(self, folder: Path) -> None:
         with pytest.raises(DataError, match="is the result of another study; remove it, or use another folder"):
