@@ -177,7 +177,7 @@ class TypedExplanation(HeteroExplanation):  # type: ignore[misc]  # PyG is not t
 
     def what_if(
         self,
-        remove: Iterable[tuple[EdgeType, int, int]] = (),
+        remove: Iterable[tuple[EdgeType, int, int] | tuple[int | str, int | str]] = (),
         set: Mapping[tuple[str, int, int], float] | None = None,
         *,
         check: bool = False,
@@ -186,7 +186,9 @@ class TypedExplanation(HeteroExplanation):  # type: ignore[misc]  # PyG is not t
     ) -> WhatIf:
         """Return what is foretold if edges, (edge type, source, sink), are removed or features are set.
 
-        Features are (node type, node, column). See :func:`~.what_if.what_if`; an edge here is one entry of A.
+        An edge is also a pair of nodes, ("circle 3", "square 5"), which are named, or numbered as :meth:`joint` does:
+        then it is of every type. Features are (node type, node, column). See :func:`~.what_if.what_if`; an edge here is
+        one entry of A.
         """
         from .what_if import what_if
 
