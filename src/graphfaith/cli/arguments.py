@@ -113,7 +113,7 @@ def neighborhoods_of(texts: Sequence[str], dataset: str, graph: Data | HeteroDat
     return expand_neighborhoods(texts, dataset, constant=constant)
 
 
-def check_types(label: str, graph: Data | HeteroData | None, refused: str | None, node_type: str | None) -> None:
+def check_types(label: str, graph: Data | HeteroData | None, refused: str | None, node_type: str | None = None) -> None:
     """Check whether a command takes the graph, if it has several types, and ``--node-type``, if it has not.
 
     ``refused`` is why the command takes no such graphs, and what does.

@@ -279,7 +279,8 @@ def _make_typed(fields: Mapping[Any, Any]) -> HeteroData:
         )
     x, edge_index = made.collect("x", True), made.collect("edge_index", True)
     if set(x) >= {end for kind in edge_index for end in kind[::2]}:
-        kinds_of(x, edge_index)  # raises if they are no graph; that features are missing is said where they are needed
+        # It raises if they are no graph. Features that are missing, or of two precisions, depend on the model.
+        kinds_of({name: rows.double() for name, rows in x.items()}, edge_index)
     return made
 
 

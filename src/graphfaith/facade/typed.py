@@ -73,7 +73,11 @@ class TypedSubject(Fitting):
             raise InputError(f"data needs x of every node type, and edges ({lacks}){remedy}")
         self.arguments = arguments_of(self.model, self._find)
         check_typed_home(model, x=self.x, edge_index=self.edge_index, **self.arguments)
-        out = run_typed(self.model, self.x, self.edge_index, self.arguments, Task(level=level))
+        try:
+            out = run_typed(self.model, self.x, self.edge_index, self.arguments, Task(level=level))
+        except UnsupportedError as error:
+            known = "" if node_type is not None else "; where it returns rows by type of nodes, name one as node_type"
+            raise UnsupportedError(f"{error}{known}") from error
         labels = next((data[name].get("y") for name, rows in self.x.items() if len(rows) == len(out)), None)
         self.task = task_of(out, labels if isinstance(labels, Tensor) else None, level, mode, return_type)
         self.num_rows = len(out)

@@ -194,7 +194,7 @@ def explanation_row(
         **output,
         **_strongest_row(explanation, top),
         **_attributes_row(explanation, top),
-        "interactions": [{**pair._asdict(), "words": str(pair)} for pair in _strongest_pairs(explanation)],
+        "interactions": [_pair_row(explanation, pair) for pair in _strongest_pairs(explanation)],
         **({} if without is None else {"without": _without_row(explanation, without)}),
     }
 
@@ -207,6 +207,13 @@ def _strongest_row(explanation: Explanation, top: int) -> dict[str, Any]:
         "edges": [edge._asdict() for edge in typed.top_edges(top)],
         "features": [feature._asdict() for feature in features],
     }
+
+
+def _pair_row(explanation: Explanation, pair: Interaction) -> dict[str, Any]:
+    """Return a pair; on a heterogeneous graph only names tell which two it is of, because its ids are joint ones."""
+    row = {**pair._asdict(), "words": str(pair)}
+    joint = () if explanation.get("kinds") is None else ("first", "second")
+    return {key: value for key, value in row.items() if key not in joint}
 
 
 def _attributes_row(explanation: Explanation, top: int) -> dict[str, Any]:
