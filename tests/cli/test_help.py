@@ -43,7 +43,7 @@ LEAVES = leaves(typer.main.get_command(application.app))
 
 def test_names_in_help_are_those_of_what_there_is():
     assert names.DATASETS == DATASETS
-    assert names.TYPED_DATASETS == tuple(HETEROGENEOUS_DATASETS)
+    assert tuple(HETEROGENEOUS_DATASETS) == names.TYPED_DATASETS
     assert names.DATASET in DATASETS
     assert set(names.METHODS) <= set(method_names())
     assert set(method_names()) - set(names.METHODS) <= set(method_names()[len(names.METHODS) :])  # those of others
