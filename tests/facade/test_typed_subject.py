@@ -217,8 +217,8 @@ def test_types_that_cannot_be_one_matrix_name_the_way_out():
         gf.explain(make("sage"), as_data({name: x[name] for name in ("paper", "word")}, ends), NODE)
 
 
-def test_attributes_of_edges_by_type_are_said_to_stay():
-    with pytest.raises(gf.InputError, match="attributes of edges by type are given to the model as they are"):
+def test_attributes_of_edges_that_the_model_does_not_read_do_not_move():
+    with pytest.raises(gf.InputError, match="the model is given no edge_attr of real numbers by type"):
         gf.explain(make("sage"), as_data(*graph()), NODE, neighborhood="U(E,0.2r)")
 
 

@@ -220,7 +220,9 @@ def _attributes_row(explanation: Explanation, top: int) -> dict[str, Any]:
     """Return the strongest edge attributes, if they have scores."""
     if explanation.get("edge_attr_score") is None:
         return {}
-    return {"edge_attributes": [one._asdict() for one in top_attributes(explanation, top)]}
+    typed = explanation.get("kinds") is not None
+    strongest = explanation._source.top_attributes(top) if typed else top_attributes(explanation, top)
+    return {"edge_attributes": [one._asdict() for one in strongest]}
 
 
 def _without_row(explanation: Explanation, without: Without) -> dict[str, Any]:
