@@ -15,19 +15,16 @@ import warnings
 
 import numpy as np
 import torch
-from torch_geometric.explain.config import ModelConfig
 
 from graphfaith._base.errors import GraphfaithError, ReachWarning
 from graphfaith._base.files import check_output, write_file
 from graphfaith.data.heterogeneous import HETEROGENEOUS_DATASETS, LABELLED
 from graphfaith.data.models import load_trained
-from graphfaith.explanation.masks import make_target
 from graphfaith.facade.subject import Options
 from graphfaith.facade.typed import TypedSubject
 from graphfaith.metric.pooling import pool, pool_ratio
 from graphfaith.metric.truth import roc_auc
 from graphfaith.metric.unfaithfulness import residuals_of
-from graphfaith.model.joint import join
 from graphfaith.sampling.neighborhood import as_neighborhood
 from graphfaith.surrogate.difference import LinearModel
 
@@ -65,15 +62,14 @@ def fit(method, subject, target, near, saliency, seed):
     if method in ("random", "zero"):
         p = shuffled(saliency, seed) if method == "random" else LinearModel(target.computation_graph)
         return p, p.phi_a
-    algorithm = subject.explainer(method, near, 200, 0).algorithm
+    algorithm = subject.explainer(method, near).algorithm
     p = algorithm.fit(target)
     return p, algorithm.scores(p)[1]
 
 
-def run_node(name, joint, subject, node, options):
+def run_node(name, subject, node, options):
     """Rows of one node: relative Delta's two parts by neighbourhood and method, and the motif's ROC-AUC."""
-    data, rows, config = subject.data, [], ModelConfig(**subject.task.model_config)
-    target = make_target(joint.model, joint.graph, None, joint.index(node), None, config, joint.arguments)
+    data, rows, target = subject.data, [], subject.target(node)
     graph = target.computation_graph
     saliency = LinearModel(graph, *target.gradient())
     truth = None
@@ -109,10 +105,9 @@ def run(options):
             trained = load_trained(name, seed=seed)
             data = trained.data
             subject = TypedSubject(trained.model, data, LABELLED[name], "node", None, None, Options())
-            joint = join(subject.model, subject.x, subject.edge_index, subject.arguments, "node")
             for node in nodes_of(name, data, options.nodes):
                 about = {"dataset": name, "training": seed, "node": node, "accuracy": trained.test_accuracy}
-                rows += [{**about, **row} for row in run_node(name, joint, subject, node, options)]
+                rows += [{**about, **row} for row in run_node(name, subject, node, options)]
                 print(name, seed, node, file=sys.stderr, flush=True)
     return rows
 

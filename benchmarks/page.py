@@ -15,7 +15,6 @@ with the largest sum has no label although it weighs more than any link, or if a
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from statistics import mean, median
 
 import numpy as np
 from first_sight import MIDDLE, MOST_BYTES, MOST_MARKS, choose_nodes
+from older import ROOT, environment_of, take_out
 from page_cases import CASES
 from playwright.sync_api import Browser
 
@@ -35,7 +35,6 @@ from graphfaith.view.layout import lay_out
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from browsing import started
 
-ROOT = Path(__file__).parents[1]
 WIDTHS = (1280, 360)
 MAKER = Path(__file__).with_name("page_cases.py")
 DRAG = """async () => {
@@ -74,18 +73,10 @@ SIGHT = """() => {
 }"""
 
 
-def take_out(revision: str, folder: Path) -> None:
-    """Write the sources of an older state of this project into a folder."""
-    archive = subprocess.run(["git", "archive", revision, "src"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    folder.mkdir()
-    subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
-
-
 def make_pages_of(checkout: Path, folder: Path) -> None:
     """Let a checkout of this project write its pages, in a process of its own."""
     folder.mkdir()
-    environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
-    subprocess.run([sys.executable, MAKER, folder], env=environment, check=True)
+    subprocess.run([sys.executable, MAKER, folder], env=environment_of(checkout), check=True)
 
 
 class Opened:

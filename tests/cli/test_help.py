@@ -13,7 +13,7 @@ import typer
 
 from graphfaith import __version__
 from graphfaith.cli import application, names
-from graphfaith.data import DATASETS
+from graphfaith.data import DATASETS, HETEROGENEOUS_DATASETS
 from graphfaith.explainers.methods import method_names
 from graphfaith.facade.subject import EDGE_NEIGHBORHOODS, FEATURE_NEIGHBORHOODS, METHOD, NEIGHBORHOOD
 from graphfaith.judging import hearing
@@ -43,6 +43,7 @@ LEAVES = leaves(typer.main.get_command(application.app))
 
 def test_names_in_help_are_those_of_what_there_is():
     assert names.DATASETS == DATASETS
+    assert tuple(HETEROGENEOUS_DATASETS) == names.TYPED_DATASETS
     assert names.DATASET in DATASETS
     assert set(names.METHODS) <= set(method_names())
     assert set(method_names()) - set(names.METHODS) <= set(method_names()[len(names.METHODS) :])  # those of others
@@ -117,7 +118,7 @@ def test_help_and_version_load_nothing_heavy(arguments, text):
 def test_a_shell_completes_words_and_loads_nothing_heavy():
     done = start(_GRAPHFAITH_COMPLETE="complete_bash", COMP_WORDS="graphfaith explain --dataset co", COMP_CWORD="3")
     assert done.stderr == "\n"
-    assert done.stdout.split() == ["cora", "cornell"]
+    assert done.stdout.split() == ["cora", "cornell", "cora-bibliography"]
 
 
 def test_importing_the_library_waits_for_torch_until_a_name_is_used():

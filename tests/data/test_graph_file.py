@@ -17,12 +17,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.data.storage import NodeStorage
 
 from graphfaith._base.errors import DataError, GraphfaithError, InputError
 from graphfaith.cli import application
 from graphfaith.data import graph_file
-from graphfaith.data.graph_file import read_graph
+from graphfaith.data.graph_file import read_any_graph, read_graph
 from graphfaith.data.own_model import load_model
 
 X = torch.tensor([[0.5, 1.0], [2.0, -1.0], [0.0, 3.0]])
@@ -113,6 +114,71 @@ def test_what_is_no_tensor_is_left_out(tmp_path):
     extra = {"num_nodes": torch.tensor(7), "_mapping": X, "two words": X, 5: X, "year": 1999, "nested": {"x": X}}
     torch.save({**PLAIN, **extra, "pos": X}, tmp_path / "graph.pt")
     assert set(read_graph(tmp_path / "graph.pt").keys()) == {"x", "edge_index", "pos"}
+
+
+# Graphs of several types ------------------------------------------------------------------------------------------
+
+
+def typed():
+    data = HeteroData()
+    data["pump"].x, data["tank"].x = torch.tensor([[1, 2]]), torch.eye(2, dtype=torch.float64)
+    data["pump", "fills", "tank"].edge_index = torch.tensor([[0, 0], [0, 1]], dtype=torch.int32)
+    data["pump", "fills", "tank"].edge_attr = torch.tensor([[3], [4]])
+    data["tank"].node_names, data["pump"].feature_names = ["north", "south"], ["heat", "noise"]
+    data.class_names, data.year, data.pos = ["low", "high"], 1999, torch.ones(2)
+    return data
+
+
+def test_hetero_data_is_read(tmp_path):
+    torch.save(typed(), tmp_path / "plant.pt")
+    data = read_any_graph(tmp_path / "plant.pt")
+    assert type(data) is HeteroData
+    assert data.metadata() == (["pump", "tank"], [("pump", "fills", "tank")])
+    assert data["pump"].x.dtype == torch.float32
+    assert torch.equal(data["tank"].x, torch.eye(2, dtype=torch.float64))
+    edges = data["pump", "fills", "tank"]
+    assert edges.edge_index.dtype == torch.int64
+    assert edges.edge_attr.tolist() == [[3.0], [4.0]]
+    assert (data["tank"].node_names, data["pump"].feature_names) == (["north", "south"], ["heat", "noise"])
+    assert data.class_names == ["low", "high"]
+    assert torch.equal(data._global_store.pos, torch.ones(2))
+    assert "year" not in data._global_store
+    torch.save(Data(**PLAIN), tmp_path / "graph.pt")
+    assert type(read_any_graph(tmp_path / "graph.pt")) is Data
+    with pytest.raises(DataError, match="it holds a HeteroData, and this is for graphs with one type of nodes"):
+        read_graph(tmp_path / "plant.pt")
+
+
+def spoiled(change):
+    data = typed()
+    change(data)
+    return data
+
+
+SPOILED = {
+    "an edge to nowhere": (lambda data: data["tank"].update({"x": X[:1], "node_names": None}), "names node 1"),
+    "NaN": (lambda data: data["tank"].update({"x": torch.full((2, 2), torch.nan)}), "x['tank'][0, 0] is nan"),
+    "edges of reals": (
+        lambda data: data["pump", "fills", "tank"].update({"edge_index": torch.rand(2, 2)}),
+        "edge_index must hold whole numbers",
+    ),
+    "names": (lambda data: data["tank"].update({"node_names": ["one"]}), "1 names for 2 nodes"),
+    "no edges": (lambda data: data._edge_store_dict.clear(), "the graph is empty"),
+    "a type that is no text": (
+        lambda data: data._node_store_dict.update({5: NodeStorage(_parent=data)}),
+        "of type 5: types are named by texts",
+    ),
+    "a store that is none": (lambda data: data.__dict__.update({"_edge_store_dict": X}), "the graph is empty"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SPOILED)
+def test_hetero_data_that_is_no_graph_is_refused(tmp_path, case):
+    change, message = SPOILED[case]
+    torch.save(spoiled(change), tmp_path / "plant.pt")
+    with pytest.raises(DataError) as caught:
+        read_any_graph(tmp_path / "plant.pt")
+    assert message in str(caught.value)
 
 
 # Files that are refused -------------------------------------------------------------------------------------------
@@ -418,10 +484,10 @@ def test_a_file_as_model_is_not_opened(tmp_path, monkeypatch, suffix):
 
 def test_classes_that_torch_would_allow_are_refused_too(tmp_path):
     """PyG allows torch to read some of its classes that no graph file needs."""
-    from torch_geometric.data import HeteroData, TemporalData
+    from torch_geometric.data import TemporalData
     from torch_geometric.loader import ClusterData
 
-    for cls in (HeteroData, TemporalData, ClusterData):
+    for cls in (TemporalData, ClusterData):
         torch.save({**PLAIN, "extra": cls.__new__(cls)}, tmp_path / "graph.pt")
         assert cls in torch.serialization.get_safe_globals()
         with pytest.raises(DataError, match=f"it names torch_geometric.*{cls.__name__}"):

@@ -217,6 +217,39 @@ def test_types_that_cannot_be_one_matrix_name_the_way_out():
         gf.explain(make("sage"), as_data({name: x[name] for name in ("paper", "word")}, ends), NODE)
 
 
-def test_attributes_of_edges_by_type_are_said_to_stay():
-    with pytest.raises(gf.InputError, match="attributes of edges by type are given to the model as they are"):
+def test_attributes_of_edges_that_the_model_does_not_read_do_not_move():
+    with pytest.raises(gf.InputError, match="the model is given no edge_attr of real numbers by type"):
         gf.explain(make("sage"), as_data(*graph()), NODE, neighborhood="U(E,0.2r)")
+
+
+def test_methods_are_compared_as_they_explain():
+    data, asked = as_data(*graph()), {"samples": 60, "test_samples": 20}
+    methods = ["kec", "saliency", "gnnexplainer-soft", "gnnexplainer"]
+    rows = gf.compare(make("sage"), data, [NODE, 6], methods=methods, neighborhoods=["U(A,0.5)", "B(A,0.5)"], **asked)
+    assert [(row.method, row.neighborhood) for row in rows][:5] == [
+        *((m, "U(A,0.5)") for m in methods),
+        (methods[0], "B(A,0.5)"),
+    ]
+    for row in rows:
+        if row.method != "gnnexplainer":  # which is made from the soft one there
+            alone = gf.explain(make("sage"), data, 6, method=row.method, neighborhood=row.neighborhood, **asked)
+            assert row.by_node[1] == pytest.approx(alone.unfaithfulness.value, rel=1e-5), row
+    by_type = make("to_hetero").model
+    rows = gf.compare(by_type, data, [8], methods="kec", node_type="word", **asked)
+    alone = gf.explain(gf.OfType(by_type, "word"), data, 8, **{**asked, "method": "kec"})
+    assert rows[0].by_node[0] == pytest.approx(alone.unfaithfulness.value, rel=1e-5)
+    with pytest.raises(gf.UnsupportedError, match="one node at a time"):
+        gf.compare(make("sage"), data, [NODE], train_jointly=True)
+    with pytest.raises(gf.InputError, match="node 14 is out of range"):
+        gf.compare(make("sage"), data, [14])
+    with pytest.raises(gf.UnsupportedError, match="Shapley explains homogeneous graphs"):
+        gf.compare(make("sage"), data, [NODE], methods="shapley")
+
+
+def test_names_by_type_are_taken_from_the_graph():
+    data = as_data(*graph())
+    data["word"].node_names = [f"w{i}" for i in range(9)]
+    data["paper"].feature_names = ["a", "b", "c", "d"]
+    explanation = gf.explain(make("sage"), data, NODE, **FEW)
+    assert explanation.node_names[12:16] == ["paper 12", "paper 13", "w0", "w1"]
+    assert explanation.feature_names[3:5] == ["d", "word feature 0"]

@@ -6,12 +6,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from .._base.checks import check_count, check_node, check_seed
 from .._base.errors import InputError, UnsupportedError, show
 from .._base.selection import extremes
 from ..data import DATASETS, HETEROGENEOUS_DATASETS, MOTIF_DATASETS, load_dataset
+from ..data.heterogeneous import LABELLED
 from ..explainers.base import FittedExplainer, Samples
 from ..explainers.methods import method_named
 from ..facade.subject import expand_neighborhoods
@@ -28,11 +29,11 @@ def check_without(texts: Sequence[str], methods: Sequence[str]) -> None:
         raise InputError("--without needs a p that was fitted: use --method anchored-kec, kec or linear")
 
 
-def find_edges(texts: Sequence[str], data: Data) -> list[tuple[int, int]]:
+def find_edges(texts: Sequence[str], data: Data, *, by_id: bool = True) -> list[tuple[int, int]]:
     """Return the edges of ``--without``, each as two nodes of the graph.
 
-    A node is written by its id or its name. A name may have a hyphen itself, so that every hyphen may be the one
-    between the nodes; it is an error if that does not leave exactly one edge of the graph.
+    A node is written by its id, if ``by_id``, or its name. A name may have a hyphen itself, so that every hyphen may be
+    the one between the nodes; it is an error if that does not leave exactly one edge of the graph.
 
     >>> import torch
     >>> path = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3, node_names=["P-1", "T-1", "V-1"])
@@ -44,7 +45,7 @@ def find_edges(texts: Sequence[str], data: Data) -> list[tuple[int, int]]:
     for node, name in enumerate(names or ()):
         ids.setdefault(str(name), []).append(node)
     edges = set(zip(*data.edge_index.cpu().tolist(), strict=True))
-    return [_find_edge(text, ids, int(data.num_nodes), edges) for text in texts]
+    return [_find_edge(text, ids, int(data.num_nodes) if by_id else 0, edges) for text in texts]
 
 
 def _find_edge(text: str, ids: dict[str, list[int]], count: int, edges: set[tuple[int, int]]) -> tuple[int, int]:
@@ -58,7 +59,8 @@ def _find_edge(text: str, ids: dict[str, list[int]], count: int, edges: set[tupl
     if len(found) == 1:
         return found.pop()
     if not found:
-        raise InputError(f"--without {text}: the graph has no such edge")
+        hint = "" if count else f"; a node is written as its type and its number there, such as {next(iter(ids))}"
+        raise InputError(f"--without {text}: the graph has no such edge{hint}")
     could = " or ".join(f"{a}-{b}" for a, b in sorted(found)[:3])
     raise InputError(f"--without {text} could be {could}: name the nodes so that only one edge is meant")
 
@@ -98,23 +100,41 @@ def samples_of(text: str, methods: Sequence[str]) -> Samples:
     return check_count(count, "samples")
 
 
-def neighborhoods_of(texts: Sequence[str], dataset: str, graph: Data | None = None) -> list[str]:
+def neighborhoods_of(texts: Sequence[str], dataset: str, graph: Data | HeteroData | None = None) -> list[str]:
     """Return neighbourhoods in the paper's notation, each once; "all" is every one that makes sense on the graph."""
-    if graph is None and dataset in HETEROGENEOUS_DATASETS:
-        raise UnsupportedError(
-            f"{dataset} is heterogeneous, and commands explain graphs of one type: in Python, trained = "
-            f'graphfaith.data.models.load_trained("{dataset}"), and graphfaith.explain(trained.model, trained.data, '
-            "node)"
-        )
-    if graph is None and dataset not in DATASETS:
-        raise InputError(f"unknown dataset {dataset!r}: known are {', '.join(DATASETS)}")
-    constant = dataset in MOTIF_DATASETS if graph is None else bool(graph.x.min() == graph.x.max())
+    known = (*DATASETS, *HETEROGENEOUS_DATASETS)
+    if graph is None and dataset not in known:
+        raise InputError(f"unknown dataset {dataset!r}: known are {', '.join(known)}")
+    if graph is None:
+        constant = dataset in (*MOTIF_DATASETS, "hetero-ba-shapes")
+    else:
+        features = graph.collect("x", True).values() if isinstance(graph, HeteroData) else (graph.x,)
+        constant = all(bool(x.min() == x.max()) for x in features)
     return expand_neighborhoods(texts, dataset, constant=constant)
 
 
+def check_types(label: str, graph: Data | HeteroData | None, refused: str | None, node_type: str | None = None) -> None:
+    """Check whether a command takes the graph, if it has several types, and ``--node-type``, if it has not.
+
+    ``refused`` is why the command takes no such graphs, and what does.
+    """
+    typed = label in HETEROGENEOUS_DATASETS if graph is None else isinstance(graph, HeteroData)
+    if typed and refused is not None:
+        raise UnsupportedError(f"{label} is heterogeneous: {refused}")
+    if node_type is None:
+        return
+    if not typed:
+        raise InputError(f"--node-type is for a graph of several types, and {label} has one: leave it out")
+    if graph is None:
+        raise InputError("--node-type is for your own model: leave it out, or give --model and --data")
+    if node_type not in graph.node_types:
+        raise InputError(f"there is no node type {show(node_type)}: the graph has {', '.join(graph.node_types)}")
+
+
 def check_nodes(dataset: str, nodes: Sequence[int]) -> None:
-    """Check that a data set has these nodes."""
-    count = load_dataset(dataset).num_nodes
+    """Check that a data set has these nodes; in one of several types they are of that which has classes."""
+    data = load_dataset(dataset)
+    count = len(data[LABELLED[dataset]].x) if isinstance(data, HeteroData) else data.num_nodes
     for node in extremes(nodes):
         check_node(node, count)
 

@@ -12,7 +12,7 @@ from .._base.files import check_output
 from .._base.progress import track, waiting
 from . import names
 from .options import (
-    AnyDataset,
+    AnyGraph,
     DeviceName,
     Edges,
     FitSamples,
@@ -23,6 +23,7 @@ from .options import (
     Mode,
     ModelSeed,
     Neighborhoods,
+    NodeType,
     NumHops,
     OwnData,
     OwnModel,
@@ -33,16 +34,18 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..explanation.signed import SignedExplanation
+    from ..explanation.typed import TypedExplanation
     from ..view.report import Without
 
 
 def explain(
     node: Annotated[int, typer.Option("--node", "--index", help="The node (or edge, or graph) to explain.")],
-    dataset: AnyDataset = None,
+    dataset: AnyGraph = None,
     model: OwnModel = None,
     data: OwnData = None,
     method: Methods = [names.METHOD],  # noqa: B006
     neighborhood: Neighborhoods = [names.NEIGHBORHOOD],  # noqa: B006
+    node_type: NodeType = None,
     level: Level = "node",
     mode: Mode = names.MODES[0],
     return_type: ReturnType = names.RETURN_TYPES[0],
@@ -73,6 +76,7 @@ def explain(
       graphfaith explain --node 650
       graphfaith explain --dataset cora --node 42 --neighborhood "U(A,0.5)" --samples auto
       graphfaith explain --dataset cora --node 42 --without 42-2711
+      graphfaith explain --dataset hetero-ba-shapes --node 150 --without "circle 150-square 152"
       graphfaith explain --model mymodule:load --data graph.pt --node 10
     """
     # Loading these takes seconds, which --help does not need.
@@ -80,6 +84,7 @@ def explain(
 
     from ..explainers.methods import expand_methods
     from ..explanation import archive
+    from ..facade import TypedSubject
     from ..model.task import Task
     from ..view import figure
     from ..view import page as write_page
@@ -93,7 +98,9 @@ def explain(
     if top < 1:
         raise InputError(f"--top must be at least 1 (got {top})")
     seeds = seed, model_seed
-    asked = read_request(source, task, options, methods, neighborhood, samples, test_samples, seeds, device)
+    asked = read_request(
+        source, task, options, methods, neighborhood, samples, test_samples, seeds, device, None, node_type
+    )
     dataset, near, count = asked.label, asked.near, asked.samples
     stem = f"{Path(dataset).stem}-{node}" if level == "node" else f"{Path(dataset).stem}-{level}-{node}"
     json_file, figure_file = json_file or free_path(stem, ".json"), figure_file or free_path(stem, ".png")
@@ -105,12 +112,17 @@ def explain(
         check_output(save_file, (".safetensors",))
         if len(near) * len(methods) > 1:
             raise InputError("--save writes a single explanation: give one --method and one --neighborhood")
-    subject = asked.open(node)
-    gone = find_edges(without, subject.data)
+    subject = asked.open_any(node)
+    if isinstance(subject, TypedSubject):
+        gone = find_edges(without, subject.named_edges, by_id=False)
+    else:
+        gone = find_edges(without, subject.data)
     settings = {"dataset": dataset, **({"model_seed": model_seed} if model is None else {"model": model})}
     if "all" in method:
         methods = select_supported(subject, methods)
     rows, explanations, answers, pairs = [], [], [], [(text, name) for text in near for name in methods]
+    for text, name in pairs:
+        subject.explainer(name, text)  # A method that cannot explain the graph is an error before any work.
     for text, name in track(pairs, "explaining", "methods", show=None if len(pairs) > 1 else False):
         with waiting(f"explaining by {name}", show=None if len(pairs) == 1 else False):
             explanation = subject.explain(node, name, text, samples=count, test_samples=test_samples, seed=seed)
@@ -134,7 +146,9 @@ def explain(
             typer.echo(f"{what}: {path}")
 
 
-def _think_away(explanation: SignedExplanation, edges: list[tuple[int, int]], method: str) -> Without:
+def _think_away(
+    explanation: SignedExplanation | TypedExplanation, edges: list[tuple[int, int]], method: str
+) -> Without:
     """Return what p foretells of the graph without some edges, with the model's own answer."""
     from ..explainers.methods import method_named
     from ..view.report import Without

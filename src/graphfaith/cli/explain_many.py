@@ -94,10 +94,12 @@ def explain_many(
     from ..many.extra import import_extra
     from ..many.job import ManyJob
     from ..model.call import check_edges
-    from .arguments import samples_of
+    from .arguments import check_types, samples_of
 
     import_extra("pyarrow")  # before a data set is downloaded, or a model trained
     source = _graph_of(dataset, graph, model, model_seed)
+    if graph is None:
+        check_types(source, None, "explain-many takes graphs of one type; graphfaith explain takes a node of it")
     job = ManyJob(
         graph=source,
         model=model,

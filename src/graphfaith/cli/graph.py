@@ -70,6 +70,7 @@ def pack(
     from ..data.edge_lists import ParquetEdges, open_array, open_arrays
     from ..data.graph_file import read_graph
     from ..graph.packing import pack_graph, write_graph
+    from .arguments import check_types
 
     if sum(given is not None for given in (data, dataset, edges)) != 1:
         raise InputError("give one of --data, --dataset and --edges")
@@ -84,6 +85,7 @@ def pack(
     elif data is not None:
         made = pack_graph(read_graph(data), folder, flow=flow, max_memory=memory, leave_out=without)
     else:
+        check_types(dataset or "", None, "packed graphs have one type of nodes; graphfaith explain and score take it")
         if dataset not in DATASETS:
             raise InputError(f"unknown dataset {dataset!r}: known are {', '.join(DATASETS)}")
         made = pack_graph(load_dataset(dataset), folder, flow=flow, max_memory=memory, leave_out=without)

@@ -141,7 +141,8 @@ def judge(
         check_seed(number)
     truth = None if truth_file is None else read_truth_file(truth_file)
     seeds = seed, max(model_seed)
-    asked = read_request(source, task, options, own, neighborhood, samples, test_samples, seeds, device)
+    typed = "judge takes graphs of one type; graphfaith score compares the methods of this library on it"
+    asked = read_request(source, task, options, own, neighborhood, samples, test_samples, seeds, device, typed)
     chosen = list(parse_nodes(nodes))
     for path, suffix in ((json_file, ".json"), (page_file, ".html")):
         if path is not None:

@@ -11,6 +11,7 @@ DATASETS = (
     *("ba-shapes", "tree-cycles", "tree-grid", "cora", "citeseer"),
     *("texas", "cornell", "wisconsin", "actor", "minesweeper"),
 )
+TYPED_DATASETS = ("hetero-ba-shapes", "cora-bibliography")
 METHOD, NEIGHBORHOOD = "anchored-kec", "U(A,0.5)"
 METHODS = (
     *("anchored-kec", "kec", "linear", "saliency", "ig-zero", "ig-random", "ig-full"),

@@ -27,6 +27,20 @@ AnyDataset = Annotated[
         autocompletion=completing(names.DATASETS),
     ),
 ]
+AnyGraph = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        help=f"One of {', '.join((*names.DATASETS, *names.TYPED_DATASETS))}; {names.DATASET} if left out.",
+        autocompletion=completing((*names.DATASETS, *names.TYPED_DATASETS)),
+    ),
+]
+NodeType = Annotated[
+    str | None,
+    typer.Option(
+        help="Of a graph of several types: the type of nodes that your model's output is of; found out if left out."
+    ),
+]
 Methods = Annotated[
     list[str],
     typer.Option(

@@ -14,7 +14,7 @@ from .._base.progress import track
 from .._base.selection import extremes, parse_nodes
 from . import names
 from .options import (
-    AnyDataset,
+    AnyGraph,
     DeviceName,
     Edges,
     FitSamples,
@@ -25,6 +25,7 @@ from .options import (
     Mode,
     ModelSeed,
     Neighborhoods,
+    NodeType,
     NumHops,
     OwnData,
     OwnModel,
@@ -35,7 +36,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..explainers.base import Samples
-    from ..facade import Comparison, Subject
+    from ..facade import Comparison, Subject, TypedSubject
 
 PAPER_NODES = {
     "ba-shapes": "400:700:5",
@@ -49,11 +50,13 @@ PAPER_NODES = {
     "wisconsin": "0:251:5",
     "actor": "0:1000:20",
     "minesweeper": "0:1000:20",
+    "hetero-ba-shapes": "155:355:10",
+    "cora-bibliography": "0:1000:20",
 }
 
 
 def score(
-    dataset: AnyDataset = None,
+    dataset: AnyGraph = None,
     model: OwnModel = None,
     data: OwnData = None,
     nodes: Annotated[
@@ -65,6 +68,7 @@ def score(
     ] = None,
     method: Methods = ["all"],  # noqa: B006
     neighborhood: Neighborhoods = [names.NEIGHBORHOOD],  # noqa: B006
+    node_type: NodeType = None,
     level: Level = "node",
     mode: Mode = names.MODES[0],
     return_type: ReturnType = names.RETURN_TYPES[0],
@@ -98,14 +102,16 @@ def score(
     task, options, source = Task(mode, return_type, level), (num_hops, edges, max_memory), (dataset, model, data)
     methods = expand_methods(method)
     seeds = seed, model_seed
-    asked = read_request(source, task, options, methods, neighborhood, samples, test_samples, seeds, device)
+    asked = read_request(
+        source, task, options, methods, neighborhood, samples, test_samples, seeds, device, None, node_type
+    )
     if nodes is None and model is not None:
         raise InputError("--nodes says which rows of your model's output to explain: give it, as in --nodes 0:50")
     chosen = parse_nodes(PAPER_NODES[asked.label] if nodes is None else nodes)
     path = None if json_file is None else check_output(json_file, (".json",))
     if asked.graph is None:
         check_nodes(asked.label, chosen)
-    subject = asked.open(chosen[0])
+    subject = asked.open_any(chosen[0])
     if asked.graph is not None:
         for node in extremes(chosen):
             subject.target(node)  # A row that the output does not have is an error before any work.
@@ -121,7 +127,7 @@ def score(
 
 
 def compare_methods(
-    subject: Subject,
+    subject: Subject | TypedSubject,
     label: str,
     nodes: Sequence[int],
     methods: Sequence[str],
@@ -133,9 +139,12 @@ def compare_methods(
 ) -> Comparison:
     """Compare methods on nodes of a model's graph, and show a progress bar."""
     from ..data import MOTIF_DATASETS
+    from ..facade import Subject
     from ..facade.comparison import compare_on
 
-    if label in MOTIF_DATASETS:  # There the paper trains PGExplainer on all nodes together.
+    if label in MOTIF_DATASETS and isinstance(
+        subject, Subject
+    ):  # There the paper trains PGExplainer on all nodes together.
         subject = replace(subject, together=tuple(nodes))
     return compare_on(
         subject,

@@ -87,7 +87,10 @@ def view(
     check_loopback(host)
     check_port(port)
     seeds = seed, model_seed
-    asked = read_request(source, task, options, methods, [neighborhood], samples, test_samples, seeds, device)
+    typed = (
+        "the live view takes graphs of one type; graphfaith explain --page FILE writes a page of one prediction on it"
+    )
+    asked = read_request(source, task, options, methods, [neighborhood], samples, test_samples, seeds, device, typed)
     desk = Desk(asked.open(node), asked.label, samples=asked.samples, test_samples=test_samples, seed=seed)
     serve(desk, desk.ask(node, methods, asked.near[0]), host=host, port=port, browser=browser)
 

@@ -1,5 +1,7 @@
 """Graphs from files: a PyG ``Data`` or a dictionary of tensors (.pt), or the same tensors as .safetensors or .npz.
 
+A graph of several types is a PyG ``HeteroData`` (.pt).
+
 No code in such a file is ever executed. A .pt file is a pickle, and a pickle is a program. Before it is read, the
 functions and classes that it names are listed without calling them, and the file is refused if it names one that
 neither a ``Data`` nor a tensor needs. It is then read by torch's restricted unpickler, and never by another one.
@@ -20,22 +22,29 @@ import numpy as np
 import safetensors.torch
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-from torch_geometric.data.storage import GlobalStorage
+from torch_geometric.data.feature_store import TensorAttr
+from torch_geometric.data.graph_store import EdgeAttr
+from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
-from .._base.errors import DataError, GraphfaithError, InputError
+from .._base.errors import DataError, GraphfaithError, InputError, show
 from .._base.expansion import safetensors_header
 from .._base.files import read_file
 from ..explanation.scores import check_ids, give_names
 from ..graph.graph import Graph
+from ..graph.joint import kinds_of
 from .declared import check_arrays, check_sizes, list_pickles
 
 NAMES = ("node_names", "feature_names", "class_names")
 
 _Made = TypeVar("_Made")
+_TYPED = object()  # the name of the fields of a HeteroData, which no file can have
 _ADVICE = "save a dictionary of plain tensors, torch.save({'x': x, 'edge_index': edge_index}, ...)"
-_CLASSES = (Data, GlobalStorage, DataEdgeAttr, DataTensorAttr)
+_CLASSES = (
+    *(Data, GlobalStorage, DataEdgeAttr, DataTensorAttr),
+    *(HeteroData, BaseStorage, NodeStorage, EdgeStorage, EdgeAttr, TensorAttr),
+)
 _KINDS = ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double")
 _HARMLESS = frozenset(
     [
@@ -65,6 +74,23 @@ def read_graph(path: str | os.PathLike[str]) -> Data:
     Data(x=[3, 3], edge_index=[2, 2], node_names=[3])
     """
     return _read(path, "the graph", _make_data)
+
+
+def read_any_graph(path: str | os.PathLike[str]) -> Data | HeteroData:
+    """Read a graph as :func:`read_graph` does, or one of several types, a ``HeteroData`` in a ``.pt`` file.
+
+    Every type has all of its tensors, and ``node_names`` and ``feature_names``, and the whole has ``class_names``. The
+    types of nodes need ``x`` later, but not here.
+
+    >>> import tempfile
+    >>> data = HeteroData()
+    >>> data["pump"].x, data["pump", "to", "pump"].edge_index = torch.eye(2), torch.tensor([[0], [1]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     torch.save(data, f"{folder}/pumps.pt")
+    ...     read_any_graph(f"{folder}/pumps.pt").edge_types
+    [('pump', 'to', 'pump')]
+    """
+    return _read(path, "the graph", lambda fields: (_make_typed if _TYPED in fields else _make_data)(fields))
 
 
 def read_tensors(path: str | os.PathLike[str], what: str) -> dict[str, Tensor]:
@@ -117,6 +143,8 @@ def _read_pt(content: bytes) -> Mapping[Any, Any]:
     with warnings.catch_warnings(), torch.serialization.safe_globals(missing):
         warnings.simplefilter("ignore")
         content_read = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    if type(content_read) is HeteroData:
+        return {_TYPED: vars(content_read)}
     if type(content_read) is Data:
         # Data.to_dict() is avoided because in a crafted file the attributes that it uses may be any object.
         content_read = vars(vars(content_read).get("_store", content_read)).get("_mapping")
@@ -200,7 +228,12 @@ def _read_npz(content: bytes) -> Mapping[Any, Any]:
 
 def _make_data(fields: Mapping[Any, Any]) -> Data:
     """Return the graph of these fields, after checking that the known ones fit together."""
-    tensors = {key: _convert(key, value) for key, value in fields.items() if _is_field(key, value)}
+    if _TYPED in fields:
+        raise DataError(
+            "it holds a HeteroData, and this is for graphs with one type of nodes: graphfaith explain and graphfaith "
+            "score take it, and so does graphfaith.explain(model, data, node)"
+        )
+    tensors = _tensors_of(fields)
     for name in ("x", "edge_index"):
         if name not in tensors:
             present = ", ".join(sorted(tensors)) or "no tensors"
@@ -222,6 +255,50 @@ def _make_data(fields: Mapping[Any, Any]) -> Data:
             given = len(names) if count is None and hasattr(names, "__len__") else count
             data[name] = give_names(names, None, given or 0, what)
     return data
+
+
+def _make_typed(fields: Mapping[Any, Any]) -> HeteroData:
+    """Return the graph of several types that has these attributes, after checking its features and edges."""
+    held, made = fields[_TYPED], HeteroData()
+    for kind, given in (*_stores_of(held, "_node_store_dict"), *_stores_of(held, "_edge_store_dict")):
+        # The name of a type may be any object in a crafted file.
+        names = kind if type(kind) is tuple and len(kind) == 3 else (kind,)
+        if not all(type(name) is str for name in names):
+            raise DataError(f"it has nodes or edges of type {show(kind)}: types are named by texts")
+        for key, tensor in _tensors_of(given).items():
+            made[kind][key] = _to_ids(tensor, key) if key == "edge_index" else tensor
+        for key, what in (("node_names", "nodes"), ("feature_names", "features")):
+            if given.get(key) is not None and "x" in made[kind]:
+                made[kind][key] = give_names(given[key], None, made[kind].x.size(int(what == "features")), what)
+    for key, tensor in _tensors_of(_mapping_of(held.get("_global_store"))).items():
+        made._global_store[key] = tensor
+    classes = _mapping_of(held.get("_global_store")).get("class_names")
+    if classes is not None:
+        made._global_store["class_names"] = give_names(
+            classes, None, len(classes) if hasattr(classes, "__len__") else 0, "classes"
+        )
+    x, edge_index = made.collect("x", True), made.collect("edge_index", True)
+    if set(x) >= {end for kind in edge_index for end in kind[::2]}:
+        # It raises if they are no graph. Features that are missing, or of two precisions, depend on the model.
+        kinds_of({name: rows.double() for name, rows in x.items()}, edge_index)
+    return made
+
+
+def _stores_of(held: Mapping[Any, Any], name: str) -> list[tuple[Any, Mapping[Any, Any]]]:
+    """Return the fields of each type of nodes or edges of a ``HeteroData``."""
+    stores = held.get(name)
+    return [(kind, _mapping_of(store)) for kind, store in stores.items()] if type(stores) is dict else []
+
+
+def _mapping_of(store: Any) -> Mapping[Any, Any]:
+    """Return the fields of a store; none if it is something else, as in a crafted file."""
+    mapping = vars(store).get("_mapping") if isinstance(store, BaseStorage) else None
+    return mapping if type(mapping) is dict else {}
+
+
+def _tensors_of(fields: Mapping[Any, Any]) -> dict[str, Tensor]:
+    """Return those fields that are tensors, and could be arguments of a model."""
+    return {key: _convert(key, value) for key, value in fields.items() if _is_field(key, value)}
 
 
 def _is_field(key: Any, value: Any) -> bool:

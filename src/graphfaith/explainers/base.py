@@ -145,7 +145,8 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
             joint = joint_for(self, model, x, edge_index, kwargs, level, self.edges)  # type: ignore[arg-type]
             given = joint.graph, None, joint.index(index), joint.rows(target), joint.arguments
             with self._fitting(joint.model, *given) as explained:
-                typed = by_type(self.explanation(explained, self._fit_proven(explained)), joint.kinds)
+                explanation = self.explanation(explained, self._fit_proven(explained))
+                typed = by_type(explanation, joint.kinds, joint.model.attributes)
             typed.node_type = joint.model.node_type
             return typed
         with self._fitting(model, x, edge_index, index, target, kwargs) as explained:

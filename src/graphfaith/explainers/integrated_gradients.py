@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .._base.checks import check_count, check_seed
 from .._base.errors import InputError
+from ..graph.computation_graph import ComputationGraph
 from ..model.call import Edges
 from ..model.target import Target
 from ..sampling.draw import keys, uniform
@@ -114,7 +115,7 @@ class IntegratedGradients(FaithfulExplainer):
             graph = target.computation_graph
             rows = keys(self.seed, "base-e", graph.edge_id.numpy())
             drawn = torch.from_numpy(uniform(rows, keys(self.seed, "attrcol", np.arange(own.size(1)))))
-            start = (float(own.min()) + graph.attribute_range * drawn).to(own.dtype)
+            start = (_lowest_attributes(graph) + graph.attribute_span * drawn).to(own.dtype)
         for time in ((torch.arange(self.steps, dtype=torch.float64) + 0.5) / self.steps).tolist():
             x = None if xs is None else _interpolate(*xs, torch.tensor(time).to(xs[0].dtype))
             weight = None if weights is None else _interpolate(*weights, torch.tensor(time).double())
@@ -144,3 +145,18 @@ class IntegratedGradients(FaithfulExplainer):
 def _interpolate(start: Tensor, end: Tensor, time: Tensor) -> Tensor:
     """Return the point(s) of the line at ``time``, from 0 at the start to 1 at the end."""
     return start + time * (end - start)
+
+
+def _lowest_attributes(graph: ComputationGraph) -> float | Tensor:
+    """Return the least attribute of edges; in a heterogeneous graph that of each type, [e, c]."""
+    own, ranges = graph.attributes, graph.attribute_ranges
+    assert own is not None
+    if ranges is None:
+        return float(own.min())
+    lowest: Tensor = own.double()
+    kinds = graph.edge_kind
+    for kind in set(kinds.tolist()):
+        moved = (kinds == kind).unsqueeze(1) & (ranges > 0)
+        if bool(moved.any()):
+            lowest = torch.where(moved, own[moved].min().double(), lowest)
+    return lowest

@@ -221,6 +221,15 @@ def top_attributes(explanation: Explanation, k: int | None = 10, sign: Sign | No
     >>> top_attributes(explanation, 1)
     [ScoredAttribute(source=1, sink=2, column=0, score=-4.0)]
     """
+    ends = edge_index_of(explanation)
+    return [
+        ScoredAttribute(int(ends[0, edge]), int(ends[1, edge]), column, score)
+        for edge, column, score in attributes_by_edge(explanation, k, sign)
+    ]
+
+
+def attributes_by_edge(explanation: Explanation, k: int | None, sign: Sign | None) -> list[tuple[int, int, float]]:
+    """Return the ``k`` strongest edge attributes: the place of the edge, the column and the score."""
     scores, ends = explanation.get("edge_attr_score"), edge_index_of(explanation)
     if not isinstance(scores, Tensor) or scores.dim() != 2 or len(scores) != ends.size(1):
         raise InputError("edge attributes have no scores: explain a model that is given edge_attr, by AnchoredKEC, say")
@@ -228,8 +237,7 @@ def top_attributes(explanation: Explanation, k: int | None = 10, sign: Sign | No
     found = []
     for place in strongest(flat, k, sign).tolist():
         edge, column = divmod(place, scores.size(1))
-        source, sink = ends[:, edge].tolist()
-        found.append(ScoredAttribute(source, sink, column, float(flat[place])))
+        found.append((edge, column, float(flat[place])))
     return found
 
 

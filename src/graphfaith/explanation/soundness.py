@@ -35,6 +35,9 @@ def check_graph(part: ComputationGraph) -> None:
         raise InputError("the parts of the computation graph do not fit together")
     if part.attributes is not None and (part.attributes.dim() != 2 or len(part.attributes) != e):
         raise InputError("the computation graph must have a row of edge attributes for each entry of A")
+    ranges = part.attribute_ranges
+    if ranges is not None and (part.attributes is None or ranges.shape != part.attributes.shape):
+        raise InputError("the computation graph must have a range for each edge attribute")
     if part.felt.dtype != torch.bool or not part.weight.is_floating_point() or not part.x.is_floating_point():
         raise InputError("weights and features of the computation graph must be real, and felt must be booleans")
     if not _fits_kinds(part):

@@ -20,13 +20,13 @@ from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import MaskType
 
 from .._base.errors import GraphfaithError, InputError
-from ..graph.joint import kinds_of, starts_of
+from ..graph.joint import join_attributes, kinds_of, starts_of
 from ..graph.kinds import EdgeType, Kinds
 from ..model.call import Edges
 from ..model.joint import Joint, arguments_of, join
 from .faithfulness import NOT_MEASURED, faithfulness_by_kind
 from .scores import Sign, strongest
-from .signed import OF_P, SignedExplanation
+from .signed import OF_P, SignedExplanation, attributes_by_edge
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .words import Headline
 
 _OF_NODES, _OF_EDGES = ("node_mask", "node_stderr"), ("edge_mask", "edge_stderr")
+_OF_ATTRIBUTES = "edge_attr_score"
 _OF_LOOPS = ("self_loop_score", "self_loop_stderr")
 _ROWS = ("target", "prediction")  # They have a row for each row of the model's output.
 _SCORED = ("unfaithfulness", "measurements", "scored_digest")
@@ -62,6 +63,16 @@ class TypedFeature(NamedTuple):
 
     node_type: str
     node: int
+    column: int
+    score: float
+
+
+class TypedAttribute(NamedTuple):
+    """An attribute of an edge of a heterogeneous graph and its score."""
+
+    edge_type: EdgeType
+    source: int
+    sink: int
     column: int
     score: float
 
@@ -111,6 +122,16 @@ class TypedExplanation(HeteroExplanation):  # type: ignore[misc]  # PyG is not t
             name, node = _typed(one.kinds, feature.node)
             start = one.kinds.column_start[one.kinds.node_types.index(name)]
             found.append(TypedFeature(name, node, feature.column - start, feature.score))
+        return found
+
+    def top_attributes(self, k: int | None = 10, sign: Sign | None = None) -> list[TypedAttribute]:
+        """Return the ``k`` edge attributes of largest ``|score|``, strongest first."""
+        one, found = as_one(self), []
+        kinds, ends = kinds_in(self), one.edge_index
+        for edge, column, score in attributes_by_edge(one, k, sign):
+            place = int(kinds.of_edges(torch.tensor([edge])))
+            source, sink = (_typed(kinds, node)[1] for node in ends[:, edge].tolist())
+            found.append(TypedAttribute(kinds.edge_types[place], source, sink, column, score))
         return found
 
     def signed_subgraph(
@@ -177,7 +198,7 @@ class TypedExplanation(HeteroExplanation):  # type: ignore[misc]  # PyG is not t
 
     def what_if(
         self,
-        remove: Iterable[tuple[EdgeType, int, int]] = (),
+        remove: Iterable[tuple[EdgeType, int, int] | tuple[int | str, int | str]] = (),
         set: Mapping[tuple[str, int, int], float] | None = None,
         *,
         check: bool = False,
@@ -186,7 +207,9 @@ class TypedExplanation(HeteroExplanation):  # type: ignore[misc]  # PyG is not t
     ) -> WhatIf:
         """Return what is foretold if edges, (edge type, source, sink), are removed or features are set.
 
-        Features are (node type, node, column). See :func:`~.what_if.what_if`; an edge here is one entry of A.
+        An edge is also a pair of nodes, ("circle 3", "square 5"), which are named, or numbered as :meth:`joint` does:
+        then it is of every type. Features are (node type, node, column). See :func:`~.what_if.what_if`; an edge here is
+        one entry of A.
         """
         from .what_if import what_if
 
@@ -341,10 +364,19 @@ def _argument(explanation: HeteroExplanation, name: str) -> Any:
     return kept or explanation._global_store.get(name)
 
 
-def by_type(one: SignedExplanation, kinds: Kinds) -> TypedExplanation:
-    """Return an explanation of the joint graph by type, without what PyG adds: the graph, and the model's output."""
+def by_type(
+    one: SignedExplanation, kinds: Kinds, attributes: Mapping[EdgeType, torch.Size] | None = None
+) -> TypedExplanation:
+    """Return an explanation of the joint graph by type, without what PyG adds: the graph, and the model's output.
+
+    ``attributes`` are the shapes of those of each edge type; without them their scores are left out.
+    """
     typed = TypedExplanation()
     fields = {name: value for name, value in one.to_dict().items() if name not in ("x", "edge_index", *_ROWS, "index")}
+    scores = fields.pop(_OF_ATTRIBUTES, None)
+    for kind, edge_type in enumerate(kinds.edge_types):
+        if scores is not None and attributes is not None and edge_type in attributes:
+            typed[edge_type][_OF_ATTRIBUTES] = scores[kinds.edges(kind), : attributes[edge_type].numel()]
     for name in (*_OF_NODES, *_OF_LOOPS, *_OF_EDGES):
         value = fields.pop(name, None)
         if value is None:
@@ -398,6 +430,9 @@ def as_one(explanation: HeteroExplanation, node_type: str | None = None) -> Sign
                     for key in kinds.edge_types
                 ]
             )
+    scored = {key: value for key, value in explanation.collect(_OF_ATTRIBUTES, True).items() if value is not None}
+    if scored:
+        one[_OF_ATTRIBUTES] = join_attributes(scored, kinds)
     for name in (*_OF_NODES, *_OF_LOOPS):
         found = {key: value for key, value in explanation.collect(name, True).items() if value is not None}
         if found:
@@ -516,6 +551,7 @@ def pack(explanation: HeteroExplanation) -> SignedExplanation:
     for name in (*_ROWS, "index", "node_names", "feature_names"):
         one[name] = kept.get(name) if name in kept else None
     del one.node_types
+    one[_OF_ATTRIBUTES] = None  # They are among the others.
     one["output"] = {name: one.pop(name, None) for name in (*_ROWS, "index")}
     masks = (*_OF_NODES, *_OF_LOOPS, *_OF_EDGES, "x", "edge_index")
     one["others"] = [

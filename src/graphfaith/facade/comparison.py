@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from .._base.errors import InputError, UnsupportedError
 from .._base.progress import track
@@ -23,7 +23,9 @@ from ..model.call import Edges
 from ..model.inference import find_task
 from ..sampling.neighborhood import Neighborhood, as_neighborhood
 from ..surrogate.estimate import Unfaithfulness
-from .subject import NEIGHBORHOOD, Fit, Options, Subject, neighborhood_on, prepare
+from .fitting import NEIGHBORHOOD, Fit, Fitting
+from .subject import Options, Subject, prepare
+from .typed import TypedSubject
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -128,7 +130,7 @@ def _format(value: float, digits: int = 3) -> str:
 
 def compare(
     model: torch.nn.Module,
-    data: Data,
+    data: Data | HeteroData,
     nodes: int | Iterable[int] | Tensor,
     *,
     methods: str | Iterable[str] = "all",
@@ -145,6 +147,7 @@ def compare(
     dataset: str = "",
     model_seed: int = 0,
     train_jointly: bool = False,
+    node_type: str | None = None,
     progress: Track | None = None,
 ) -> Comparison:
     """Score methods on nodes, in neighbourhoods, on samples that no fit has seen.
@@ -163,6 +166,7 @@ def compare(
         num_hops, edges, max_memory: see :class:`~graphfaith.explainers.base.FaithfulExplainer`.
         dataset, model_seed: go into the rows, to tell comparisons apart.
         train_jointly: whether to train PGExplainer on all nodes together, as the paper does on BA-Shapes.
+        node_type: of a heterogeneous graph, whose rows the output has; found out if None, as in :func:`explain`.
         progress: called with the nodes, which it yields one by one; by default it shows a bar on a terminal.
 
     >>> from torch_geometric.nn import GCN
@@ -182,12 +186,19 @@ def compare(
     nodes = list_of(nodes, int, "nodes", "ids")
     if not nodes or not names or not asked:
         raise InputError("nothing to compare: name at least one node, one method and one neighbourhood")
-    data = prepare(model, data)
-    nears = list({str(near): near for near in (neighborhood_on(data, near) for near in asked)}.values())
-    task = find_task(model, data, level, mode, return_type)
-    rows_of_output = task.rows(nodes, int(data.num_nodes) if level == "node" else 1 << 62).tolist()
-    together = tuple(rows_of_output) if train_jointly else None
-    subject = Subject(model, data, task, Options(num_hops, edges, max_memory), together=together)
+    options = Options(num_hops, edges, max_memory)
+    subject: Fitting
+    if isinstance(data, HeteroData):
+        if train_jointly:
+            raise UnsupportedError("PGExplainer is trained on one node at a time on a heterogeneous graph")
+        subject = TypedSubject(model, data, node_type, level, mode, return_type, options)
+        rows_of_output = subject.task.rows(nodes, subject.num_rows).tolist()
+    else:
+        data = prepare(model, data)
+        task = find_task(model, data, level, mode, return_type)
+        rows_of_output = task.rows(nodes, int(data.num_nodes) if level == "node" else 1 << 62).tolist()
+        subject = Subject(model, data, task, options, together=tuple(rows_of_output) if train_jointly else None)
+    nears = list({str(near): near for near in map(subject.near, asked)}.values())
     return compare_on(
         subject,
         rows_of_output,
@@ -212,7 +223,7 @@ def list_of(values: Any, one: Any, name: str, what: str) -> list[Any]:
 
 
 def compare_on(
-    subject: Subject,
+    subject: Fitting,
     nodes: Sequence[int],
     methods: Sequence[str],
     neighborhoods: Sequence[Neighborhood],

@@ -23,7 +23,8 @@ from ..model.call import Edges
 from ..model.inference import find_task
 from ..model.layers import unwrap
 from ..sampling.neighborhood import Neighborhood, as_neighborhood
-from .subject import METHOD, NEIGHBORHOOD, Options, Subject, prepare
+from .fitting import METHOD, NEIGHBORHOOD
+from .subject import Options, Subject, prepare
 from .typed import TypedSubject
 
 Pair = tuple[int, int]
@@ -143,7 +144,7 @@ def explainer_for(
     if isinstance(data, HeteroData):
         options = Options(num_hops, edges, max_memory)
         typed = TypedSubject(model, data, node_type, level, mode, return_type, options)
-        return typed.explainer(method, typed.near(neighborhood), samples, seed)
+        return typed.explainer(method, neighborhood, samples=samples, seed=seed)
     data = prepare(model, data)
     subject = Subject(
         model, data, find_task(model, data, level, mode, return_type), Options(num_hops, edges, max_memory)

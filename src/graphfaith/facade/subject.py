@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,6 @@ from .._base.checks import check_count
 from .._base.errors import InputError, UnsupportedError
 from .._base.memory import parse_memory
 from ..explainers.base import Samples
-from ..explainers.gnnexplainer import GNNExplainer
 from ..explainers.methods import method_named
 from ..explanation.scores import num_classes_of
 from ..explanation.signed import SignedExplanation
@@ -35,10 +34,7 @@ from ..model.target import Target
 from ..model.task import Task
 from ..sampling.edges import RemovedEdges
 from ..sampling.neighborhood import Neighborhood, Product, parse_neighborhood
-from ..surrogate.difference import DifferenceModel, SubgraphModel
-
-METHOD = "anchored-kec"
-NEIGHBORHOOD = "U(A,0.5)"
+from .fitting import METHOD, NEIGHBORHOOD, Fit, Fitting
 
 # The neighbourhoods of the paper.
 EDGE_NEIGHBORHOODS = ("U(A,0.2)", "U(A,0.5)", "B(A,0.2)", "B(A,0.5)")
@@ -136,22 +132,8 @@ def _with_edges(data: Data) -> Data:
     return converted
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A method's p at a node, and the seconds from the graph to its scores, the ``shared`` ones included.
-
-    ``shared`` is a node's part of the work that was done once for all nodes. ``scores`` are those of features and of
-    entries of A, in the order of the computation graph.
-    """
-
-    p: DifferenceModel
-    seconds: float
-    shared: float = 0.0
-    scores: tuple[Tensor | None, Tensor] | None = None
-
-
 @dataclass(frozen=True, eq=False)
-class Subject:
+class Subject(Fitting):
     """A model and a graph, explained one row of the output at a time.
 
     Args:
@@ -260,43 +242,11 @@ class Subject:
         samples: Samples = 200,
         seed: int = 0,
     ) -> Fit:
-        """Return a method's p for a row of the output, without an explanation around it."""
+        """Return a method's p for a row of the output; PGExplainer may have been trained on several rows together."""
         if method == "pgexplainer" and self.together is not None:
             explainer, shared = self._train_together(seed)
-        else:
-            explainer, shared = self.explainer(method, neighborhood, samples=samples, seed=seed), 0.0
-        started, algorithm = time.perf_counter(), explainer.algorithm
-        p: DifferenceModel = algorithm.fit(self._target_of(algorithm, index))
-        scores = algorithm.scores(p)
-        return Fit(p, shared + time.perf_counter() - started, shared, scores)
-
-    def fits(
-        self,
-        methods: Sequence[str],
-        index: int,
-        neighborhoods: Sequence[Neighborhood | str],
-        *,
-        samples: Samples = 200,
-        seed: int = 0,
-    ) -> dict[tuple[str, str], Fit]:
-        """Return the fits by method and neighbourhood.
-
-        A method that does not look at the neighbourhood is fitted once. The hard GNNExplainer is made from the soft
-        one, if that comes before it.
-        """
-        fits: dict[tuple[str, str], Fit] = {}
-        nears = {str(near): near for near in map(self.near, neighborhoods)}
-        first = next(iter(nears))
-        for method in methods:
-            for text, near in nears.items():
-                soft = fits.get(("gnnexplainer-soft", text))
-                if text != first and not method_named(method).is_fitted:
-                    fits[method, text] = fits[method, first]
-                elif method == "gnnexplainer" and soft is not None and isinstance(soft.p, SubgraphModel):
-                    fits[method, text] = Fit(GNNExplainer.harden(soft.p), soft.seconds)
-                else:
-                    fits[method, text] = self.fit(method, index, near, samples=samples, seed=seed)
-        return fits
+            return self._fit_by(explainer, index, shared)
+        return super().fit(method, index, neighborhood, samples=samples, seed=seed)
 
     def _target_of(self, algorithm: Any, index: int) -> Target:
         target: Target = algorithm.target(

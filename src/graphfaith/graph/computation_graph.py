@@ -64,9 +64,13 @@ class ComputationGraph:
     ends: Tensor  # [2, e] (source, sink) as ids in the whole graph, also where one node represents the outermost ones
     shape: tuple[int, ...] | None = None  # of a node's features, if the model is given another one than [d]
     attributes: Tensor | None = None  # [e, c] those of edges, E, of real numbers; 0 for self-loops that are added
-    attribute_range: float = 0.0  # max(E) - min(E) over the whole graph
+    attribute_range: float = (
+        0.0  # max(E) - min(E) over the whole graph; the largest of all edge types, if there are some
+    )
     categorical: bool = False  # whether X says which features differ from the baseline; see graphfaith.graph.form
     kinds: Kinds | None = None  # of nodes and edges, if the graph is a heterogeneous one in one numbering
+    # [e, c] the range of the attributes of each edge's type in a heterogeneous graph; 0 at columns that it has not
+    attribute_ranges: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -111,6 +115,11 @@ class ComputationGraph:
         It is 0 at the columns of other types, which a node does not have.
         """
         return self.feature_range if self.kinds is None else self.kinds.spread(self.nodes, self.kinds.span)
+
+    @property
+    def attribute_span(self) -> float | Tensor:
+        """How far edge attributes may move: max(E) - min(E); in a heterogeneous graph that of each type, [e, c]."""
+        return self.attribute_range if self.attribute_ranges is None else self.attribute_ranges
 
     @property
     def carries_message(self) -> Tensor:

@@ -264,6 +264,10 @@ class Graph:
             raise MemoryLimitError(f"the computation graph has more than {most} nodes and edges")
         return found
 
+    def attribute_ranges(self, attributes: Tensor, ids: Tensor) -> Tensor | None:  # noqa: ARG002
+        """Return how far the attributes of edges may move, by type; None, because all are of one."""
+        return None
+
     def add_beyond(
         self,
         nodes: Int64,

@@ -53,6 +53,8 @@ class JointGraph(Graph):
         super().__init__(joint_x, joint_edges, weight, flow)
         self._copies = joint_x, joint_edges, weight  # They are our own, and nobody else keeps them.
         self.lowest, self.feature_range = min(kinds.lowest), max(kinds.span)
+        # How many columns the attributes of each edge type have, if the model is given some of real numbers.
+        self.attribute_widths: tuple[int, ...] = ()
 
     @property
     def device(self) -> torch.device:
@@ -63,6 +65,19 @@ class JointGraph(Graph):
     def given(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """X, the edges and the edge weights in the joint numbering."""
         return self.x, self.edge_index, self.edge_weight
+
+    def attribute_ranges(self, attributes: Tensor, ids: Tensor) -> Tensor | None:
+        """Return how far the attributes of edges may move, [e, c]: the range of those of their type in the graph."""
+        assert self.kinds is not None
+        if not self.attribute_widths:
+            return None
+        found, of_edge = torch.zeros(len(ids), attributes.size(1), dtype=torch.float64), self.kinds.of_edges(ids)
+        for kind, width in enumerate(self.attribute_widths):
+            own = attributes[self.kinds.edges(kind), :width]
+            if own.numel():
+                least, most = own.aminmax()
+                found[of_edge == kind, :width] = float(most) - float(least)
+        return found
 
     def add_beyond(
         self,
@@ -93,6 +108,17 @@ def join_edges(kinds: Kinds, edge_index: Mapping[EdgeType, Tensor]) -> Tensor:
         starts = torch.tensor([kinds.node_start[end] for end in kinds.ends(place)])
         parts.append(edge_index[kind].detach().cpu() + starts.unsqueeze(1))
     return torch.cat(parts, dim=1)
+
+
+def join_attributes(rows: Mapping[EdgeType, Tensor], kinds: Kinds) -> Tensor:
+    """Return attributes of edges by type, or scores of them, as one matrix [E, c]; columns that a type lacks are 0."""
+    flat = {kind: one.detach().cpu().reshape(len(one), -1) for kind, one in rows.items() if len(one)}
+    first = next(iter(rows.values()))
+    joint = torch.zeros(kinds.edge_start[-1], max((one.size(1) for one in flat.values()), default=0), dtype=first.dtype)
+    for place, kind in enumerate(kinds.edge_types):
+        if kind in flat:
+            joint[kinds.edges(place), : flat[kind].size(1)] = flat[kind]
+    return joint
 
 
 def kinds_of(x: Mapping[str, Tensor], edge_index: Mapping[EdgeType, Tensor]) -> Kinds:

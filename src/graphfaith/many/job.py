@@ -42,7 +42,8 @@ from ..explainers.methods import method_named
 from ..explainers.records import Records
 from ..explanation.digest import digest_of
 from ..facade import Options
-from ..facade.subject import METHOD, NEIGHBORHOOD, neighborhood_on, prepare
+from ..facade.fitting import METHOD, NEIGHBORHOOD
+from ..facade.subject import neighborhood_on, prepare
 from ..graph.excerpt import cut_out
 from ..graph.graph import Int64
 from ..graph.packed import HEADER, Column, PackedGraph, check_packed

@@ -18,7 +18,7 @@ from torch_geometric.explain.algorithm.utils import set_hetero_masks, set_masks
 from torch_geometric.nn import HANConv, HGTConv
 
 from .._base.errors import InputError, ModelError, UnsupportedError, describe_error
-from ..graph.joint import JointGraph
+from ..graph.joint import JointGraph, join_attributes
 from ..graph.kinds import EdgeType, Kinds
 from .adapter import Adapter
 from .call import check_output
@@ -30,6 +30,7 @@ LINKS = (
     "that data.to_homogeneous() makes"
 )
 WEIGHTS = ("edge_weight_dict", "edge_weight")  # the names under which a model may take the weights of all edge types
+ATTRIBUTES = ("edge_attr_dict", "edge_attr")  # and those of attributes of edges
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class JointModel(torch.nn.Module):
         super().__init__()
         self.model, self.kinds, self.node_type = model, kinds, node_type
         self.supports_edge_weight = weighted
+        self.attributes: dict[EdgeType, torch.Size] | None = None  # the shape of those of each edge type, if joined
         self._weight_name, self._batch_name = weight_argument(model), _argument(model, ("batch_dict", "batch"))
 
     def split(self, node_place: Tensor, edge_place: Tensor) -> Split:
@@ -108,7 +110,13 @@ class JointModel(torch.nn.Module):
         """Return what the model is called with: features and edges by type, and its other arguments."""
         weight = named.pop("edge_weight", None)
         batch = named.pop("batch") if isinstance(named.get("batch"), Tensor) else None
+        attributes = named.pop("edge_attr") if self.attributes is not None else None
         arguments = {name: self._part_of(value, split, node_place, edge_place) for name, value in named.items()}
+        if attributes is not None and self.attributes is not None:
+            rows = split.of_edges(attributes)
+            arguments[_argument(self.model, ATTRIBUTES) or ATTRIBUTES[0]] = {
+                kind: rows[kind][:, : shape.numel()].reshape(-1, *shape) for kind, shape in self.attributes.items()
+            }
         if batch is not None and self._batch_name is not None:
             named_nodes = zip(self.kinds.node_types, split.nodes, strict=True)
             arguments[self._batch_name] = {name: batch[places] for name, places in named_nodes}
@@ -289,7 +297,26 @@ def join(
             named.pop("batch_dict", None)
     named["node_place"] = torch.arange(graph.num_nodes, device=home)
     named["edge_place"] = torch.arange(graph.num_edges, device=home)
-    return Joint(JointModel(model, kinds, node_type, weighted=weighted), graph, named)
+    joint = JointModel(model, kinds, node_type, weighted=weighted)
+    of_edges = _argument(model, ATTRIBUTES)
+    if of_edges is not None and _can_be_joined(named.get(of_edges), edge_index):
+        given = named.pop(of_edges)
+        attributes = {kind: given[kind] for kind in kinds.edge_types if kind in given}
+        joint.attributes = {kind: rows.shape[1:] for kind, rows in attributes.items()}
+        graph.attribute_widths = tuple(joint.attributes.get(kind, torch.Size([0])).numel() for kind in kinds.edge_types)
+        named["edge_attr"] = join_attributes(attributes, kinds).to(home)
+    return Joint(joint, graph, named)
+
+
+def _can_be_joined(given: Any, edge_index: Mapping[EdgeType, Tensor]) -> bool:
+    """Return whether these are attributes of edges by type: real numbers of one precision, a row for each edge."""
+    if not isinstance(given, Mapping) or not given or not set(given) <= set(edge_index):
+        return False
+    fits = all(
+        isinstance(rows, Tensor) and rows.is_floating_point() and rows.dim() and len(rows) == edge_index[kind].size(1)
+        for kind, rows in given.items()
+    )
+    return fits and len({rows.dtype for rows in given.values()}) == 1 and any(rows.numel() for rows in given.values())
 
 
 def arguments_of(model: torch.nn.Module, find: Callable[[str], Any]) -> dict[str, Any]:

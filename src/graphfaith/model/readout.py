@@ -124,8 +124,12 @@ class Readout:
         if self._find_kind(ATTRIBUTES, given, part) != "edge":
             return part
         rows = self._part_of(ATTRIBUTES, given, part, slice(None), loop_weight)
-        least, most = given.detach().aminmax()
-        return replace(part, attributes=flatten_features(rows.detach()), attribute_range=float(most) - float(least))
+        attributes, ranges = flatten_features(rows.detach()), self.graph.attribute_ranges(given.detach(), part.edge_id)
+        if ranges is not None:
+            most = float(ranges.max()) if ranges.numel() else 0.0
+            return replace(part, attributes=attributes, attribute_range=most, attribute_ranges=ranges)
+        least, largest = given.detach().aminmax()
+        return replace(part, attributes=attributes, attribute_range=float(largest) - float(least))
 
     def count_rows(self, part: ComputationGraph) -> int:
         """Return how many rows the model's output on ``part`` has; only for rows of nodes, pairs and graphs."""

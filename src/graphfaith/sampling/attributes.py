@@ -27,7 +27,8 @@ class _Attributes(Neighborhood):
         """There must be attributes."""
         if graph.attributes is None:
             lacking = (
-                "attributes of edges by type are given to the model as they are, and neither moved nor scored"
+                "the model is given no edge_attr of real numbers by type (whole numbers, ids of categories, are given "
+                "as they are, and neither moved nor scored)"
                 if graph.kinds is not None
                 else "the model is given no edge_attr of real numbers, a row for each edge (whole numbers, ids of "
                 "categories, are given as they are, and neither moved nor scored)"
@@ -51,6 +52,8 @@ class _Attributes(Neighborhood):
 @dataclass(frozen=True)
 class UniformAttributes(_Attributes):
     """U(E, sigma r): each edge attribute moves by U[-sigma r, sigma r], r = max(E) - min(E) over the whole graph.
+
+    In a heterogeneous graph r is that of each type of edges.
 
     >>> import graphfaith as gf
     >>> isinstance(gf.parse_neighborhood("U(E,0.2r)"), gf.UniformAttributes)
@@ -81,7 +84,7 @@ class UniformAttributes(_Attributes):
     def attributes(self, graph: ComputationGraph, samples: np.ndarray, seed: int) -> Tensor:
         """Return eps = sigma r (2 u - 1) for the edges of the graph that F reads, 0 elsewhere."""
         assert graph.attributes is not None
-        moved = self.sigma * graph.attribute_range * (2 * self._draw(graph, samples, seed) - 1)
+        moved = self.sigma * graph.attribute_span * (2 * self._draw(graph, samples, seed) - 1)
         return (moved * self._given(graph)).to(graph.attributes.dtype)
 
     def is_symmetric(self, graph: ComputationGraph) -> bool:  # noqa: ARG002

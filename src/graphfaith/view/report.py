@@ -27,6 +27,7 @@ from ..explanation.faithfulness import (
 from ..explanation.reading import Interaction, interactions_of
 from ..explanation.scores import explained_nodes, names_of, node_mask_of, task_level
 from ..explanation.signed import ScoredFeature, top_attributes, top_edges, top_features
+from ..explanation.typed import TypedExplanation, as_shown
 from ..explanation.what_if import WhatIf
 from ..graph.form import flatten_features
 from ..surrogate.estimate import Kind, Unfaithfulness
@@ -43,12 +44,13 @@ class Without(NamedTuple):
 
 
 def print_explanation(
-    console: Console, explanation: Explanation, label: str, top: int, without: Without | None = None
+    console: Console, explanation: Explanation | TypedExplanation, label: str, top: int, without: Without | None = None
 ) -> None:
     """Print an explanation of the graph called ``label``: its faithfulness, its strongest edges, features and pairs.
 
     ``without`` is what was asked about a graph that lacks some edges.
     """
+    explanation = as_shown(explanation)
     output = _explained_output(explanation)
     answer = f", class {output['class']}" if output["class"] is not None else ""
     # A classifier's output has no scale that a reader knows, but a regression's output is what is explained.
@@ -166,15 +168,17 @@ def _describe_estimate(explanation: Explanation, estimate: Unfaithfulness) -> st
 
 
 def explanation_row(
-    explanation: Explanation, top: int, without: Without | None = None, /, **settings: Any
+    explanation: Explanation | TypedExplanation, top: int, without: Without | None = None, /, **settings: Any
 ) -> dict[str, Any]:
     """Return an explanation as a row of JSON: ``settings``, its faithfulness, and its strongest edges and features.
 
     The numbers of an explanation that was not scored, or edited since, are None, and so is the share of F's change
     that is left unexplained where F does not change. ``unfaithfulness``, ``stderr`` and ``relative`` are of p, the
     whole explanation. ``faithfulness`` says for the scores of edges and for those of features, which the row also has,
-    how much these leave, or "not measured"; if p is more than their sum, ``whole`` has the numbers of p.
+    how much these leave, or "not measured"; if p is more than their sum, ``whole`` has the numbers of p. On a
+    heterogeneous graph, nodes and columns are numbered within their types, which the row has beside them.
     """
+    explanation = as_shown(explanation)
     score, output = measured_unfaithfulness(explanation), _explained_output(explanation)
     return {
         **settings,
@@ -188,26 +192,46 @@ def explanation_row(
         **_estimate_row(explanation),
         "faithfulness": {kind: _kind_row(known) for kind, known in faithfulness_by_kind(explanation).items()},
         **output,
-        "edges": [edge._asdict() for edge in top_edges(explanation, top)],
-        "features": [feature._asdict() for feature in _strongest_features(explanation, top)],
+        **_strongest_row(explanation, top),
         **_attributes_row(explanation, top),
-        "interactions": [{**pair._asdict(), "words": str(pair)} for pair in _strongest_pairs(explanation)],
-        **({} if without is None else {"without": _without_row(without)}),
+        "interactions": [_pair_row(explanation, pair) for pair in _strongest_pairs(explanation)],
+        **({} if without is None else {"without": _without_row(explanation, without)}),
     }
+
+
+def _strongest_row(explanation: Explanation, top: int) -> dict[str, Any]:
+    """Return the strongest edges and features; those of a heterogeneous graph by type."""
+    typed = explanation._source if explanation.get("kinds") is not None else explanation
+    features = [] if node_mask_of(explanation) is None else typed.top_features(top)
+    return {
+        "edges": [edge._asdict() for edge in typed.top_edges(top)],
+        "features": [feature._asdict() for feature in features],
+    }
+
+
+def _pair_row(explanation: Explanation, pair: Interaction) -> dict[str, Any]:
+    """Return a pair; on a heterogeneous graph only names tell which two it is of, because its ids are joint ones."""
+    row = {**pair._asdict(), "words": str(pair)}
+    joint = () if explanation.get("kinds") is None else ("first", "second")
+    return {key: value for key, value in row.items() if key not in joint}
 
 
 def _attributes_row(explanation: Explanation, top: int) -> dict[str, Any]:
     """Return the strongest edge attributes, if they have scores."""
     if explanation.get("edge_attr_score") is None:
         return {}
-    return {"edge_attributes": [one._asdict() for one in top_attributes(explanation, top)]}
+    typed = explanation.get("kinds") is not None
+    strongest = explanation._source.top_attributes(top) if typed else top_attributes(explanation, top)
+    return {"edge_attributes": [one._asdict() for one in strongest]}
 
 
-def _without_row(without: Without) -> dict[str, Any]:
+def _without_row(explanation: Explanation, without: Without) -> dict[str, Any]:
     """Return what is foretold of a graph that lacks some edges; what is not known is None."""
     answer = WhatIf(math.nan, None) if without.answer is None else without.answer
     known = {"change": None if math.isnan(answer.change) else answer.change, "stderr": answer.stderr}
-    return {"edges": [list(edge) for edge in without.edges], **known, "actual": answer.actual}
+    kinds = explanation.get("kinds")
+    edges = [list(edge if kinds is None else map(kinds.name_of, edge)) for edge in without.edges]
+    return {"edges": edges, **known, "actual": answer.actual}
 
 
 def _estimate_row(explanation: Explanation) -> dict[str, Any]:
@@ -261,8 +285,13 @@ def _explained_output(explanation: Explanation) -> dict[str, Any]:
     else:
         label = int(explanation.target[index]) if mode == "binary_classification" else None
         value = float(row.sum())
+    level, kinds, typed = task_level(explanation), explanation.get("kinds"), {}
+    if kinds is not None and level == "node":
+        typed = {"node_type": explanation.node_type}
+        index -= kinds.node_start[kinds.node_types.index(explanation.node_type)]
     return {
-        "level": task_level(explanation),
+        "level": level,
+        **typed,
         "index": index,
         "class": label,
         "output": value,

@@ -23,7 +23,8 @@ from ..._base.heap import return_free_memory
 from ...explainers.base import Samples
 from ...explainers.methods import expand_methods, method_named, method_names
 from ...explanation.scores import explained_nodes
-from ...facade.subject import NEIGHBORHOOD, Subject, expand_neighborhoods
+from ...facade.fitting import NEIGHBORHOOD
+from ...facade.subject import Subject, expand_neighborhoods
 from ...graph.form import flatten_features
 from ...sampling.neighborhood import describe_neighborhood
 from ..content import LONGEST_NAME, page_data
