@@ -15,6 +15,7 @@ import graphfaith as gf
 from graphfaith._base import progress
 from graphfaith._base.progress import track
 from graphfaith.sampling.neighborhood import Neighborhood
+from graphfaith.testing import check_explainer
 
 
 class Clock:
@@ -157,3 +158,26 @@ def test_comparing_and_judging_show_a_bar_to_who_watches(watched, capsys):
     assert "3/3 nodes" in shown
     gf.compare(model, data, [0, 1, 2], methods=["saliency"], samples=20, test_samples=10, progress=iter)
     assert capsys.readouterr().err == ""
+
+
+class Slow(torch.nn.Module):
+    """A model whose answers take longer than anybody waits without a word, here."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.gcn = GCN(2, 4, num_layers=2, out_channels=3)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        progress.time.sleep(0.1)
+        return self.gcn(x, edge_index, edge_weight)
+
+
+def test_what_a_reader_waits_for_says_so(on_terminal, capsys):
+    ring = Data(x=torch.rand(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    explanation = gf.explain(Slow().eval(), ring, 1, method="saliency", samples=20, test_samples=20)
+    assert re.search("explaining by saliency, .* gone", capsys.readouterr().err)
+    explanation.counterfactual(max_edges=2)
+    assert re.search("looking for up to 2 edges that flip the answer, .* gone", capsys.readouterr().err)
+    check_explainer(gf.Saliency, only=["inputs_unchanged", "under_no_grad", "refuses_nan_in_x"])
+    assert "checks" in capsys.readouterr().err

@@ -61,6 +61,22 @@ def reader(tmp_path, monkeypatch):
     return {"__name__": "pasted", "data": data, "model": GCN(5, 8, num_layers=2, out_channels=3).eval()}
 
 
+# Where the code of each page runs.
+RUN_BY = {
+    "tests/docs/test_pasted.py": {"heterogeneous", "index", "many", "measures", "neighborhoods", "readings", "view"},
+    "tests/test_readme.py": {"anchored", "extending", "inputs", "models", "swat"},
+    "tests/docs/test_site.py": {"counterfactuals", "shapley"},
+}
+
+
+def test_every_page_with_code_has_a_test_that_runs_it():
+    with_code = {page.stem for page in DOCS.glob("*.md") if "```python\n" in page.read_text()}
+    assert with_code == set.union(*RUN_BY.values())
+    for file, pages in RUN_BY.items():
+        text = (DOCS.parent / file).read_text()
+        assert all(f'"{page}"' in text or f"{page}.md" in text or f"{page.upper()}." in text for page in pages)
+
+
 def test_no_page_of_the_docs_leaves_something_out_of_its_code():
     for page in sorted(DOCS.rglob("*.md")):
         for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.S):

@@ -13,6 +13,7 @@ from torch_geometric.explain import Explainer, Explanation
 
 from .._base.checks import check_count, check_real
 from .._base.errors import InputError, UnsupportedError, show
+from .._base.progress import waiting
 from .._base.threads import one_thread
 from ..model.target import Target
 from ..surrogate.difference import DifferenceModel, SubgraphModel
@@ -118,7 +119,8 @@ def counterfactual(
     target = target_of(explainer or explainer_of(explanation, "a counterfactual"), explanation)
     goal = Goal(target, past)
     removals = Removals(explanation, target.computation_graph, of, by_degree=target.call.is_convolutional)
-    with torch.inference_mode(False), one_thread(target.call.is_small):
+    words = waiting(f"looking for up to {most} {of} that flip the answer")
+    with words, torch.inference_mode(False), one_thread(target.call.is_small):
         return _Search(target, removals, goal, [(*goal.column(target), p)], budget).run(most)
 
 

@@ -15,6 +15,7 @@ from torch_geometric.explain import Explainer
 
 from .._base.checks import check_count, check_node, check_seed, is_whole
 from .._base.errors import InputError, show
+from .._base.progress import waiting
 from ..explainers.base import Samples
 from ..explainers.methods import method_named
 from ..explanation.signed import SignedExplanation
@@ -92,7 +93,8 @@ def explain(
         level, index = _find_level(node, edge, graph)
         words = {"samples": samples, "test_samples": test_samples, "seed": seed, "also": also}
         typed = TypedSubject(model, data, node_type, level, mode, return_type, options)
-        return typed.explain(index, method, neighborhood, **words)
+        with waiting(f"explaining by {method}"):
+            return typed.explain(index, method, neighborhood, **words)
     data = prepare(model, data)
     level, index = _find_level(node, edge, graph)
     by_ends = level == "edge" and not is_whole(index)
@@ -111,7 +113,8 @@ def explain(
         raise InputError(f"{level} {show(index)} is out of range")
     subject = Subject(model, data, task, options)
     words = {"samples": samples, "test_samples": test_samples, "seed": seed, "also": also}
-    return subject.explain(int(index), method, neighborhood, **words)
+    with waiting(f"explaining by {method}"):
+        return subject.explain(int(index), method, neighborhood, **words)
 
 
 def explainer_for(

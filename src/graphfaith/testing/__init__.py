@@ -14,6 +14,7 @@ from typing import Any
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
 
 from .._base.errors import GraphfaithError, InputError
+from .._base.progress import track
 from . import calls, meaning, state, types
 from .bench import Bench, NotApplicable, Violation, preserve_global_state
 
@@ -127,7 +128,9 @@ def check_explainer(
         algorithm = bench.make()
         if not isinstance(algorithm, ExplainerAlgorithm):
             raise InputError(f"make must return an ExplainerAlgorithm of PyG (got {type(algorithm).__name__})")
-        results = [_excuse(_run_check(name, bench), expected_failures) for name in names]
+        results = [
+            _excuse(_run_check(name, bench), expected_failures) for name in track(list(names), "checking", "checks")
+        ]
     failed = [result for result in results if result.passed is False]
     if raises and failed:
         listed = "\n".join(f"  {r.name}: {r.about}\n      {r.message}" for r in failed)

@@ -45,4 +45,4 @@ def _name(first: str, above: str) -> str:
     headings = re.findall(r"^#+ (.*)$|^\*\*(Proposition \d|Machine)\b", above, flags=re.M)
     if "," in first or " is " in first or not headings:
         return first
-    return headings[-1][0] or headings[-1][1]
+    return str(headings[-1][0] or headings[-1][1])
