@@ -381,6 +381,42 @@ def test_edge_attributes_there(device, data):
         assert "</html>" in gf.page([found])
 
 
+def test_edge_attributes_by_type_there(device):
+    class Bonds(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            convs = {
+                kind: pyg.SAGEConv(tuple(typed_toys.SIZES[end][1] for end in kind[::2]), 4)
+                for kind in typed_toys.TYPES[1:]
+            }
+            width = typed_toys.SIZES["paper"][1]
+            self.convs = pyg.HeteroConv(
+                {typed_toys.TYPES[0]: pyg.GINEConv(torch.nn.Linear(width, 4), edge_dim=2), **convs}
+            )
+            self.out = torch.nn.Linear(4, CLASSES)
+
+        def forward(self, x_dict, edge_index_dict, edge_attr_dict):
+            hidden = self.convs(x_dict, edge_index_dict, edge_attr_dict=edge_attr_dict)
+            return self.out(hidden["paper"].tanh())
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        here = Bonds().double().eval()
+    graph = typed_toys.as_data(*typed_toys.graph(torch.float64))
+    count, generator = graph[typed_toys.TYPES[0]].edge_index.size(1), torch.Generator().manual_seed(3)
+    graph[typed_toys.TYPES[0]].edge_attr = torch.rand(count, 2, generator=generator).double()
+    there, elsewhere = copy.deepcopy(here).to(device), graph.clone().to(device)
+    for method in ("anchored-kec", "linear", "saliency", "gnnexplainer-soft"):
+        asked = {"method": method, "neighborhood": "U(E,0.2r)xU(A,0.5)", "samples": 60, "test_samples": 20}
+        own, found = gf.explain(here, graph, 5, **asked), gf.explain(there, elsewhere, 5, **asked)
+        assert found.unfaithfulness.relative == pytest.approx(own.unfaithfulness.relative, rel=1e-5, abs=1e-9)
+        if method != "gnnexplainer-soft":
+            scores = found[typed_toys.TYPES[0]].edge_attr_score
+            assert scores.device == device
+            torch.testing.assert_close(scores.cpu(), own[typed_toys.TYPES[0]].edge_attr_score, rtol=1e-5, atol=1e-7)
+            assert found.top_attributes(1)[0][:4] == own.top_attributes(1)[0][:4]
+
+
 def test_a_model_of_data_with_several_outputs_there(device, data):
     class OfData(torch.nn.Module):
         def __init__(self):

@@ -260,3 +260,29 @@ def test_what_cannot_move_is_refused(data):
     explanation = gf.explain(make(Gine), data, 3, method="saliency", test_samples=20)
     with pytest.raises(gf.InputError, match="not of attributes"):
         gf.UniformAttributes(0.2).inside(explanation)
+
+
+def test_ids_of_bonds_are_given_as_they_are(data):
+    """A model may look kinds of bonds up: its edges are explained, and the ids are neither moved nor scored."""
+
+    class Looked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.kinds, self.inner = nn.Embedding(4, COLUMNS), Gine()
+
+        def forward(self, x, edge_index, edge_attr):
+            return self.inner(x, edge_index, self.kinds(edge_attr))
+
+    model, ids = make(Looked), torch.arange(data.num_edges) % 4
+    bonds = Data(x=data.x, edge_index=data.edge_index, edge_attr=ids)
+    looked = Data(x=data.x, edge_index=data.edge_index, edge_attr=model.kinds(ids).detach())
+    asked = {"neighborhood": "B(A,0.5)", "samples": 100, "test_samples": 50}
+    found, same = gf.explain(model, bonds, 3, **asked), gf.explain(model.inner, looked, 3, **asked)
+    assert found.unfaithfulness.relative < 0.5
+    torch.testing.assert_close(found.prediction, same.prediction)
+    assert found.get("edge_attr_score") is None
+    for method in ("anchored-kec", "linear", "saliency"):
+        with pytest.raises(gf.InputError, match=r"whole numbers, ids of categories, are given as they are"):
+            gf.explain(model, bonds, 3, method=method, neighborhood="B(E,0.5)")
+    # Rows of their embedding have scores.
+    assert gf.explain(model.inner, looked, 3, method="saliency", neighborhood="U(E,0.2r)").edge_attr_score.any()

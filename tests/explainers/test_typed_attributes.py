@@ -9,6 +9,7 @@ from torch_geometric.nn import GATConv, HeteroConv
 
 import graphfaith as gf
 from graphfaith.facade import Options, TypedSubject
+from graphfaith.view.report import explanation_row
 from typed_toys import SIZES, TYPES, as_data, graph
 
 NODE = 5
@@ -120,6 +121,7 @@ def test_the_gradient_is_that_of_the_dictionaries(model, data):
         else:
             assert "edge_attr_score" not in explanation[kind]
     strongest = explanation.top_attributes(1)[0]
+    assert explanation_row(explanation, 1)["edge_attributes"] == [strongest._asdict()]
     rows = explanation[strongest.edge_type].edge_attr_score
     assert abs(strongest.score) == max(float(explanation[kind].edge_attr_score.abs().max()) for kind in WIDTHS)
     ends = data[strongest.edge_type].edge_index.T.tolist()

@@ -209,7 +209,7 @@ def test_many_nodes_say_the_way_out():
         with pytest.raises(gf.GraphfaithError, match="one at a time"):
             list(ask(explainer(make("sage"), "kec"), x, ends))
     with pytest.raises(gf.GraphfaithError, match="to_homogeneous"):
-        gf.compare(make("sage"), as_data(x, ends), [1])
+        gf.judge(make("sage"), as_data(x, ends), ["kec"], [1])
 
 
 def test_a_typed_model_on_one_graph_is_refused():

@@ -22,6 +22,7 @@ from ..graph.joint import JointGraph, join_attributes
 from ..graph.kinds import EdgeType, Kinds
 from .adapter import Adapter
 from .call import check_output
+from .home import send
 from .layers import count_hops, mask_in_turn, message_passing_layers, unwrap
 from .record import evaluating
 
@@ -304,7 +305,7 @@ def join(
         attributes = {kind: given[kind] for kind in kinds.edge_types if kind in given}
         joint.attributes = {kind: rows.shape[1:] for kind, rows in attributes.items()}
         graph.attribute_widths = tuple(joint.attributes.get(kind, torch.Size([0])).numel() for kind in kinds.edge_types)
-        named["edge_attr"] = join_attributes(attributes, kinds).to(home)
+        named["edge_attr"] = send(join_attributes(attributes, kinds), home)
     return Joint(joint, graph, named)
 
 
