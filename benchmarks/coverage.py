@@ -5,6 +5,9 @@
 Cases that are hard for an error bar: infidelity of one explanation from few draws, Delta over 60 nodes of a graph with
 hubs, drawn from the 300 nodes whose mean is the true value, and lognormal numbers, of which few have most of a mean.
 "Standard error" is the plain one, "widened" what rows and figures of merit have (graphfaith.metric.measured.widening).
+Stability over trainings is that of sixty trainings of one network, of which some are drawn, and as many nodes: there
+"standard error" takes the numbers of trainings for independent ones, and "widened" is what a row has, which counts that
+each correlation is one of two trainings.
 """
 
 from __future__ import annotations
@@ -20,10 +23,13 @@ from torch_geometric.utils import barabasi_albert_graph
 import graphfaith as gf
 from graphfaith.metric.attribution import Attribution
 from graphfaith.metric.measured import effective_count, mean_and_error
+from graphfaith.metric.pooling import pool_widened
+from graphfaith.metric.stability import rank, spread_over_pairs
 from graphfaith.metric.unfaithfulness import sample_chunks
 from graphfaith.sampling.neighborhood import as_neighborhood
 
 NODES, CHOSEN, REPEATS = 300, 60, 400
+TRAININGS, EXPLAINED = 60, 40
 
 
 def make_graph() -> tuple[GraphSAGE, Data]:
@@ -41,6 +47,39 @@ def cover(samples: list[np.ndarray], truth: float) -> str:
     widened = [abs(value - truth) <= 2 * error for value, error in found]
     effective = np.median([effective_count(one) for one in samples])
     return f"{np.mean(plain):.2f} | {np.mean(widened):.2f} | {effective:.0f}"
+
+
+def correlate_trainings(data: Data, labels: torch.Tensor) -> np.ndarray:
+    """Return the rank correlations of gradients between trainings, [trainings, trainings, nodes]."""
+    models = []
+    for seed in range(TRAININGS):
+        torch.manual_seed(seed)
+        model = GraphSAGE(4, 8, 2, 3, aggr="mean", dropout=0.2)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+        for _ in range(60):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(data.x, data.edge_index), labels).backward()
+            optimizer.step()
+        models.append(model.eval())
+    found = []
+    for node in range(NODES - EXPLAINED, NODES):
+        targets = [gf.Target(model, data.x, data.edge_index, node, int(labels[node])) for model in models]
+        found.append(np.corrcoef(np.stack([rank(target.gradient()[1]) for target in targets])))
+    return np.stack(found, axis=2)
+
+
+def cover_trainings(correlations: np.ndarray, count: int) -> str:
+    """Return how often two errors cover, if ``count`` trainings and as many nodes as there are have been drawn."""
+    truth = (correlations.sum(axis=(0, 1)) - TRAININGS).mean() / TRAININGS / (TRAININGS - 1)
+    covered = np.zeros(2)
+    for seed in range(REPEATS):
+        rng = np.random.default_rng(seed)
+        chosen, nodes = rng.choice(TRAININGS, count, replace=False), rng.choice(EXPLAINED, EXPLAINED)
+        means = (correlations[np.ix_(chosen, chosen, nodes)].sum(axis=1) - 1) / (count - 1)
+        for place, table in enumerate((means, spread_over_pairs(means))):
+            value, error = pool_widened(table)
+            covered[place] += abs(value - truth) <= 2 * error
+    return f"{covered[0] / REPEATS:.2f} | {covered[1] / REPEATS:.2f} | –"
 
 
 def main() -> None:
@@ -65,7 +104,12 @@ def main() -> None:
         print(f"| Delta in {near} over {CHOSEN} of {NODES} nodes | {cover(draws, population.mean())} |", flush=True)
     for sigma in (1.0, 1.5, 2.0):
         draws = list(np.random.default_rng(0).lognormal(0, sigma, (REPEATS, CHOSEN)))
-        print(f"| {CHOSEN} lognormal numbers, sigma {sigma:g} | {cover(draws, math.exp(sigma**2 / 2))} |")
+        print(f"| {CHOSEN} lognormal numbers, sigma {sigma:g} | {cover(draws, math.exp(sigma**2 / 2))} |", flush=True)
+    correlations = correlate_trainings(data, model(data.x, data.edge_index).argmax(dim=1))
+    for count in (3, 5, 10):
+        print(
+            f"| stability over {count} of {TRAININGS} trainings | {cover_trainings(correlations, count)} |", flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -210,6 +210,9 @@ def test_a_peer_on_the_computation_graph_is_what_it_is_on_the_whole():
     assert torch.allclose(found.features[seen].float(), whole.node_mask[part.nodes[seen]], atol=1e-5)
 
 
+PAIRS = ((0, 1), (0, 2), (1, 2))
+
+
 def test_several_trainings_are_pooled():
     models = [setting("gcn", seed)[0] for seed in (0, 1, 2)]
     data = setting("gcn")[1]
@@ -224,6 +227,11 @@ def test_several_trainings_are_pooled():
     again = found.row("saliency", "stability-training")
     assert -1 <= again.value < 1
     assert found.row("random", "stability-training").value == pytest.approx(1)
+    # Of three trainings at a node, the error is that of the mean over pairs, whose numbers are pseudo-values.
+    pairs = [gf.judge([models[a], models[b]], data, ["saliency"], [1], "stability-training", **QUICK) for a, b in PAIRS]
+    of_pairs = [one.row("saliency", "stability-training").value for one in pairs]
+    left_out = [3 * np.mean(of_pairs) - 2 * of_pairs[2 - training] for training in range(3)]
+    assert again.table[:, 0] == pytest.approx(left_out)
 
 
 def test_a_truth_ranks_who_finds_it():

@@ -14,7 +14,8 @@ from graphfaith.judging.ledger import Ledger
 from graphfaith.judging.measures import MEASURES
 from graphfaith.metric.attribution import Attribution
 from graphfaith.metric.measured import effective_count, mean_and_error, widening
-from graphfaith.metric.stability import add_noise
+from graphfaith.metric.pooling import pool_widened
+from graphfaith.metric.stability import add_noise, rank, spread_over_pairs
 from judged import setting
 
 REPEATS = 100
@@ -166,6 +167,33 @@ def test_means_over_nodes(ledger):
         wrong = {name: covered[name] for name in truth if not FEWEST <= covered[name] / (2 * REPEATS) <= MOST}
         assert not wrong
     assert seen == set(MEASURES) - {"seconds"}
+
+
+def test_stability_over_trainings_that_are_drawn():
+    """Each number is of a pair of trainings, and so of two of those that are drawn."""
+    models, nodes, drawn_at_once = 30, 16, 10
+    ring = torch.arange(nodes)
+    ends = torch.stack([torch.cat([ring, ring]), torch.cat([ring + 1, ring + 3]) % nodes])
+    x = torch.randn(nodes, 4, generator=torch.Generator().manual_seed(3))
+    data = Data(x=x, edge_index=torch.cat([ends, ends.flip(0)], dim=1))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        networks = [GCN(4, 8, 2, 3).eval() for _ in range(models)]
+    rho = np.empty((models, models, nodes))
+    for node in range(nodes):
+        scores = [gf.Target(network, data.x, data.edge_index, node, 0).gradient()[1] for network in networks]
+        ranks = np.stack([rank(one) for one in scores])
+        rho[:, :, node] = np.corrcoef(ranks)
+    truth = (rho.sum(axis=(0, 1)) - models).mean() / models / (models - 1)
+    covered = {"plain": 0.0, "pairs": 0.0}
+    for seed in range(2 * REPEATS):
+        rng = np.random.default_rng(seed)
+        chosen, places = rng.choice(models, drawn_at_once, replace=False), rng.choice(nodes, nodes)
+        means = (rho[np.ix_(chosen, chosen, places)].sum(axis=1) - 1) / (drawn_at_once - 1)
+        for name, table in (("plain", means), ("pairs", spread_over_pairs(means))):
+            value, error = pool_widened(table)
+            covered[name] += abs(value - truth) <= 2 * error
+    assert covered["plain"] / (2 * REPEATS) < FEWEST <= covered["pairs"] / (2 * REPEATS) <= MOST
 
 
 @pytest.mark.nightly

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -29,7 +30,7 @@ from ..metric.measured import Measured, mean_and_error
 from ..metric.question import Question, default_by
 from ..metric.response import Level, ask, join
 from ..metric.sparsity import sparsity
-from ..metric.stability import sensitivity_max, stability
+from ..metric.stability import sensitivity_max, spread_over_pairs, stability
 from ..metric.sufficiency import SufficiencyQuestion
 from ..metric.truth import Truth, judge_by_truth
 from ..metric.unfaithfulness import check_change, sample_chunks
@@ -448,6 +449,7 @@ def _compare_trainings(
     for place, index in enumerate(ledger.nodes):
         runs = kept[place::num_rows]
         for entrant in entrants:
+            found: dict[int, Measured] = {}
             for training, run in enumerate(runs):
                 others = [other[entrant.name] for other in runs if other is not run and entrant.name in other]
                 if entrant.name not in run or not others:
@@ -455,8 +457,11 @@ def _compare_trainings(
                 own = run[entrant.name]
                 try:
                     # Models with different numbers of layers read different parts of the graph.
-                    found = stability(own, [_like(other, own) for other in others], measure="stability-training")
+                    again = [_like(other, own) for other in others]
+                    found[training] = stability(own, again, measure="stability-training")
                 except InputError as error:
                     ledger.fail(entrant.name, training, index, error, ("training",))
-                else:
-                    ledger.note(entrant.name, training, index, [found])
+            # A row's error is over trainings that are drawn, and a correlation is of two of them.
+            values = spread_over_pairs(np.array([one.value for one in found.values()]))
+            for (training, one), value in zip(found.items(), values.tolist(), strict=True):
+                ledger.note(entrant.name, training, index, [replace(one, value=value)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from graphfaith._base.errors import DataError, InputError, describe_error
@@ -16,6 +17,7 @@ from ..paper.journal import Journal
 from ..paper.results import rows_in
 from ..paper.run import write_rows
 from .arena import LARGE, Arena
+from .kept import Kept
 from .text import format_agreement, format_message, format_random
 
 MARK, END = "<!-- arena: agreement -->", "<!-- /arena -->"
@@ -49,14 +51,18 @@ whole graph: it explains the first of each training there. Stability is of that 
 
 
 def make_page(folder: Path, path: Path) -> Path:
-    """Write the page of a run in ``folder`` to ``path``, and its last two tables to measures.md beside it."""
+    """Write the page of a run in ``folder`` to ``path``, and its last two tables to measures.md beside it.
+
+    If the folder also has a run of ``graphfaith reproduce kept``, the page ends with that.
+    """
     target = check_output(path, (".md",))
     finished = folder / "arena.json"
     if not finished.exists():
         collect_rows(folder)
     rows = rows_in(folder, "arena")
+    kept = rows_in(folder, Kept.name) if (folder / f"{Kept.name}.json").exists() else []
     try:
-        text = page_text(folder, path, rows)
+        text = page_text(folder, path, rows, kept)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise DataError(
             f"the rows in '{finished}' are damaged or those of another version ({describe_error(error)}): measure them "
@@ -70,15 +76,20 @@ def make_page(folder: Path, path: Path) -> Path:
     return target
 
 
-def page_text(folder: Path, path: Path, rows: list[Row]) -> str:
-    """Return the text of the page."""
+def page_text(folder: Path, path: Path, rows: list[Row], kept: Sequence[Row] = ()) -> str:
+    """Return the text of the page, with the rows of what masks keep, if they are there."""
     where = shlex.quote(folder.as_posix())
     command = f"graphfaith reproduce arena --page {shlex.quote(path.as_posix())} --out {where}"
     quick = " --quick" if rows[0]["size"] == "quick" else ""
     made = f"graphfaith reproduce arena{quick} --out {where}"
     words = {"message": format_message(rows), "command": command, "made": made, "large": " and ".join(LARGE)}
     start = INTRODUCTION.format(**words).rstrip()
-    return "\n\n".join([start, Arena().to_markdown(rows)]) + "\n"
+    parts = [start, Arena().to_markdown(rows)]
+    if kept:
+        small = " --quick" if kept[0]["size"] == "quick" else ""
+        parts += [f"## {Kept.title}", f"    graphfaith reproduce {Kept.name}{small} --out {where}"]
+        parts.append(Kept().to_markdown(kept))
+    return "\n\n".join(parts) + "\n"
 
 
 def collect_rows(folder: Path) -> None:

@@ -13,7 +13,7 @@ ARENA = "arena"
 # The names of the experiments, which a test compares with what there is.
 NAMES = (
     *("table1", "table2", "table3", "efficiency", "parameters", "temperature", "samples", "illustration"),
-    *("propositions", "levels", ARENA),
+    *("propositions", "levels", ARENA, "kept"),
 )
 
 

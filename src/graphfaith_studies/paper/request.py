@@ -15,13 +15,14 @@ from graphfaith._base.workers import POSSIBLE_WORKERS
 from graphfaith.data import DATASETS, load_dataset
 
 from ..arena.arena import Arena
+from ..arena.kept import Kept
 from ..arena.page import make_page as make_arena_page
 from .experiment import FULL, QUICK, Experiment
 from .experiments import EXPERIMENTS
 from .results import page as make_page
 from .run import reproduce as reproduce_all
 
-ARENA = Arena()
+ARENA, KEPT = Arena(), Kept()
 MOST_WORKERS = 8  # that are started unless the user asks for more
 
 
@@ -45,7 +46,8 @@ def run_reproduce(
         (make_arena_page if names else make_page)(folder, page)
         typer.echo(f"Page: {page}")
         return
-    known: dict[str, Experiment] = {**EXPERIMENTS, ARENA.name: ARENA}  # The arena is not of the paper, nor of --all.
+    # The arena is not of the paper, nor of --all.
+    known: dict[str, Experiment] = {**EXPERIMENTS, ARENA.name: ARENA, KEPT.name: KEPT}
     for name in names:
         if name not in known:
             raise InputError(f"unknown name {name!r}: known are {', '.join(known)}, and --all")
