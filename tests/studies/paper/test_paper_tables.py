@@ -77,7 +77,8 @@ def test_a_page_of_results_has_every_table_and_picture(toy, tmp_path):
     text = path.read_text()
     for name, experiment in EXPERIMENTS.items():
         assert f"## {experiment.title}\n" in text
-        assert fold_tables(experiment.to_markdown(rows[name]) + "\n").rstrip() in text
+        section = fold_tables(f"## {experiment.title}\n\n{experiment.to_markdown(rows[name])}\n")
+        assert section.partition("\n\n")[2].rstrip() in text
     links = re.findall(r"!\[[^]]*]\(([^)]+)\)", text)
     assert len(links) == len(list(folder.glob("*.png")))
     for link in links:
