@@ -112,12 +112,12 @@ def join_edges(kinds: Kinds, edge_index: Mapping[EdgeType, Tensor]) -> Tensor:
 
 def join_attributes(rows: Mapping[EdgeType, Tensor], kinds: Kinds) -> Tensor:
     """Return attributes of edges by type, or scores of them, as one matrix [E, c]; columns that a type lacks are 0."""
-    flat = {kind: one.detach().cpu().reshape(len(one), -1) for kind, one in rows.items() if len(one)}
+    flat = {kind: one.detach().reshape(len(one), -1) for kind, one in rows.items() if len(one)}
     first = next(iter(rows.values()))
     joint = torch.zeros(kinds.edge_start[-1], max((one.size(1) for one in flat.values()), default=0), dtype=first.dtype)
     for place, kind in enumerate(kinds.edge_types):
         if kind in flat:
-            joint[kinds.edges(place), : flat[kind].size(1)] = flat[kind]
+            joint[kinds.edges(place), : flat[kind].size(1)] = flat[kind]  # which copies from any device
     return joint
 
 
