@@ -25,11 +25,15 @@ needs_data = pytest.mark.skipif(not os.environ.get("GRAPHFAITH_DATA"), reason="n
 
 @pytest.fixture
 def target():
+    return target_of(5)
+
+
+def target_of(width):
     """F at node 0 of the path 3 -> 2 -> 1 -> 0, by two layers that read a node's own features too."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = GraphSAGE(5, 8, 2, 3).eval()
-        x = torch.randn(4, 5)
+        model = GraphSAGE(width, 8, 2, 3).eval()
+        x = torch.randn(4, width)
     return gf.Target(model, x, torch.tensor([[3, 2, 1], [2, 1, 0]]), 0)
 
 
@@ -83,10 +87,10 @@ def test_at_an_equal_size_the_largest_scores_move(target):
     assert int(features.sum()) == 5
 
 
-def test_the_span_of_gradients_is_f_along_it_and_nothing_across(target):
-    near = as_neighborhood("U(X,0.2r)xU(A,0.2)")
+def test_the_span_of_gradients_is_f_along_it_and_nothing_across():
+    target, near = target_of(40), as_neighborhood("U(X,0.2r)xU(A,0.2)")
     p = GradientSpan(target, near)
-    assert 0 < len(p.directions) <= 15
+    assert 0 < len(p.directions) <= 18
     samples = near.sample(target.computation_graph, 6, 3)
     still = replace(samples, edges=torch.zeros_like(samples.edges))
     flat = still.features.flatten(1).double()
@@ -94,6 +98,7 @@ def test_the_span_of_gradients_is_f_along_it_and_nothing_across(target):
     within = replace(still, features=along.float())
     across = replace(still, features=(still.features.double() - along).float())
     assert torch.allclose(p.change(within), target.changes(within), atol=1e-5)
+    assert across.features.norm() > 0.5 * still.features.norm()
     assert p.change(across).abs().max() < 1e-5
     assert torch.equal(p.change(samples), GradientSpan(target, near).change(samples))
 
