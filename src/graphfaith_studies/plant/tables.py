@@ -20,14 +20,16 @@ def format_percent(value: float | None, error: float | None = None) -> str:
     ('5.1 %', '100 %', '50 %')
     >>> format_percent(0.0512, 0.0078), format_percent(2.8193, 1.1764)
     ('5.1 % ± 0.8 %', '282 % ± 118 %')
+    >>> format_percent(-0.002, 0.02)  # Python's z leaves out the sign of what is rounded to zero.
+    '0 % ± 2 %'
     """
     if value is None:
         return "–"
     if not error or error < 1e-6:
         size = abs(100 * value)
-        return f"{100 * value:.{0 if size >= 10 or size == 0 else 1 if size >= 1 else 2 if size >= 0.1 else 4}f} %"
+        return f"{100 * value:z.{0 if size >= 10 or size == 0 else 1 if size >= 1 else 2 if size >= 0.1 else 4}f} %"
     digits = min(max(-math.floor(math.log10(100 * error)), 0), 4)
-    return f"{100 * value:.{digits}f} % ± {100 * error:.{digits}f} %"
+    return f"{100 * value:z.{digits}f} % ± {100 * error:.{digits}f} %"
 
 
 def number_format(digits: int) -> Callable[[float | None, float | None], str]:
@@ -36,7 +38,7 @@ def number_format(digits: int) -> Callable[[float | None, float | None], str]:
     def format_number(value: float | None, error: float | None = None) -> str:
         if value is None:
             return "–"
-        return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error else "")
+        return f"{value:z.{digits}f}" + (f" ± {error:.{digits}f}" if error else "")
 
     return format_number
 
