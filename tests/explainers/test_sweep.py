@@ -407,7 +407,7 @@ def test_threads_and_batches_do_not_change_records(monkeypatch, limit):
     # Some parts have more rows than a panel of the core, and some are solved by singular values.
     x, edges = graph(17, nodes=90, edges=260, features=60)
     model = seeded(lambda: TwoLayerGCN(60))
-    explainer = explainer_of(model, gf.KEC("U(A,0.5)", num_samples=50))
+    explainer = explainer_of(model, gf.KEC("U(A,0.5)", num_samples=50, threshold=1e-7))
     others, fit_given = [], gf.KEC.fit_given
     monkeypatch.setattr(gf.KEC, "fit_given", lambda *given: others.append(0) or fit_given(*given))
     right, before = gf.explain_all(explainer, x, edges, progress=False), torch.get_num_threads()
