@@ -614,6 +614,24 @@ def add_multiple(into, number, term):
 
 
 @compiled
+def add_multiples(into, numbers, column, term):
+    """Add multiples of a vector to the first rows of ``into``, as often as a column of ``numbers`` says."""
+    k, count = 0, len(numbers)
+    while k + 4 <= count:  # Four at a time, so that the vector is read once for all of them.
+        a, b, c, d = into[k], into[k + 1], into[k + 2], into[k + 3]
+        p, q, r, t = numbers[k, column], numbers[k + 1, column], numbers[k + 2, column], numbers[k + 3, column]
+        for s in range(len(term)):
+            a[s] += p * term[s]
+            b[s] += q * term[s]
+            c[s] += r * term[s]
+            d[s] += t * term[s]
+        k += 4
+    while k < count:
+        add_multiple(into[k], numbers[k, column], term)
+        k += 1
+
+
+@compiled
 def subtract_from(into, number, term):
     """Write a number less a vector into ``into``."""
     for s in range(len(into)):
@@ -1468,7 +1486,7 @@ def propagate(values, source, sink, hop, e, num_hops, kind):
     return rows, moments
 
 
-@compiled
+@summing
 def sum_of(matrix):
     """Return the sum of all numbers of a matrix."""
     total = 0.0
@@ -1541,24 +1559,29 @@ def main_columns(gradient, most, rows, cut):
         for c in range(width):
             every[c, c] = 1.0
         return every
-    largest = 0.0
+    size, total = np.empty(count), 0.0
     for i in range(count):
-        for c in range(width):
-            largest = max(largest, abs(gradient[i, c]))
-    if largest == 0:
-        return np.zeros((width, 0))
-    size = np.zeros(count)
-    for i in range(count):
-        for c in range(width):
-            size[i] += (gradient[i, c] / largest) ** 2
+        size[i] = sum_of_products(gradient[i], gradient[i])
+        total += size[i]
+    largest = np.sqrt(total)
+    if not 1e-100 < largest < 1e100:  # Squares may be too large or too small.
+        largest = 0.0
+        for i in range(count):
+            for c in range(width):
+                largest = max(largest, abs(gradient[i, c]))
+        if largest == 0:
+            return np.zeros((width, 0))
+        for i in range(count):
+            size[i] = 0.0
+            for c in range(width):
+                size[i] += (gradient[i, c] / largest) ** 2
     taken = sort_falling(size)
     chosen = np.empty((min(count, rows), width))
     for i in range(len(chosen)):
-        for c in range(width):  # Only directions matter, and no square is too large.
+        for c in range(width):  # Only directions matter.
             chosen[i, c] = gradient[taken[i] if count > rows else i, c] / largest
-    turned = transpose(chosen)
-    mix, _ = largest_directions(multiply_transposed(turned, turned), most, cut, 0.0)
-    return multiply(turned, mix)
+    mix, _ = largest_directions(multiply_by_rows(chosen, chosen), most, cut, 0.0)
+    return multiply_transposed(chosen, mix)
 
 
 KHOP, DEGREES, FORESEEN, ENERGY = 0, 1, 2, 3  # kinds of terms, which are scaled in different ways
@@ -1898,14 +1921,15 @@ def terms_of(local, eps, source, sink, hop, e, num_hops, kind, y, along, bend, s
         rounding[c] = share * (np.sqrt(largest) if c < first else highest)
     for c in range(4):
         kinds[last + c] = ENERGY if c == 2 else FORESEEN
+    energy = np.zeros(size)
+    for j in range(len(eps)):
+        multiply_add(energy, eps[j], eps[j])
     for s in range(size):
-        own, energy, curvature = foreseen[s], 0.0, 0.0
-        for j in range(len(eps)):
-            energy += eps[j, s] * eps[j, s]
+        own, curvature = foreseen[s], 0.0
         for k in range(len(bend)):
             for j in range(len(bend)):
                 curvature += own[2 + k] * bend[k, j] * own[2 + j]
-        terms[s, last], terms[s, last + 1], terms[s, last + 2] = own[0], own[1], energy
+        terms[s, last], terms[s, last + 1], terms[s, last + 2] = own[0], own[1], energy[s]
         terms[s, last + 3] = 0.5 * curvature
     return terms, kinds, rounding
 
@@ -2145,27 +2169,28 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
             if group[j] < 0 or members[group[j]] > 1:
                 row[j] = more
                 more += 1
-        moves, lines = scratch[: more * taken].reshape(more, taken), np.zeros((3 + size, more))
-        spent, energy = np.zeros((b - a, taken)), np.zeros(taken)
+        moves, spent = scratch[: more * taken].reshape(more, taken), np.zeros((b - a, taken))
+        energy, along_eps = np.zeros(taken), np.zeros((3 + size, taken))
         for k in range(count):
-            lines[2 + size, k] = guess[k]
             if members[k] > 1:
                 fill(moves[k], 0.0)
         for j in range(m):
-            eps, drawn_here = moves[row[j]], at_draws[place[j]]
+            eps, drawn_here, first_guess = moves[row[j]], at_draws[place[j]], 0.0
             for s in range(taken):
                 eps[s] = drawn_here[s]
             add_to(spent[sink[j]], eps)
-            if group[j] >= 0 and members[group[j]] > 1:
-                add_to(moves[group[j]], eps)
+            if group[j] >= 0:
+                first_guess = guess[group[j]]
+                if members[group[j]] > 1:
+                    add_to(moves[group[j]], eps)
             if kappa != 0:
                 multiply_add(energy, eps, eps)
-            for k in range(2 + size):
-                lines[k, row[j]] = directions[k, j]
+            # This is a product of matrices, but one of them has few rows, and the other one is at hand now.
+            add_multiples(along_eps, directions, j, eps)
+            add_multiple(along_eps[2 + size], first_guess, eps)
         matrix = moves[:count]
         before = value_of_propagation(own.reshape(-1, 1), source, sink, hop, e, y, v, kind, np.zeros(m), 1.0)[0]
-        along_eps, both = multiply(lines, moves), np.empty((1 + mirrors, taken))
-        base, sign = own, -1.0
+        both, base, sign = np.empty((1 + mirrors, taken)), own, -1.0
         for mirrored in range(1 + mirrors):
             if mirrored:
                 base, sign = np.empty(m), 1.0
