@@ -1811,9 +1811,10 @@ def project_shares(matrix, change, mirrored, moments, guess, foreseen, alike, se
     """Return the additive function closest to F's change, [u], the standard errors of its scores, and its excess.
 
     ``matrix``, [u, S], has the moves of the units in samples, ``change``, [S], the changes of p there, and ``mirrored``
-    those at mirror images, or nothing. ``foreseen``, [S], is the product of the ``guess`` and the matrix. ``seen``, [u, S'], are the moves at the samples of the fit, where p leaves
-    ``left`` of F, [S'], or nothing. ``moments`` are mean, v and m of the units. See
-    :func:`graphfaith.surrogate.additive.project`, whose constants and last argument are the last four.
+    those at mirror images, or nothing. ``foreseen``, [S], is the product of the ``guess`` and the matrix. ``seen``,
+    [u, S'], are the moves at the samples of the fit, where p leaves ``left`` of F, [S'], or nothing. ``moments`` are
+    mean, v and m of the units. See :func:`graphfaith.surrogate.additive.project`, whose constants and last argument
+    are the last four.
     """
     average, spread, common = moments
     units, count = matrix.shape
