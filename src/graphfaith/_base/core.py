@@ -23,6 +23,8 @@ _FAR = 1e-5  # the least ratio of the smallest to the largest singular value for
 _BLOCK = 128  # samples that are propagated at once
 _DEPENDENT = 1e-12  # the share of the square of a row of X that is left of it, if it depends on rows before it
 _PANEL = 32  # rows of a matrix that are factorised at once
+_ROWS = 64  # rows of a matrix that are multiplied with others at once
+_APART = 0.1  # the largest correction of a direction for which a first-order one is right
 _SPARSE = 8  # X is sparse if not more than one number in so many is not 0
 _EMPTY = 1e-14  # the share of the largest eigenvalue of a normal matrix that is rounding
 _ROUNDED = 1e-24  # the share of the squares of F's change that is rounding
@@ -612,6 +614,24 @@ def add_multiple(into, number, term):
 
 
 @compiled
+def add_multiples(into, numbers, column, term):
+    """Add multiples of a vector to the first rows of ``into``, as often as a column of ``numbers`` says."""
+    k, count = 0, len(numbers)
+    while k + 4 <= count:  # Four at a time, so that the vector is read once for all of them.
+        a, b, c, d = into[k], into[k + 1], into[k + 2], into[k + 3]
+        p, q, r, t = numbers[k, column], numbers[k + 1, column], numbers[k + 2, column], numbers[k + 3, column]
+        for s in range(len(term)):
+            a[s] += p * term[s]
+            b[s] += q * term[s]
+            c[s] += r * term[s]
+            d[s] += t * term[s]
+        k += 4
+    while k < count:
+        add_multiple(into[k], numbers[k, column], term)
+        k += 1
+
+
+@compiled
 def subtract_from(into, number, term):
     """Write a number less a vector into ``into``."""
     for s in range(len(into)):
@@ -656,10 +676,24 @@ def sum_of_products(left, right):
 def multiply(left, right):
     """Return the product of two matrices.
 
-    All products of matrices are this one and the next, and those with vectors are loops, because numba compiles
+    All products of matrices are this one and the next three, and those with vectors are loops, because numba compiles
     ``np.dot`` anew for every order in memory and number of dimensions.
     """
-    return np.dot(left, right)
+    product = np.empty((len(left), right.shape[1]))
+    multiply_into(left, right, product)
+    return product
+
+
+@compiled
+def multiply_into(left, right, product):
+    """Write the product of two matrices into ``product``."""
+    np.dot(left, right, product)
+
+
+@compiled
+def multiply_by_rows(left, right):
+    """Return a matrix times the transpose of a matrix."""
+    return np.dot(left, right.T)
 
 
 @compiled
@@ -694,12 +728,13 @@ def rows_of_walks(values, places, source, sink, hop, seeds, e, num_hops, kind):
     away from a seed, so step k needs only the entries whose sink is within k - 1 hops. With one seed L in
     N(A^k) = L A^k R is a number, and each row is one product with the previous one; with several, each k has walks of
     its own, whose first step is scaled. The entries from the last node, which may stand for all that are further away,
-    are added up once for every node that they lead to.
+    are added up once for every node that they lead to. A^k 1 is needed of nodes within k hops, for which A^(k-1) 1 is
+    needed of those one hop further away; most nodes are at the border, and are left out as early as that allows.
     """
     count, size = len(hop), values.shape[1]
     rows = np.zeros((num_hops, count, size))
     total, added, outer = np.zeros((count, size)), np.zeros((count, size)), np.zeros((count, size))
-    walks, step, sides = np.zeros((count, size)), np.zeros((count, size)), np.empty((count, size))
+    walks, step, sides = np.empty((count, size)), np.empty((count, size)), np.empty((count, size))
     again = len(seeds) > 1 and kind != NONE
     for j in range(len(source) if kind != NONE else 0):
         add_to(outer[sink[j]] if source[j] == count - 1 else total[sink[j]], values[places[j]])
@@ -707,10 +742,12 @@ def rows_of_walks(values, places, source, sink, hop, seeds, e, num_hops, kind):
         add_to(total[i], outer[i])
     for k in range(num_hops):
         if k > 0 and kind != NONE:
+            last = 2 * num_hops - 1 - k
             for i in range(count):
-                write_product(added[i], outer[i], total[count - 1])
+                if hop[i] <= last:
+                    write_product(added[i], outer[i], total[count - 1])
             for j in range(len(source)):
-                if source[j] != count - 1:
+                if source[j] != count - 1 and hop[sink[j]] <= last:
                     multiply_add(added[sink[j]], values[places[j]], total[source[j]])
             total, added = added, total
         for i in range(count if kind != NONE else 0):
@@ -719,14 +756,16 @@ def rows_of_walks(values, places, source, sink, hop, seeds, e, num_hops, kind):
                 scales(sides[i], kind)
         if k == 0 or again:
             for i in range(count):
-                fill(walks[i], 0.0)
+                if hop[i] <= 0:
+                    fill(walks[i], 0.0)
             for i in range(len(seeds)):
                 fill(walks[seeds[i]], e[i])
                 if again:
                     write_product(walks[seeds[i]], walks[seeds[i]], sides[seeds[i]])
         for taken in range(0 if again else k, k + 1):
             for i in range(count):
-                fill(step[i], 0.0)
+                if hop[i] <= taken + 1:
+                    fill(step[i], 0.0)
             for j in range(len(source)):
                 if hop[sink[j]] <= taken:
                     multiply_add(step[source[j]], values[places[j]], walks[sink[j]])
@@ -779,9 +818,24 @@ def value_of_propagation(moves, source, sink, hop, e, y, v, kind, base, sign):
     ``v`` the weights of the powers j = 2 and 3 for k = 0 .. M - 1, [M, 2], and ``e`` how often F is read from each
     node, [n]. The sum is e^T z_0, where z_k = v_k2 c^2 + v_k3 c^3 + N (y_(k+1) + z_(k+1)).
     """
+    spent, places = np.zeros((len(hop), moves.shape[1])), np.empty(len(source), np.int64)
+    for j in range(len(source)):
+        places[j] = j
+        add_to(spent[sink[j]], moves[j])
+    return value_of_moves(moves, places, spent, source, sink, hop, e, y, v, kind, base, sign)
+
+
+@compiled
+def value_of_moves(moves, places, spent, source, sink, hop, e, y, v, kind, base, sign):
+    """Do what :func:`value_of_propagation` does, given the sums of ``moves`` of the entries into each node, [n, S].
+
+    Entry j has row ``places[j]`` of ``moves``. Most entries only count in a degree, so that only their sums are read.
+    """
     count, hops = y.shape
     total, inner = np.zeros(moves.shape[1]), np.zeros(len(source), np.int64)
-    known = 0
+    known, total_of = 0, np.zeros(count)
+    for j in range(len(source)):
+        total_of[sink[j]] += base[j]
     for j in range(len(source)):  # Other entries only count in degrees.
         if hop[sink[j]] < hops:
             inner[known] = j
@@ -797,14 +851,13 @@ def value_of_propagation(moves, source, sink, hop, e, y, v, kind, base, sign):
             fill(c[i], 0.0)
             fill(z[i], 0.0)
         if kind != NONE:
-            for j in range(len(source)):
-                add_shifted(scale[sink[j], : last - first], base[j], sign, moves[j, first:last])
             for i in range(count):
+                add_shifted(scale[i, : last - first], total_of[i], sign, spent[i, first:last])
                 scales(scale[i], kind)
         for r in range(known):
             j = inner[r]
             own = entries[r, : last - first]
-            write_shifted(own, base[j], sign, moves[j, first:last], scale[sink[j]])
+            write_shifted(own, base[j], sign, moves[places[j], first:last], scale[sink[j]])
             if kind == SYMMETRIC:
                 write_product(own, own, scale[source[j]])
             add_to(c[sink[j], : last - first], own)
@@ -1028,28 +1081,30 @@ def coordinates_of(x, nodes):
 
 
 @compiled
-def features_of(rows, factor, near, widths):
-    """Return the features of the fit, [S, P]: (e^T N(A^k) - e^T N((A - eps)^k)) X for all k, in coordinates of X.
+def features_of(rows, factor, independent, near, widths):
+    """Return the features of the fit, [P, S]: (e^T N(A^k) - e^T N((A - eps)^k)) X for all k, in coordinates of X.
 
     ``rows``, [M, n, 1 + S], has the graph as it is first. X = ``factor`` Q^T, with orthonormal columns in Q; of the
-    factor, [n, r], walks of k steps need the first ``near[k]`` rows and ``widths[k]`` columns.
+    factor, [n, r], walks of k steps need the first ``near[k]`` rows and ``widths[k]`` columns. A column is 0 above the
+    row that is its number in ``independent``, so that a few columns at a time need only the rows from there on.
     """
-    size, first = rows.shape[2] - 1, 0
+    size, total = rows.shape[2] - 1, 0
     for k in range(len(near)):
-        first += widths[k]
-    phi, first = np.empty((size, first)), 0
+        total += widths[k]
+    phi, first = np.empty((total, size)), 0
     for k in range(len(near)):
-        moved, part = np.empty((near[k], size)), np.empty((near[k], widths[k]))
+        moved = np.empty((near[k], size))
         for i in range(near[k]):
-            row = rows[k, i]
+            row, own = rows[k, i], moved[i]
             for s in range(size):
-                moved[i, s] = row[0] - row[1 + s]
-            for c in range(widths[k]):
-                part[i, c] = factor[i, c]
-        product = multiply_transposed(moved, part)
-        for s in range(size):
-            for c in range(widths[k]):
-                phi[s, first + c] = product[s, c]
+                own[s] = row[0] - row[1 + s]
+        for start in range(0, widths[k], _PANEL):
+            stop, top = min(start + _PANEL, widths[k]), independent[start]
+            part = np.empty((stop - start, near[k] - top))
+            for c in range(stop - start):
+                for i in range(near[k] - top):
+                    part[c, i] = factor[top + i, start + c]
+            multiply_into(part, moved[top:], phi[first + start : first + stop])
         first += widths[k]
     return phi
 
@@ -1105,20 +1160,42 @@ def transpose(matrix):
 
 
 @compiled
-def solve_kept(phi, change, threshold, relative, few):
-    """Return the W of smallest norm that minimises |phi W - change|^2, and whether it may be believed.
+def find_eigenvectors(matrix):
+    """Return the eigenvalues of a symmetric matrix in ascending order, and its eigenvectors, as columns."""
+    values, vectors = np.linalg.eigh(matrix)
+    return values, np.ascontiguousarray(vectors)
 
-    It may if no singular value of phi is at most ``threshold``, times the largest one if ``relative``, so that all of
-    them are kept: if phi^T phi - t^2 I is positive, where t is the threshold, or what rounding allows if that is more.
-    Then W = (phi^T phi)^-1 phi^T change, or phi^T (phi phi^T)^-1 change if there are fewer samples than parameters.
+
+@compiled
+def products_of_rows(side):
+    """Return the products of all rows of a matrix with each other, on and above the diagonal; below it is 0."""
+    count = len(side)
+    gram = np.zeros((count, count))
+    for first in range(0, count, _ROWS):  # Half of the products are enough.
+        last = min(first + _ROWS, count)
+        product = multiply_by_rows(side[first:last], side[first:])
+        for i in range(last - first):
+            for c in range(i, count - first):
+                gram[first + i, first + c] = product[i, c]
+    return gram
+
+
+@compiled
+def solve_kept(phi, change, threshold, relative, few):
+    """Return the W of smallest norm that minimises |phi^T W - change|^2, and whether it may be believed.
+
+    ``phi`` is [P, S]. Singular values of at most ``threshold``, times the largest one if ``relative``, are left out.
+    If all of phi phi^T - t^2 I is positive, where t is the threshold, or what rounding allows if that is more, there
+    are none, and W = (phi phi^T)^-1 phi change, or phi (phi^T phi)^-1 change if there are fewer samples than
+    parameters. Otherwise they are found, unless rounding does not allow that: then W is not to be believed.
     If coordinates were left out of phi (``few``), the threshold also has to be so large that they would be too.
     """
-    tall = phi.shape[0] > phi.shape[1]
-    weights = np.zeros(phi.shape[1])
-    if not phi.shape[1]:  # All features are 0.
+    width, count = phi.shape
+    weights = np.zeros(width)
+    if not width:  # All features are 0.
         return weights, True
-    side = phi if tall else transpose(phi)
-    gram, largest = multiply_transposed(side, side), 0.0
+    side = phi if count > width else transpose(phi)
+    gram, largest = products_of_rows(side), 0.0
     for i in range(len(gram)):
         largest += gram[i, i]
     largest = np.sqrt(largest)
@@ -1128,14 +1205,61 @@ def solve_kept(phi, change, threshold, relative, few):
     shifted, smallest = gram.copy(), max(bound, _FAR * largest)
     for i in range(len(gram)):
         shifted[i, i] -= smallest * smallest
-    if not (factorise(shifted) and factorise(gram)):
+    if not factorise(shifted):
+        return solve_truncated(phi, gram, change, threshold, relative)
+    if not factorise(gram):
         return weights, False
     left = change.copy()
     for _ in range(2):  # The second time for what the first has lost to rounding.
-        solved = solve_factorised(gram, multiply_rows(left, phi) if tall else left)
-        add_to(weights, solved if tall else multiply_rows(solved, phi))
-        for s in range(len(change)):
-            left[s] = change[s] - sum_of_products(phi[s], weights)
+        solved = solve_factorised(gram, multiply_vector(phi, left) if count > width else left)
+        add_to(weights, solved if count > width else multiply_vector(phi, solved))
+        foreseen = multiply_rows(weights, phi)
+        for s in range(count):
+            left[s] = change[s] - foreseen[s]
+    return weights, True
+
+
+@compiled
+def solve_truncated(phi, gram, change, threshold, relative):
+    """Do what :func:`solve_kept` does where singular values are left out; ``gram`` has the smaller products of phi.
+
+    The squares of singular values are the eigenvalues of the products, in which more of small ones is lost to rounding
+    than in phi. Therefore the vectors that are left out are made orthogonal to the others with respect to phi itself.
+    """
+    width, count = phi.shape
+    weights, tall = np.zeros(width), count > width
+    for i in range(len(gram)):
+        for c in range(i):
+            gram[i, c] = gram[c, i]
+    values, vectors = find_eigenvectors(gram)
+    largest = np.sqrt(max(values[-1], 0.0))
+    bound = threshold * largest if relative else threshold
+    if bound < _FAR * largest:
+        return weights, False
+    turned, out = transpose(vectors), 0
+    while out < len(values) and not values[out] > bound * bound:
+        out += 1
+    for t in range(out):
+        own = turned[t].copy()
+        seen = multiply_vector(phi, multiply_rows(own, phi)) if tall else multiply_rows(multiply_vector(phi, own), phi)
+        for k in range(out, len(values)):
+            share = sum_of_products(turned[k], seen) / (values[k] - values[t])
+            if abs(share) < _APART:  # Other directions cannot be told apart.
+                add_multiple(turned[t], -share, turned[k])
+    left = change.copy()
+    for _ in range(2):
+        right = multiply_vector(phi, left) if tall else left
+        for t in range(out):
+            add_multiple(right, -sum_of_products(turned[t], right), turned[t])
+        solved = np.zeros(len(right))
+        for k in range(out, len(values)):
+            add_multiple(solved, sum_of_products(turned[k], right) / values[k], turned[k])
+        for t in range(out):
+            add_multiple(solved, -sum_of_products(turned[t], solved), turned[t])
+        add_to(weights, solved if tall else multiply_vector(phi, solved))
+        foreseen = multiply_rows(weights, phi)
+        for s in range(count):
+            left[s] = change[s] - foreseen[s]
     return weights, True
 
 
@@ -1243,11 +1367,11 @@ def fit_parts(wanted, parts, values, x, changes, num_hops, kind, threshold, rela
         factor, independent = coordinates_of(x, nodes[a : a + visible[i]])
         near, widths = spans_of(hop, independent, num_hops)
         walks = rows_of_walks(values, place, source, sink, hop, seeds, e, num_hops, kind)
-        phi, change = features_of(walks, factor, near, widths), changes[i]
+        phi, change = features_of(walks, factor, independent, near, widths), changes[i]
         few = len(independent) < len(factor)
         solution, sound[i] = solve_kept(phi, change, threshold, relative, few)
         if sound[i]:
-            weight, left = np.empty(d - c), multiply_vector(phi, solution)
+            weight, left = np.empty(d - c), multiply_rows(solution, phi)
             for j in range(d - c):
                 weight[j] = values[place[j], 0]
             for j in range(len(left)):
@@ -1362,7 +1486,7 @@ def propagate(values, source, sink, hop, e, num_hops, kind):
     return rows, moments
 
 
-@compiled
+@summing
 def sum_of(matrix):
     """Return the sum of all numbers of a matrix."""
     total = 0.0
@@ -1370,13 +1494,6 @@ def sum_of(matrix):
         for c in range(matrix.shape[1]):
             total += matrix[i, c]
     return total
-
-
-@compiled
-def find_eigenvectors(matrix):
-    """Return the eigenvalues of a symmetric matrix in ascending order, and its eigenvectors, as columns."""
-    values, vectors = np.linalg.eigh(matrix)
-    return values, np.ascontiguousarray(vectors)
 
 
 @compiled
@@ -1442,24 +1559,29 @@ def main_columns(gradient, most, rows, cut):
         for c in range(width):
             every[c, c] = 1.0
         return every
-    largest = 0.0
+    size, total = np.empty(count), 0.0
     for i in range(count):
-        for c in range(width):
-            largest = max(largest, abs(gradient[i, c]))
-    if largest == 0:
-        return np.zeros((width, 0))
-    size = np.zeros(count)
-    for i in range(count):
-        for c in range(width):
-            size[i] += (gradient[i, c] / largest) ** 2
+        size[i] = sum_of_products(gradient[i], gradient[i])
+        total += size[i]
+    largest = np.sqrt(total)
+    if not 1e-100 < largest < 1e100:  # Squares may be too large or too small.
+        largest = 0.0
+        for i in range(count):
+            for c in range(width):
+                largest = max(largest, abs(gradient[i, c]))
+        if largest == 0:
+            return np.zeros((width, 0))
+        for i in range(count):
+            size[i] = 0.0
+            for c in range(width):
+                size[i] += (gradient[i, c] / largest) ** 2
     taken = sort_falling(size)
     chosen = np.empty((min(count, rows), width))
     for i in range(len(chosen)):
-        for c in range(width):  # Only directions matter, and no square is too large.
+        for c in range(width):  # Only directions matter.
             chosen[i, c] = gradient[taken[i] if count > rows else i, c] / largest
-    turned = transpose(chosen)
-    mix, _ = largest_directions(multiply_transposed(turned, turned), most, cut, 0.0)
-    return multiply(turned, mix)
+    mix, _ = largest_directions(multiply_by_rows(chosen, chosen), most, cut, 0.0)
+    return multiply_transposed(chosen, mix)
 
 
 KHOP, DEGREES, FORESEEN, ENERGY = 0, 1, 2, 3  # kinds of terms, which are scaled in different ways
@@ -1685,32 +1807,36 @@ def variance_of(numbers):
 
 
 @compiled
-def project_shares(matrix, change, mirrored, moments, guess, alike, seen, left, steps, many, blocks, wary):
+def project_shares(matrix, change, mirrored, moments, guess, foreseen, alike, seen, left, steps, many, blocks, wary):
     """Return the additive function closest to F's change, [u], the standard errors of its scores, and its excess.
 
     ``matrix``, [u, S], has the moves of the units in samples, ``change``, [S], the changes of p there, and ``mirrored``
-    those at mirror images, or nothing. ``seen``, [u, S'], are the moves at the samples of the fit, where p leaves
-    ``left`` of F, [S'], or nothing. ``moments`` are mean, v and m of the units. See
-    :func:`graphfaith.surrogate.additive.project`, whose constants and last argument are the last four.
+    those at mirror images, or nothing. ``foreseen``, [S], is the product of the ``guess`` and the matrix. ``seen``,
+    [u, S'], are the moves at the samples of the fit, where p leaves ``left`` of F, [S'], or nothing. ``moments`` are
+    mean, v and m of the units. See :func:`graphfaith.surrogate.additive.project`, whose constants and last argument
+    are the last four.
     """
     average, spread, common = moments
     units, count = matrix.shape
-    foreseen = multiply_rows(guess, matrix)
     square, product = sum_of_products(foreseen, foreseen), sum_of_products(foreseen, change)
-    scores, sizes = np.empty(units), np.empty(units)
+    ratio = product / square if square > 0 else 0.0
+    expected, scores, sizes = np.zeros(count), np.empty(units), np.empty(units)
+    add_multiple(expected, ratio, foreseen)
     for i in range(units):
-        scores[i] = guess[i] * (product / square if square > 0 else 0.0)
+        scores[i] = guess[i] * ratio
         sizes[i] = abs(guess[i]) * np.sqrt(spread[i])
     order = order_by_size(sizes)
     variance, doubt, of_mean = np.zeros(units), np.zeros(units), 0.0
     odd, even = np.empty(count), np.empty(count)
-    for _ in range(steps if units <= count else 1):
-        foreseen, middle = multiply_rows(scores, matrix), sum_of_products(average, scores)
+    for again in range(steps if units <= count else 1):
+        middle = sum_of_products(average, scores)
+        if again:
+            expected = multiply_rows(scores, matrix)
         for s in range(count):
-            rest = change[s] - foreseen[s]
+            rest = change[s] - expected[s]
             odd[s], even[s] = rest, rest
             if len(mirrored):
-                other = mirrored[s] - (2 * middle - foreseen[s])
+                other = mirrored[s] - (2 * middle - expected[s])
                 odd[s], even[s] = (rest - other) / 2, (rest + other) / 2
         of_rest = mean_of(even)
         if not len(mirrored):
@@ -1796,14 +1922,15 @@ def terms_of(local, eps, source, sink, hop, e, num_hops, kind, y, along, bend, s
         rounding[c] = share * (np.sqrt(largest) if c < first else highest)
     for c in range(4):
         kinds[last + c] = ENERGY if c == 2 else FORESEEN
+    energy = np.zeros(size)
+    for j in range(len(eps)):
+        multiply_add(energy, eps[j], eps[j])
     for s in range(size):
-        own, energy, curvature = foreseen[s], 0.0, 0.0
-        for j in range(len(eps)):
-            energy += eps[j, s] * eps[j, s]
+        own, curvature = foreseen[s], 0.0
         for k in range(len(bend)):
             for j in range(len(bend)):
                 curvature += own[2 + k] * bend[k, j] * own[2 + j]
-        terms[s, last], terms[s, last + 1], terms[s, last + 2] = own[0], own[1], energy
+        terms[s, last], terms[s, last + 1], terms[s, last + 2] = own[0], own[1], energy[s]
         terms[s, last + 3] = 0.5 * curvature
     return terms, kinds, rounding
 
@@ -1980,7 +2107,7 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
     for i in wanted:
         largest = max(largest, entry_start[i + 1] - entry_start[i])
     # New memory for every part would take longer than what is done in it.
-    scratch = np.empty((2, largest * at_draws.shape[1]))
+    scratch = np.empty(2 * largest * at_draws.shape[1])
     for i in wanted:
         a, b, c, d = node_start[i], node_start[i + 1], entry_start[i], entry_start[i + 1]
         source, sink, hop, place, group = ends[0, c:d], ends[1, c:d], hops[a:b], places[c:d], unit[c:d]
@@ -2035,26 +2162,36 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
         for j in range(m):
             if group[j] >= 0:
                 guess[group[j]] += (slope[j] * felt[c + j] + bent_slope[j]) * part[j]
-        # The changes of p in the samples and in their mirror images 2 E eps - eps.
-        taken, kappa = counts[i, 1], singles[i, 2]
-        matrix, eps = scratch[0, : count * taken].reshape(count, taken), scratch[1, : m * taken].reshape(m, taken)
-        energy = np.zeros(taken)
+        # The changes of p in the samples and in their mirror images 2 E eps - eps. The moves of the units come first,
+        # and after them those of entries that are not a unit of their own.
+        taken, kappa, row, more = counts[i, 1], singles[i, 2], np.empty(m, np.int64), count
+        for j in range(m):
+            row[j] = group[j]
+            if group[j] < 0 or members[group[j]] > 1:
+                row[j] = more
+                more += 1
+        moves, spent = scratch[: more * taken].reshape(more, taken), np.zeros((b - a, taken))
+        energy, along_eps = np.zeros(taken), np.zeros((3 + size, taken))
         for k in range(count):
             if members[k] > 1:
-                fill(matrix[k], 0.0)
+                fill(moves[k], 0.0)
         for j in range(m):
+            eps, drawn_here, first_guess = moves[row[j]], at_draws[place[j]], 0.0
             for s in range(taken):
-                eps[j, s] = at_draws[place[j], s]
+                eps[s] = drawn_here[s]
+            add_to(spent[sink[j]], eps)
             if group[j] >= 0:
+                first_guess = guess[group[j]]
                 if members[group[j]] > 1:
-                    add_to(matrix[group[j]], eps[j])
-                else:
-                    write_to(matrix[group[j]], eps[j])
+                    add_to(moves[group[j]], eps)
             if kappa != 0:
-                multiply_add(energy, eps[j], eps[j])
+                multiply_add(energy, eps, eps)
+            # This is a product of matrices, but one of them has few rows, and the other one is at hand now.
+            add_multiples(along_eps, directions, j, eps)
+            add_multiple(along_eps[2 + size], first_guess, eps)
+        matrix = moves[:count]
         before = value_of_propagation(own.reshape(-1, 1), source, sink, hop, e, y, v, kind, np.zeros(m), 1.0)[0]
-        along_eps, both = multiply(directions, eps), np.empty((1 + mirrors, taken))
-        base, sign = own, -1.0
+        both, base, sign = np.empty((1 + mirrors, taken)), own, -1.0
         for mirrored in range(1 + mirrors):
             if mirrored:
                 base, sign = np.empty(m), 1.0
@@ -2064,12 +2201,12 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
                     subtract_from(along_eps[k], 2 * along_mean[k], along_eps[k])
                 for s in range(taken):
                     energy[s] += 4 * (along_eps[1, s] - along_mean[1])
-            value = value_of_propagation(eps, source, sink, hop, e, y, v, kind, base, sign)
+            value = value_of_moves(moves, row, spent, source, sink, hop, e, y, v, kind, base, sign)
             for s in range(taken):
                 value[s] = before - value[s] + along_eps[0, s] + kappa * energy[s]
+            bent = multiply(bend, along_eps[2 : 2 + size])
             for k in range(size):
-                for j in range(size):
-                    add_products(value, 0.5 * bend[k, j], along_eps[2 + k], along_eps[2 + j])
+                add_products(value, 0.5, bent[k], along_eps[2 + k])
             for s in range(taken):
                 both[mirrored, s] = drawn[i, mirrored, s] = value[s]
         # Entries that only count in a degree cannot be told apart.
@@ -2102,6 +2239,7 @@ def read_parts(wanted, parts, values, samples, felt, units, tables, moments, cou
             both[1] if mirrors else both[0][:0],
             of_units,
             guess,
+            along_eps[2 + size],
             alike,
             seen,
             left,

@@ -131,7 +131,8 @@ class KEC(FittedExplainer):
                 phi.append(features)
         assert frame is not None
         with stage("solve"):
-            return frame.solve(np.concatenate(phi), torch.cat(changes), rows, kind, self.threshold, self.relative)
+            every = np.concatenate(phi, axis=1)
+            return frame.solve(every, torch.cat(changes), rows, kind, self.threshold, self.relative)
 
     def _fit(self, target: Target) -> KHopModel:
         """Return the optimum of any neighbourhood, normalisation and solver."""

@@ -83,13 +83,14 @@ def project(
     :math:`1 - (1 + s) \sum \sigma_u^2 / \sum \delta_u^2`, with s the standard error of the ratio if there is only
     noise, and the mean of what is left is shrunk in the same way.
     """
-    nothing = np.zeros(0)
+    nothing, matrix, first = np.zeros(0), np.ascontiguousarray(draws.matrix.T.numpy()), guess.double().contiguous()
     scores, stderr, excess = core.project_shares(
-        np.ascontiguousarray(draws.matrix.T.numpy()),
+        matrix,
         np.ascontiguousarray(draws.change.numpy()),
         nothing if draws.mirrored is None else np.ascontiguousarray(draws.mirrored.numpy()),
         tuple(moment.numpy() for moment in (moves.mean, moves.spread, moves.common)),
-        guess.double().contiguous().numpy(),
+        first.numpy(),
+        core.multiply_rows(first.numpy(), matrix),
         moves.alike(guess).numpy(),
         np.zeros((len(moves), 0)) if seen is None else np.ascontiguousarray(seen.T.numpy()),
         nothing if seen is None or left is None else left.contiguous().numpy(),

@@ -51,12 +51,13 @@ class Frame:
         return found
 
     def features(self, weight: Tensor, kind: Normalization) -> tuple[Tensor, Float64]:
-        """Return the rows e^T N(A^k), [M, 1, n], and the features of samples, [S, P], from entries of A, [1 + S, e].
+        """Return the rows e^T N(A^k), [M, 1, n], and the features of samples, [P, S], from entries of A, [1 + S, e].
 
         The first of these are those of the graph as it is.
         """
         rows = khop_rows(self.graph, weight, self.num_hops, kind)
-        phi: Float64 = core.features_of(rows.transpose(1, 2).numpy(), self.factor, *self._spans)
+        given = self.factor, self.independent, *self._spans
+        phi: Float64 = core.features_of(rows.transpose(1, 2).numpy(), *given)
         return rows[:, :1].clone(), phi
 
     def solve(
@@ -69,12 +70,12 @@ class Frame:
         few = len(self.independent) < len(self.factor)
         solution, sound = core.solve_kept(phi, change.numpy(), float(threshold), bool(relative), few)
         if sound:
-            error = float(np.square(phi @ solution - change.numpy()).mean())
+            error = float(np.square(solution @ phi - change.numpy()).mean())
         else:
             bound = threshold if relative else threshold / max(float(np.linalg.norm(phi)), np.finfo(float).tiny)
             if not bound >= core.FINE:
                 return None
-            truncated = truncated_svd(torch.from_numpy(phi), change, threshold, relative=relative)
+            truncated = truncated_svd(torch.from_numpy(phi).T, change, threshold, relative=relative)
             solution, error = truncated.weights.numpy(), truncated.error
         beta, _ = core.expand(solution, self.factor, self.independent, self._spans[1], self.graph.num_nodes)
         return model_of(self.graph, rows, beta, error, kind)
