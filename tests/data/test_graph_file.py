@@ -23,7 +23,7 @@ from torch_geometric.data.storage import NodeStorage
 from graphfaith._base.errors import DataError, GraphfaithError, InputError
 from graphfaith.cli import application
 from graphfaith.data import graph_file
-from graphfaith.data.graph_file import read_any_graph, read_graph
+from graphfaith.data.graph_file import read_any_graph, read_graph, read_tensors
 from graphfaith.data.own_model import load_model
 
 X = torch.tensor([[0.5, 1.0], [2.0, -1.0], [0.0, 3.0]])
@@ -301,13 +301,34 @@ def test_what_is_no_single_graph_is_refused_with_advice(tmp_path):
         (X, "it holds a Tensor"),
         (Batch.from_data_list([graph, graph]), "it names torch_geometric.data.batch."),
         ({**PLAIN, "a": np.ones(2)}, "it names numpy"),
-        ({**PLAIN, "a": X.to_sparse()}, "it names torch._utils._rebuild_sparse_tensor"),
     ]:
         torch.save(value, tmp_path / "graph.pt")
         with pytest.raises(DataError) as caught:
             read_graph(tmp_path / "graph.pt")
         assert f"graph.pt': {message}" in str(caught.value)
         assert "save a dictionary of plain tensors" in str(caught.value)
+
+
+def test_files_with_sparse_tensors_say_what_to_store_instead(tmp_path):
+    typed = HeteroData()
+    typed["a"].x, typed["a", "to", "a"].adj_t = X, torch.eye(len(X)).to_sparse()
+    for graph, read in [({**PLAIN, "a": X.to_sparse()}, read_graph), (typed, read_any_graph)]:
+        torch.save(graph, tmp_path / "graph.pt")
+        with pytest.raises(
+            DataError, match=r"it holds a sparse tensor .*: store edge_index in place of adj_t, by type"
+        ):
+            read(tmp_path / "graph.pt")
+
+
+def test_a_graph_of_several_types_is_no_file_of_tensors_and_has_rows_of_features(tmp_path):
+    typed = HeteroData()
+    typed["a"].x, typed["a"].feature_names = torch.rand(3), ["f"]
+    typed["a", "to", "a"].edge_index = torch.tensor([[0, 1], [1, 2]])
+    torch.save(typed, tmp_path / "graph.pt")
+    with pytest.raises(DataError, match=r"cannot read the truth .*: it holds a HeteroData, and not tensors"):
+        read_tensors(tmp_path / "graph.pt", "the truth")
+    with pytest.raises(DataError, match=r"x of 'a' must be \[nodes, features\] \(got \[3\]\)"):
+        read_any_graph(tmp_path / "graph.pt")
 
 
 def test_a_data_with_odd_insides_is_refused(tmp_path):

@@ -80,7 +80,7 @@ def test_counts_in_readme_are_those_of_the_code():
 def test_the_page_of_the_arena_is_what_its_command_writes():
     page = ROOT / "docs" / "arena.md"
     folder = ROOT / "docs" / "results"
-    kept = rows_in(folder, "kept") if (folder / "kept.json").exists() else []
+    kept = rows_in(folder, "kept")
     assert page.read_text() == page_text(Path("docs/results"), Path("docs/arena.md"), rows_in(folder, "arena"), kept)
 
 

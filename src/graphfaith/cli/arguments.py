@@ -61,7 +61,8 @@ def _find_edge(text: str, ids: dict[str, list[int]], count: int, edges: set[tupl
     if not found:
         hint = "" if count else f"; a node is written as its type and its number there, such as {next(iter(ids))}"
         raise InputError(f"--without {text}: the graph has no such edge{hint}")
-    could = " or ".join(f"{a}-{b}" for a, b in sorted(found)[:3])
+    # Of a graph of several types, these numbers are in one numbering of all, which nobody but this project has.
+    could = " or ".join(f"{a}-{b}" for a, b in sorted(found)[:3]) if count else f"any of {len(found)} edges"
     raise InputError(f"--without {text} could be {could}: name the nodes so that only one edge is meant")
 
 

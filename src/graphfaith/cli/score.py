@@ -142,9 +142,8 @@ def compare_methods(
     from ..facade import Subject
     from ..facade.comparison import compare_on
 
-    if label in MOTIF_DATASETS and isinstance(
-        subject, Subject
-    ):  # There the paper trains PGExplainer on all nodes together.
+    # There the paper trains PGExplainer on all nodes together.
+    if label in MOTIF_DATASETS and isinstance(subject, Subject):
         subject = replace(subject, together=tuple(nodes))
     return compare_on(
         subject,

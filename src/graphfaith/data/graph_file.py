@@ -46,6 +46,7 @@ _CLASSES = (
     *(HeteroData, BaseStorage, NodeStorage, EdgeStorage, EdgeAttr, TensorAttr),
 )
 _KINDS = ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double")
+_OF_SPARSE = ("torch._utils._rebuild_sparse_tensor", "torch_sparse.tensor.SparseTensor")
 _HARMLESS = frozenset(
     [
         "collections.OrderedDict",
@@ -102,7 +103,13 @@ def read_tensors(path: str | os.PathLike[str], what: str) -> dict[str, Tensor]:
     ...     read_tensors(f"{folder}/truth.npz", "the truth")
     {'edges': tensor([0., 1.], dtype=torch.float64)}
     """
-    return _read(path, what, lambda fields: {str(key): one for key, one in fields.items() if isinstance(one, Tensor)})
+    return _read(path, what, _all_tensors)
+
+
+def _all_tensors(fields: Mapping[Any, Any]) -> dict[str, Tensor]:
+    if _TYPED in fields:
+        raise DataError(f"it holds a HeteroData, and not tensors by their names: {_ADVICE}")
+    return {str(key): one for key, one in fields.items() if isinstance(one, Tensor)}
 
 
 def _read(path: str | os.PathLike[str], what: str, make: Callable[[Mapping[Any, Any]], _Made]) -> _Made:
@@ -157,6 +164,11 @@ def _read_pt(content: bytes) -> Mapping[Any, Any]:
 def _refuse_code(content: bytes) -> None:
     """Refuse a file that names a function or class which tensors do not need, without calling anything in it."""
     for name in _list_globals(content):
+        if name in _OF_SPARSE:
+            raise DataError(
+                f"it holds a sparse tensor ({name}): store edge_index in place of adj_t, by type in a HeteroData, and "
+                "x as an ordinary tensor (x.to_dense())"
+            )
         if name not in _HARMLESS:
             raise DataError(
                 f"it names {name}, which no graph needs and which could run code; nothing was run: {_ADVICE}"
@@ -269,6 +281,8 @@ def _make_typed(fields: Mapping[Any, Any]) -> HeteroData:
             made[kind][key] = _to_ids(tensor, key) if key == "edge_index" else tensor
         for key, what in (("node_names", "nodes"), ("feature_names", "features")):
             if given.get(key) is not None and "x" in made[kind]:
+                if made[kind].x.dim() < 2:
+                    raise DataError(f"x of {show(kind)} must be [nodes, features] (got {list(made[kind].x.shape)})")
                 made[kind][key] = give_names(given[key], None, made[kind].x.size(int(what == "features")), what)
     for key, tensor in _tensors_of(_mapping_of(held.get("_global_store"))).items():
         made._global_store[key] = tensor

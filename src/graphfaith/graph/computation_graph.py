@@ -64,9 +64,7 @@ class ComputationGraph:
     ends: Tensor  # [2, e] (source, sink) as ids in the whole graph, also where one node represents the outermost ones
     shape: tuple[int, ...] | None = None  # of a node's features, if the model is given another one than [d]
     attributes: Tensor | None = None  # [e, c] those of edges, E, of real numbers; 0 for self-loops that are added
-    attribute_range: float = (
-        0.0  # max(E) - min(E) over the whole graph; the largest of all edge types, if there are some
-    )
+    attribute_range: float = 0.0  # max(E) - min(E) over the whole graph; the largest of all edge types, if several
     categorical: bool = False  # whether X says which features differ from the baseline; see graphfaith.graph.form
     kinds: Kinds | None = None  # of nodes and edges, if the graph is a heterogeneous one in one numbering
     # [e, c] the range of the attributes of each edge's type in a heterogeneous graph; 0 at columns that it has not

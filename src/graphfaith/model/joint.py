@@ -116,7 +116,8 @@ class JointModel(torch.nn.Module):
         if attributes is not None and self.attributes is not None:
             rows = split.of_edges(attributes)
             arguments[_argument(self.model, ATTRIBUTES) or ATTRIBUTES[0]] = {
-                kind: rows[kind][:, : shape.numel()].reshape(-1, *shape) for kind, shape in self.attributes.items()
+                kind: rows[kind][:, : shape.numel()].reshape(len(rows[kind]), *shape)
+                for kind, shape in self.attributes.items()
             }
         if batch is not None and self._batch_name is not None:
             named_nodes = zip(self.kinds.node_types, split.nodes, strict=True)

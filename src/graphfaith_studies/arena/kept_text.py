@@ -83,15 +83,17 @@ def _by_method(columns: Mapping[str, Column], methods: Sequence[str]) -> str:
 
 def _conclude(lower: Mapping[str, tuple[Column, Row]], columns: Mapping[str, Column], masks: Sequence[str]) -> str:
     few, all_of = len(lower), len(columns)
-    spans = sum(
-        float(column[SPAN]["delta"])
+    spans = {
+        place
+        for place, column in columns.items()
+        if float(column[SPAN]["delta"])
         < min(float(column[name]["delta"]) for name in (*masks, ANCHORED) if name in column)
-        for column in columns.values()
-    )
+    }
     last = (
-        f"The p along {SPAN}, which is no mask, has the lowest Delta of all these in {spans} of {all_of} columns: what "
-        "wins is to run the model, and not what a mask says."
+        f"The p along {SPAN}, which is no mask, has the lowest Delta of all these in {len(spans)} of {all_of} columns"
     )
+    last += f", and in {len(spans & set(lower))} of those {few}" if lower else ""
+    last += ": there to run the model is enough, whatever a mask says." if 2 * len(spans & set(lower)) > few else "."
     if not lower:
         return f"No mask is below AnchoredKEC in any of {all_of} columns. {last}"
     read = [float(best["read"]) for _, best in lower.values()]
@@ -108,8 +110,9 @@ def _conclude(lower: Mapping[str, tuple[Column, Row]], columns: Mapping[str, Col
     models = sum(column[ANCHORED][own][0] < best[own][0] for column, best in lower.values())
     return (
         f"**In the {few} of {all_of} columns where a mask is below AnchoredKEC, its p reads {_percent(min(read))} to "
-        f"{_percent(max(read))} of the features that move** ({_percent(median(read))} in the median). Where masks "
-        f"hold for perturbations too, one is below AnchoredKEC in {masked} of {all_of}. A mask that looks at "
+        f"{_percent(max(read))} of the features that move** ({_percent(median(read))} in the median). If masks held "
+        f"for perturbations too, so that p does not see what the mask leaves out, one would still be below "
+        f"AnchoredKEC in {masked} of {all_of}, because some keep nearly all. A mask that looks at "
         f"nothing, other than the one that keeps all, is below AnchoredKEC in {dull} of them. At an equal size, "
         f"{_percent(SHOWN)} of the features and of the edges, the entries of AnchoredKEC's largest scores leave less "
         f"of F's change than the winner's in {entries} of {few}, and its p on its entries less than the winner's p on "

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import IO, Any, BinaryIO
 
 from .base import NO_MEMORY
-from .pipe import read_message
+from .pipe import read_content, read_message, unpack
 
 _LAST_WORDS = 5.0  # seconds for what a dead process had written to be read
 
@@ -76,13 +76,7 @@ def listen(process: subprocess.Popen[bytes], put: Callable[[Any], None]) -> None
         assert process.stdout is not None
         with process.stdout as pipe, suppress(EOFError, OSError):  # A message may be cut off by a death.
             while True:
-                try:
-                    message = read_message(pipe)
-                except (EOFError, OSError):
-                    raise
-                except Exception as error:  # It was read, but is none: whoever asked has to know.
-                    message = error
-                put(message)
+                put(unpack(read_content(pipe)))
 
     def wait() -> None:
         reader = threading.Thread(target=read, daemon=True)
