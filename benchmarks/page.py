@@ -3,7 +3,9 @@
 `python benchmarks/page.py` opens pages of four explanations in headless Chromium without a graphics card. First paint
 is the browser's own mark; "drawn" is when all panels are there. A drag is 60 moves of the pointer, one a frame; the
 time from frame to frame is that of the browser's own clock, of which 16.7 ms is the least. With `--against REVISION`,
-an older state of this project, its pages are made too, and both are opened in turn in the same browser.
+an older state of this project, its pages are made too, and both are opened in turn in the same browser, each of the two
+first in every other round; the differences are means over rounds, with their standard errors. A browser paints once a
+frame, so that one difference says little. The first round is not counted.
 
 `python benchmarks/page.py --nodes 200` makes a page of as many nodes of Cora, its five largest hubs among them, and
 counts in the browser, at the widths of a desk and of a telephone: the marks before anything is unfolded, the labels
@@ -19,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean, median, stdev
 
 import numpy as np
 from first_sight import MIDDLE, MOST_BYTES, MOST_MARKS, choose_nodes
@@ -100,6 +102,17 @@ class Opened:
         self.frames += page.evaluate(DRAG)
         page.close()
 
+    def forget(self) -> None:
+        """Do not count what was measured so far."""
+        self.paints, self.drawn, self.frames = [], [], []
+
+    def later(self, other: Opened | None) -> str:
+        """Return how much later than on the other page the first paint was, and what was drawn, in milliseconds."""
+        if other is None:
+            return "– | –"
+        pairs = [(self.paints, other.paints), (self.drawn, other.drawn)]
+        return " | ".join(_difference([a - b for a, b in zip(*pair, strict=True)]) for pair in pairs)
+
     def __str__(self) -> str:
         frames = sorted(self.frames)
         cells = [
@@ -110,9 +123,15 @@ class Opened:
         return " | ".join(cells)
 
 
+def _difference(all_of: list[float]) -> str:
+    return f"{mean(all_of):+.1f} ± {stdev(all_of) / len(all_of) ** 0.5:.1f} ms"
+
+
 def time_pages(against: str | None, rounds: int) -> None:
-    print("| four methods | size | made in | first paint | drawn | frame, median | frame, 95 % |")
-    print("|---|---|---|---|---|---|---|")
+    head = "four methods | size | made in | first paint | drawn | frame, median | frame, 95 %"
+    print(f"| {head} | first paint, later by | drawn, later by |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    over: tuple[list[float], list[float]] = ([], [])
     with tempfile.TemporaryDirectory() as folder, started() as browser:
         sets = {"": Path(folder, "own")}
         make_pages_of(ROOT, sets[""])
@@ -122,13 +141,22 @@ def time_pages(against: str | None, rounds: int) -> None:
             make_pages_of(Path(folder, "before"), sets[" (before)"])
         for number, name in enumerate(CASES):
             opened = {which: Opened(path / f"{number}.html") for which, path in sets.items()}
-            for _ in range(rounds):
-                for one in opened.values():  # in turn, so that a busy machine slows both
-                    one.open(browser)
+            for number_of_round in range(rounds + 1):
+                for one in list(opened.values())[:: 1 if number_of_round % 2 else -1]:
+                    one.open(browser)  # in turn, so that a busy machine slows both
+                    if number_of_round == 0:
+                        one.forget()
+            before = opened.get(" (before)")
             for which, one in opened.items():
-                print(f"| {name}{which} | {one} |", flush=True)
+                print(f"| {name}{which} | {one} | {one.later(before if which == '' else None)} |", flush=True)
+            if before is not None:
+                over[0].extend(a - b for a, b in zip(opened[""].paints, before.paints, strict=True))
+                over[1].extend(a - b for a, b in zip(opened[""].drawn, before.drawn, strict=True))
             own = opened[""].path.stat().st_size
             assert own < MOST_BYTES, f"the page of {name} has {own} bytes"
+    if against is not None:
+        paint, drawn = map(_difference, over)
+        print(f"\nOf all pages together: first painted {paint} later, drawn {drawn} later.")
 
 
 def look_at_nodes(count: int) -> None:
@@ -182,7 +210,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--against", metavar="REVISION", help="an older state of this project to compare with")
     options.add_argument("--nodes", type=int, help="look at so many nodes of Cora instead")
-    options.add_argument("--rounds", type=int, default=5, help="how often each page is opened")
+    options.add_argument("--rounds", type=int, default=5, help="how often each page is opened, two at least")
     given = options.parse_args()
     if given.nodes is not None:
         look_at_nodes(given.nodes)
