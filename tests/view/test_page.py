@@ -42,7 +42,7 @@ class TestPolicy:
         policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1])
         rules = dict(part.split(" ", 1) for part in policy.split("; "))
         parts = {
-            "style-src": [r"<style>(.*?)</style>"],
+            "style-src": [r"<style>(.*?)</style>", r"<template.*?<style>(.*?)</style>"],
             "script-src": [r"<script>(.*?)</script>", r'<script type="text/plain" id="code">(.*?)</script>'],
         }
         for kind, patterns in parts.items():

@@ -1,11 +1,12 @@
 """The page: explanations side by side in one file that a browser opens without any server.
 
-A page consists of HTML, one style sheet, one script, and its content as JSON. Its Content-Security-Policy names the
-hashes of the style and the script and forbids everything else. So a label is always text, whatever it contains, and
+A page consists of HTML, two style sheets, one script, and its content as JSON. Its Content-Security-Policy names the
+hashes of the styles and the script and forbids everything else. So a label is always text, whatever it contains, and
 nothing is fetched from anywhere. The page stores only what it shows, so that its size does not grow with the graph.
 
-What the model answered stands in the HTML itself, and is painted before the script is read. All of a page is ASCII,
-which a browser decodes and reads faster than anything else.
+What the model answered stands in the HTML itself, and is painted before the script is read, with the few rules of style
+that it needs. What the script fills is in a template until then. All of a page is ASCII, which a browser decodes and
+reads faster than anything else.
 """
 
 from __future__ import annotations
@@ -123,6 +124,7 @@ def render_page(data: dict[str, Any], *, controls: str = "", scripts: Sequence[s
         headline=_as_html(data.get("headline", "")),
         near=_as_html(data.get("near_words", "")),
         about=_as_html(data.get("about", "")),
+        first=asset("first.css"),
         style=asset("page.css"),
         start=_start(),
         code=_code(scripts),
@@ -158,7 +160,7 @@ def policy(connect: Sequence[str] = ()) -> str:
     """
     allowed = {
         "default-src": "'none'",
-        "style-src": hash_of(asset("page.css")),
+        "style-src": f"{hash_of(asset('first.css'))} {hash_of(asset('page.css'))}",
         "script-src": f"{hash_of(_start())} {hash_of(_code(connect))}",
         "img-src": "data:",
         "base-uri": "'none'",
