@@ -24,7 +24,6 @@ from pathlib import Path
 from statistics import mean, median, stdev
 
 import numpy as np
-from first_sight import MIDDLE, MOST_BYTES, MOST_MARKS, choose_nodes
 from older import ROOT, environment_of, take_out
 from page_cases import CASES
 from playwright.sync_api import Browser
@@ -38,6 +37,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from browsing import started
 
 WIDTHS = (1280, 360)
+MOST_MARKS, MOST_BYTES, MIDDLE = 35, 300_000, 0.1
 MAKER = Path(__file__).with_name("page_cases.py")
 DRAG = """async () => {
   const stage = document.querySelector(".stage");
@@ -157,6 +157,14 @@ def time_pages(against: str | None, rounds: int) -> None:
     if against is not None:
         paint, drawn = map(_difference, over)
         print(f"\nOf all pages together: first painted {paint} later, drawn {drawn} later.")
+
+
+def choose_nodes(degree: np.ndarray, count: int) -> list[int]:
+    """Return the five largest hubs, and nodes at equal distances."""
+    hubs = np.argsort(-degree, kind="stable")[:5].tolist()
+    others = [node for node in np.linspace(0, len(degree) - 1, 2 * count).astype(int).tolist() if node not in hubs]
+    chosen = others[:: max(1, len(others) // (count - len(hubs)))][: count - len(hubs)]
+    return [*hubs, *chosen]
 
 
 def look_at_nodes(count: int) -> None:

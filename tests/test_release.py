@@ -23,6 +23,12 @@ import graphfaith
 ROOT = Path(__file__).parent.parent
 VERSION = ROOT / "src" / "graphfaith" / "_base" / "version.py"
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+# All that the root of the repository holds. What a command wrote there by accident is not among it.
+IN_ROOT = {
+    ".ci", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md",
+    "LICENSE", "Makefile", "README.md", "SECURITY.md", "benchmarks", "constraints-oldest.txt", "constraints.txt",
+    "docs", "examples", "mkdocs.yml", "pyproject.toml", "src", "stress", "tests",
+}  # fmt: skip
 
 
 def kept():
@@ -39,6 +45,13 @@ def kept():
         for path in paths
         if not made & set(path.parts) and (not path.parts[0].startswith(".") or len(path.parts) == 1)
     ]
+
+
+def test_the_root_of_the_repository_holds_known_files_only():
+    found = {name.partition("/")[0] for name in kept()}
+    assert found - IN_ROOT == set(), "made by accident, or to be added to IN_ROOT"
+    hidden = {name for name in IN_ROOT if name.startswith(".")}  # A source archive has not all of them.
+    assert IN_ROOT - hidden - found == set(), "gone: to be taken from IN_ROOT"
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import resource
 import subprocess
 import sys
 from typing import get_args
@@ -113,6 +114,22 @@ def test_help_and_version_load_nothing_heavy(arguments, text):
     done = start(*arguments)
     assert (done.returncode, done.stderr) == (0, "\n")
     assert text in done.stdout
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("words", [("--version",), ("--help",)], ids=" ".join)
+def test_version_and_help_take_less_than_a_second_beyond_pythons_own_start(words):
+    def seconds(*command):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *command], capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    # Of the processor, because the clock counts what other tests take of the machine at the same time.
+    own, python = (
+        min(seconds(*command) for _ in range(3)) for command in (("-m", "graphfaith", *words), ("-c", "pass"))
+    )
+    assert own - python < 1
 
 
 def test_a_shell_completes_words_and_loads_nothing_heavy():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -227,21 +228,35 @@ def test_a_tutorial_runs(notebook, length, tmp_path, monkeypatch):
 @pytest.mark.nightly
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_tutorial_takes_no_longer_than_it_says(notebook, tmp_path):
-    """Each in a process of its own, as a reader runs it: a minute on two idle cores, here four with others' work."""
+    """Each in a process of its own, as a reader runs it, in less than a minute on two cores.
+
+    Where others work on the machine, the clock counts their work too; then the processor's time has to be less.
+    """
     cells = [cell.source for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == "code"]
     script = tmp_path / f"{notebook.stem}.py"
     script.write_text("\n\n".join(cells))
-    began = time.monotonic()
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     environment = {**os.environ, "MPLBACKEND": "agg", "COLUMNS": "120"}
     done = subprocess.run([sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    seconds = time.monotonic() - began
+    seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0, done.stderr
-    print(f"{notebook.stem}: {seconds:.0f} s")
-    assert seconds < 240
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"{notebook.stem}: {seconds:.0f} s, {processor:.0f} s of the processor")
+    assert min(seconds, processor) < 60
     # What the page shows is what is printed, but for digits and for tables, which are as wide as the screen.
     printed = {masked(line) for line in done.stdout.splitlines()}
     for line in shown_by(notebook):
         assert masked(line) in printed, line
+
+
+def test_the_table_of_tutorials_has_each_and_none_takes_a_minute():
+    rows = re.findall(
+        r"^\| \[.*\]\(([\w-]+)\.md\) \| (\d+) \| (\d+) \|$", (DOCS / "tutorials" / "index.md").read_text(), re.M
+    )
+    assert {name for name, _, _ in rows} == {path.stem for path in NOTEBOOKS}
+    for name, cells, seconds in rows:
+        assert int(cells) == len(nbformat.read(DOCS / "tutorials" / f"{name}.ipynb", as_version=4).cells)
+        assert int(seconds) < 60
 
 
 def shown_by(notebook):

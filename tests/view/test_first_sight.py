@@ -78,6 +78,19 @@ class TestLayout:
         assert layout.rings == tuple(sorted(layout.rings))
         assert np.hypot(*layout.positions[layout.visible].T).max() <= 1 + 1e-6
 
+    def test_a_figure_has_its_rings_whole_also_if_all_is_on_one_side(self) -> None:
+        # What says most is a long branch, so that the outer rings have nodes on one side alone.
+        branch = both_ways([(0, 141), (141, 142), (142, 143), (143, 144)])
+        edge_index = torch.cat([hub().edge_index, branch], dim=1)
+        explanation = hub(edge_index=edge_index, edge_mask=torch.cat([hub().edge_mask, torch.full((8,), 2.0)]), x=None)
+        seen = at_first_sight(lay_out(explanation))
+        box = make_frame(seen, None, None).box
+        geometry = fit(seen, box)
+        assert len(geometry.rings) >= 3
+        for radius in geometry.rings:
+            assert (geometry.middle >= radius).all()
+            assert (np.array(box) - geometry.middle >= radius).all()
+
     def test_there_are_few_marks_also_if_everything_says_as_much(self) -> None:
         layout = lay_out(hub(edge_mask=torch.ones_like(hub().edge_mask)))
         assert 20 <= layout.visible.sum() + len(layout.folds) <= 35

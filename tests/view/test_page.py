@@ -341,12 +341,12 @@ def test_beside_a_picture_of_a_part_the_number_is_said_to_be_of_all_scores() -> 
     panel = data_of(gf.page(one))["panels"][0]
     assert panel["carried_text"].startswith("these ")
     assert panel["trust"]["rows"][0]["name"] == "all scores"
-    assert panel["trust"]["text"].startswith(
-        "All scores, of which a part is drawn, explain about 92 % of how the model"
-    )
+    assert panel["trust"]["text"].startswith("All scores together explain about 92 % of how the model")
+    assert panel["trust"]["text"].endswith(". Only a part of them is drawn.")
     whole = data_of(gf.page(one, fold=False))["panels"][0]
     assert whole["trust"]["rows"][0]["name"] == "these scores"
     assert whole["trust"]["text"].startswith("These scores explain about 92 %")
+    assert "drawn" not in whole["trust"]["text"]
 
 
 def test_beside_the_first_edges_of_many_the_number_is_said_to_be_of_all_scores() -> None:

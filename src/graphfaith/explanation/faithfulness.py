@@ -21,8 +21,9 @@ from .scores import node_mask_of
 
 NOT_MEASURED = "not measured"
 
-# Leave-one-out errors of fewer samples than these are too good, and their error bars too small (docs/anchored.md). They
-# are those of a fit on 100 samples, of which one in twelve is asked for a gradient and not left out.
+# Leave-one-out errors of fewer samples than these are too good, and their error bars too small
+# (docs/anchored-details.md). They are those of a fit on 100 samples, of which one in twelve is asked for a gradient and
+# not left out.
 FEW, _FEWEST = 91, 100
 
 

@@ -103,7 +103,7 @@ def _share(key: Key, name: str, record: Unfaithfulness) -> Share:
 
 
 def _say(known: Faithfulness, all_drawn: bool) -> str:
-    """Return one sentence for a person who has never heard of Delta."""
+    """Return a sentence or two for a person who has never heard of Delta."""
     near = describe_neighborhood(known.neighborhood)
     by = ", by the method's own estimate" if known.is_estimate else ""
     if known.is_flattering:
@@ -112,8 +112,8 @@ def _say(known: Faithfulness, all_drawn: bool) -> str:
         by += f"; this is said of all {known.kept[1]} edges, of which the {known.kept[0]} strongest are here"
     if known.relative is None:
         return f"The model's answer does not change {near}{by}, so there is nothing to explain."
-    these = "These scores" if all_drawn else "All scores, of which a part is drawn,"
+    these, rest = ("These scores", "") if all_drawn else ("All scores together", " Only a part of them is drawn.")
     if known.relative >= 1:
-        return f"{these} do not explain how the model reacts {near}: they are no better than no scores{by}."
+        return f"{these} do not explain how the model reacts {near}: they are no better than no scores{by}.{rest}"
     explained = _share("scores", "", known.shown).explained
-    return f"{these} explain about {explained} of how the model reacts {near}{by}."
+    return f"{these} explain about {explained} of how the model reacts {near}{by}.{rest}"

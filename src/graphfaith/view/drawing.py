@@ -69,7 +69,7 @@ def fit(layout: Layout, box: tuple[float, float]) -> Geometry:
         return Geometry(box, none, np.zeros(0), np.zeros((0, 3)), 1.0, 1.0, [], none, 1.0, np.array(box) / 2, ())
     spots = np.array([fold.position for fold in layout.folds]).reshape(-1, 2)
     everything = np.concatenate([layout.positions, spots])
-    low, high = find_bounds(everything, bool(layout.rings))
+    low, high = find_bounds(everything, layout.rings)
     room = np.array(box) - 2 * MARGIN
     scale = float((room / np.maximum(high - low, 1e-9)).min()) if len(everything) > 1 else 1.0
     middle = np.array(box) / 2 - (low + high) / 2 * scale
@@ -98,13 +98,15 @@ def fit(layout: Layout, box: tuple[float, float]) -> Geometry:
     return Geometry(box, points, radius, loops, widest, outline, labels, marks, mark_radius, middle, rings)
 
 
-def find_bounds(points: Array, centred: bool) -> tuple[Array, Array]:
-    """Return the lower left and upper right corner of what is drawn; if `centred`, the origin is near their middle.
+def find_bounds(points: Array, rings: tuple[float, ...]) -> tuple[Array, Array]:
+    """Return the lower left and upper right corner of what is drawn; with rings, the origin is near their middle.
 
-    If one side has more, it gets a little more of the panel, so that less of it is empty (as in panels.js).
+    All rings are whole: a reader of a picture cannot move it, and half a ring at its edge looks like a mistake. What
+    stands beyond the last ring gets a little more of the panel on its side, so that less of it is empty.
     """
     low, high = points.min(0), points.max(0)
-    if centred:
+    if rings:
+        low, high = np.minimum(low, -max(rings)), np.maximum(high, max(rings))
         share = np.clip(high / np.maximum(high - low, 1e-9), 1 - _OFF, _OFF)
         span = np.maximum(high / share, -low / (1 - share))
         return -(1 - share) * span, share * span

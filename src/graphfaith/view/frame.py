@@ -136,7 +136,7 @@ def make_frame(
     ratio = 0.0
     if shown > 1:
         spots = np.array([fold.position for fold in layout.folds]).reshape(-1, 2)
-        low, high = find_bounds(np.concatenate([layout.positions, spots]), bool(layout.rings))
+        low, high = find_bounds(np.concatenate([layout.positions, spots]), layout.rings)
         across, up = (high - low).tolist()
         # Positions of the user may be as flat as they are. A computed layout gets a panel of usual proportions.
         ratio = float(np.clip(up / max(across, 1e-9), 0.25 if layout.fixed else 0.55, 1.0))

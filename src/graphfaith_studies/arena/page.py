@@ -51,7 +51,7 @@ whole graph: it explains the first of each training there. Stability is of that 
 
 
 def make_page(folder: Path, path: Path) -> Path:
-    """Write the page of a run in ``folder`` to ``path``, and its last two tables to measures.md beside it.
+    """Write the page of a run in ``folder`` to ``path``, and its last two tables to measures-tables.md beside it.
 
     If the folder also has a run of ``graphfaith reproduce kept``, the page ends with that.
     """
@@ -69,7 +69,7 @@ def make_page(folder: Path, path: Path) -> Path:
             "again with --restart"
         ) from error
     write_file(target, text.encode())
-    beside = path.parent / "measures.md"
+    beside = path.parent / "measures-tables.md"
     if beside.exists():
         random = f"## Which a random explainer wins\n\n{format_random(rows)}"
         _put_agreement(beside, f"{format_agreement(rows)}\n\n{random}", folder)

@@ -130,7 +130,7 @@ def test_agreement_is_of_what_is_better():
 def test_page_of_a_run_that_is_not_finished(tmp_path):
     folder, page = tmp_path / "run", tmp_path / "arena.md"
     folder.mkdir()
-    measures = tmp_path / "measures.md"
+    measures = tmp_path / "measures-tables.md"
     measures.write_text(f"# Measures\n\n{MARK}\n\nafter\n")
     with Journal(folder / "arena.journal.jsonl", {"size": {"name": "full"}}) as journal:
         journal.load()
