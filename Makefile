@@ -63,7 +63,8 @@ OLDEST := .venv-oldest
 OLDEST_TESTS := model/test_home _base/test_core graph/test_graph graph/test_computation_graph sampling/test_neighborhood \
 	surrogate/test_walks surrogate/test_solve metric/test_unfaithfulness facade/test_prediction model/test_layers \
 	model/test_joint model/test_adapter explanation/test_archive explanation/test_explanation explainers/test_kec \
-	explainers/test_typed_explainers explainers/test_attributes explainers/test_explainers explainers/test_anchored_kec
+	explainers/test_typed_explainers explainers/test_attributes explainers/test_typed_attributes \
+	explainers/test_explainers explainers/test_anchored_kec
 $(OLDEST)/.test: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt \

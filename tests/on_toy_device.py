@@ -260,6 +260,80 @@ def test_a_device_without_double_precision(device, data, kind):
         toy_device.has_double = True
 
 
+class Bonds(torch.nn.Module):
+    """A model that is given attributes of edges."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = pyg.GINEConv(torch.nn.Linear(FEATURES, 6), edge_dim=2)
+        self.out = torch.nn.Linear(6, CLASSES)
+
+    def forward(self, x, edge_index, edge_attr):
+        return self.out(self.conv(x, edge_index, edge_attr).tanh())
+
+
+@pytest.fixture
+def no_double(device):
+    toy_device.has_double = False
+    yield device
+    toy_device.has_double = True
+
+
+def alike(there, here, *, within=0.05):
+    """Both compute F in single precision, and add in another order."""
+    assert there.dtype == torch.float32
+    torch.testing.assert_close(there.cpu(), here, rtol=within, atol=2e-3)
+
+
+@pytest.mark.parametrize("layers", ["sage", "weighted", "hgt"])
+def test_types_on_a_device_without_double_precision(no_double, layers):
+    here, given = typed_toys.make(layers), typed_toys.graph()
+    there = copy.deepcopy(here).to(no_double)
+    away = [{name: value.to(no_double) for name, value in part.items()} for part in given]
+    for algorithm in (METHODS[0], METHODS[2], METHODS[3], METHODS[4], METHODS[6]):
+        found = []
+        for model, parts in ((here, given), (there, away)):
+            explainer = Explainer(model, algorithm, "model", NODE, "attributes", "object")
+            explanation = explainer(*parts, index=5)
+            moved = "U(X,0.2r)" if "X" in str(getattr(algorithm, "neighborhood", "")) else "U(A,0.5)"
+            number = gf.general_unfaithfulness(explainer, explanation, moved, num_samples=20, seed=1)
+            found.append((explanation, number))
+        (own, right), (explanation, number) = found
+        for kind in typed_toys.TYPES:
+            assert explanation[kind].edge_mask.device == no_double
+            alike(explanation[kind].edge_mask, own[kind].edge_mask)
+        assert number.relative == pytest.approx(right.relative, rel=0.05, abs=2e-3), algorithm
+
+
+def test_edge_attributes_on_a_device_without_double_precision(no_double, data):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        here = Bonds().eval()
+    graph = Data(x=data.x.float(), edge_index=data.edge_index)
+    graph.edge_attr = torch.rand(data.num_edges, 2, generator=torch.Generator().manual_seed(3))
+    there, elsewhere = copy.deepcopy(here).to(no_double), graph.clone().to(no_double)
+    for method in ("anchored-kec", "linear", "saliency", "ig-zero"):
+        asked = {"method": method, "neighborhood": "U(E,0.2r)xU(A,0.5)", "samples": 100, "test_samples": 20}
+        own, found = gf.explain(here, graph, 3, **asked), gf.explain(there, elsewhere, 3, **asked)
+        alike(found.edge_attr_score, own.edge_attr_score)
+        alike(found.edge_mask, own.edge_mask)
+        assert found.unfaithfulness.relative == pytest.approx(own.unfaithfulness.relative, rel=0.05, abs=2e-3)
+
+
+def test_categories_on_a_device_without_double_precision(no_double, data):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        here = Windows(categories=True).eval()
+    x = torch.randint(0, 4, (NODES, 3), generator=torch.Generator().manual_seed(2))
+    graph = Data(x=x, edge_index=data.edge_index)
+    there, elsewhere = copy.deepcopy(here).to(no_double), graph.clone().to(no_double)
+    for near in ("U(A,0.5)", "B(X,0.5)xU(A,0.5)"):
+        asked = {"neighborhood": near, "samples": 100, "test_samples": 20}
+        own, found = gf.explain(here, graph, 3, **asked), gf.explain(there, elsewhere, 3, **asked)
+        alike(found.edge_mask, own.edge_mask)
+        alike(found.node_mask, own.node_mask)
+
+
 class Windows(torch.nn.Module):
     """A model of features [nodes, steps, channels], or of ids of categories."""
 
@@ -296,13 +370,14 @@ def test_features_of_another_form_there(device, data, categories):
         assert explanation.node_mask.device == device
 
 
-@pytest.mark.parametrize("layers", ["sage", "weighted"])
+@pytest.mark.parametrize("layers", ["sage", "weighted", "hgt"])
 def test_graphs_of_several_types_there(device, layers):
     here, (x, edges) = typed_toys.make(layers, torch.float64), typed_toys.graph(torch.float64)
     there = copy.deepcopy(here).to(device)
     away = [{name: value.to(device) for name, value in given.items()} for given in (x, edges)]
     methods = METHODS[0], METHODS[2], METHODS[4], *METHODS[5:9], gf.PGExplainer(epochs=1)
-    for algorithm in methods if layers == "sage" else methods[:2]:
+    chosen = {"sage": methods, "weighted": methods[:2], "hgt": (*methods[:5], METHODS[3])}[layers]
+    for algorithm in chosen:  # PyG cannot mask HGTConv.
         found = []
         for model, given in ((here, (x, edges)), (there, away)):
             nodes = None if isinstance(algorithm, gf.PGExplainer) else "attributes"
@@ -356,15 +431,6 @@ def test_relations_in_one_graph_there(device, data, conv):
 
 
 def test_edge_attributes_there(device, data):
-    class Bonds(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv = pyg.GINEConv(torch.nn.Linear(FEATURES, 6), edge_dim=2)
-            self.out = torch.nn.Linear(6, CLASSES)
-
-        def forward(self, x, edge_index, edge_attr):
-            return self.out(self.conv(x, edge_index, edge_attr).tanh())
-
     with torch.random.fork_rng():
         torch.manual_seed(0)
         here = Bonds().double().eval()
@@ -435,6 +501,32 @@ def test_a_model_of_data_with_several_outputs_there(device, data):
     )
     assert found.edge_mask.device == device
     torch.testing.assert_close(found.edge_mask.cpu(), own.edge_mask, rtol=1e-5, atol=1e-7)
+
+
+class Product(torch.nn.Module):
+    """A model that multiplies with the matrix of a graph."""
+
+    def __init__(self):
+        super().__init__()
+        self.lin = torch.nn.Linear(FEATURES, CLASSES)
+
+    def forward(self, x, adj_t):
+        return adj_t @ (adj_t @ self.lin(x)).tanh()
+
+
+def test_a_model_that_takes_a_matrix_there(device, data):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        here = Product().double().eval()
+    there, elsewhere = copy.deepcopy(here).to(device), data.clone().to(device)
+    for method in ("anchored-kec", "saliency"):
+        asked = {"method": method, "samples": 60, "test_samples": 20, "num_hops": 2}
+        own, found = (
+            gf.explain(gf.adapt(model, takes="adjacency", layout=torch.sparse_coo), graph, 3, **asked)
+            for model, graph in ((here, data), (there, elsewhere))
+        )
+        assert found.edge_mask.device == device
+        torch.testing.assert_close(found.edge_mask.cpu(), own.edge_mask, rtol=1e-5, atol=1e-7)
 
 
 def test_a_packed_graph_with_a_model_there(device, data, tmp_path):

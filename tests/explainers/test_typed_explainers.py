@@ -21,7 +21,8 @@ METHODS = {
     "pgexplainer": lambda _: gf.PGExplainer(epochs=2),
 }
 SIGNED = ("anchored-kec", "kec", "linear", "saliency", "ig")
-LAYERS = ("sage", "gat", "gcn and sage", "weighted", "hgt", "to_hetero")
+LAYERS = ("sage", "gat", "gcn and sage", "weighted", "hgt", "han", "to_hetero")
+UNMASKABLE = {"hgt": "HGTConv", "han": "HANConv"}  # one layer for all edge types
 NODE = 5
 
 
@@ -46,8 +47,8 @@ def columns_of(kind, name):
 def test_masks_of_every_kind_for_every_layer(method, layers, nodes, edges):
     x, ends = graph()
     source = explainer(make(layers), method, nodes=nodes, edges=edges)
-    if layers == "hgt" and method not in SIGNED and edges is not None:
-        with pytest.raises(gf.UnsupportedError, match=r"cannot mask HGTConv.*use HeteroConv"):
+    if layers in UNMASKABLE and method not in SIGNED and edges is not None:
+        with pytest.raises(gf.UnsupportedError, match=rf"cannot mask {UNMASKABLE[layers]}.*use HeteroConv"):
             source(x, ends, index=NODE)
         return
     explanation = source(x, ends, index=NODE)
@@ -67,14 +68,38 @@ def test_masks_of_every_kind_for_every_layer(method, layers, nodes, edges):
         assert min(float(mask.min()) for mask in scored) < 0 < max(float(mask.max()) for mask in scored)
 
 
+@pytest.mark.parametrize("method", ["gnnexplainer", "pgexplainer"])
+@pytest.mark.parametrize("layers", UNMASKABLE)
+def test_layers_that_pyg_cannot_mask_are_named(layers, method):
+    source = explainer(make(layers), method)
+    words = rf"cannot mask {UNMASKABLE[layers]}, one layer for all edge types: use HeteroConv, or a method without"
+    with pytest.raises(gf.UnsupportedError, match=words):
+        source(*graph(), index=NODE)
+    assert not source.algorithm.supports(source.model, *graph())
+
+
+@pytest.mark.parametrize("method", ["anchored-kec", "kec", "linear", "ig"])
+def test_han_is_explained_on_the_whole_graph(method):
+    """Its attention between types averages over all nodes, so that no message is too far away to matter."""
+    x, ends = graph()
+    source = explainer(make("han"), method, "B(A,0.5)")
+    explanation = source(x, ends, index=NODE)
+    assert explanation.validate_masks()
+    assert any(bool(explanation[kind].edge_mask.any()) for kind in TYPES)
+    score = gf.general_unfaithfulness(source, explanation, "B(A,0.5)", num_samples=40)
+    assert score.delta_zero > 0
+    if method == "anchored-kec":
+        assert score.relative < 0.3
+
+
 @pytest.mark.parametrize("index", [NODE, torch.tensor([NODE, 8])], ids=["one", "two"])
 @pytest.mark.parametrize("mode", ["multiclass_classification", "regression"])
 @pytest.mark.parametrize(
     ("nodes", "edges"), [("attributes", "object"), ("object", None), ("common_attributes", "object"), (None, "object")]
 )
 @pytest.mark.parametrize("method", METHODS)
-def test_pygs_grid_of_modes_and_indices(method, nodes, edges, mode, index):
-    """PyG's own grid, on one model; all layers by all methods are in the nightly test above."""
+def test_masks_of_every_kind_for_modes_and_indices(method, nodes, edges, mode, index):
+    """On one model; all layers by all methods are in the nightly test above, and PyG's grid is in test_pygs_grid.py."""
     x, ends = graph()
     near = "U(A,0.5)" if edges else "U(X,0.2r)"  # Linear knows nothing of what does not move.
     source = explainer(make("sage"), method, near, nodes=nodes, edges=edges, mode=mode)

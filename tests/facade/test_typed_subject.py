@@ -6,10 +6,13 @@ import warnings
 
 import pytest
 import torch
-from torch_geometric.data import HeteroData
+from torch_geometric.data import Batch, HeteroData
 from torch_geometric.explain import Explainer
+from torch_geometric.nn import global_mean_pool
 
 import graphfaith as gf
+from graphfaith.facade.subject import Options
+from graphfaith.facade.typed import TypedSubject
 from typed_toys import CONFIG, SIZES, TYPES, as_data, graph, make
 
 NODE = 5
@@ -253,3 +256,101 @@ def test_names_by_type_are_taken_from_the_graph():
     explanation = gf.explain(make("sage"), data, NODE, **FEW)
     assert explanation.node_names[12:16] == ["paper 12", "paper 13", "w0", "w1"]
     assert explanation.feature_names[3:5] == ["d", "word feature 0"]
+
+
+class OfGraphs(torch.nn.Module):
+    """Classes of graphs, from the means of their papers and of their words."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.convs, self.out = inner.convs, torch.nn.Linear(10, 3)
+        torch.nn.init.normal_(self.out.weight, std=0.6)
+
+    def forward(self, x_dict, edge_index_dict, batch_dict=None):
+        for conv in self.convs:
+            x_dict = {name: rows.tanh() for name, rows in conv(x_dict, edge_index_dict).items()}
+        batch = dict.fromkeys(x_dict) if batch_dict is None else batch_dict
+        means = [global_mean_pool(x_dict[name], batch[name]) for name in ("paper", "word")]
+        return self.out(torch.cat(means, dim=1))
+
+
+@pytest.fixture
+def graphs():
+    """Three graphs, each with other features and edges."""
+    torch.manual_seed(4)
+    found = []
+    for edges in (22, 14, 18):
+        x, ends = graph(edges=edges)
+        found.append(as_data({name: rows + 0.3 * torch.randn_like(rows) for name, rows in x.items()}, ends))
+    return found
+
+
+@pytest.fixture
+def of_graphs():
+    torch.manual_seed(5)
+    return OfGraphs(make("sage")).eval()
+
+
+def test_f_of_a_graph_of_several_types_is_the_models_row_for_it(graphs, of_graphs):
+    batch = Batch.from_data_list(graphs)
+    subject = TypedSubject(of_graphs.double(), batch, None, "graph", None, None, Options())
+    target = subject.target(1)
+    alone = {name: rows.double() for name, rows in graphs[1].x_dict.items()}
+    with torch.no_grad():
+        row = of_graphs(alone, graphs[1].edge_index_dict)[0]
+        assert target.value == pytest.approx(float(row.max()), abs=1e-9)
+        assert target.computation_graph.num_nodes == graphs[1].num_nodes
+        samples = gf.parse_neighborhood("B(A,0.5)").sample(target.computation_graph, 5)
+        kinds, part = target.graph.kinds, target.computation_graph
+        for change, weight in zip(target.changes(samples), samples.weight, strict=True):
+            gone = set(part.edge_id[(weight == 0) & (part.edge_id >= 0)].tolist())
+            kept = {}
+            for place, kind in enumerate(kinds.edge_types):
+                there = batch[kind].edge_index
+                own = torch.tensor([i not in gone for i in range(*kinds.edge_start[place : place + 2])])
+                kept[kind] = there[:, own]
+            x = {name: rows.double() for name, rows in batch.x_dict.items()}
+            out = of_graphs(x, kept, {name: batch[name].batch for name in SIZES})
+            assert float(change) == pytest.approx(float(row.max() - out[1, row.argmax()]), abs=1e-9)
+
+
+@pytest.mark.parametrize("method", ["anchored-kec", "saliency", "gnnexplainer", "pgexplainer"])
+def test_graphs_of_several_types_are_explained_scored_and_kept(graphs, of_graphs, method, tmp_path):
+    batch = Batch.from_data_list(graphs)
+    explanation = gf.explain(of_graphs, batch, graph=1, method=method, samples=100, test_samples=40)
+    assert explanation.unfaithfulness.delta_zero > 0
+    for name in SIZES:  # Nothing of the other graphs has a score.
+        mask = explanation[name].node_mask
+        assert mask is None or not mask[batch[name].batch != 1].any()
+    scored = 0
+    for kind in TYPES:
+        inside = batch[kind[0]].batch[batch[kind].edge_index[0]] == 1
+        assert not explanation[kind].edge_mask[~inside].any()
+        scored += int((explanation[kind].edge_mask[inside] != 0).sum())
+    assert scored > 3
+    config = {**CONFIG, "task_level": "graph"}
+    algorithm = gf.explainer_for(of_graphs, batch, method=method, level="graph").algorithm
+    nodes = None if method == "pgexplainer" else "attributes"
+    explainer = Explainer(of_graphs, algorithm, "model", config, nodes, "object")
+    by_hand = explainer(batch.x_dict, batch.edge_index_dict, index=1, batch_dict=batch.batch_dict)
+    assert gf.general_unfaithfulness(explainer, by_hand, "U(A,0.5)", num_samples=20).delta_zero > 0
+    gf.save(explanation, tmp_path / "graph.safetensors")
+    loaded = gf.load(tmp_path / "graph.safetensors")
+    for kind in TYPES:
+        assert torch.equal(loaded[kind].edge_mask, explanation[kind].edge_mask)
+    assert loaded.unfaithfulness == explanation.unfaithfulness
+    assert torch.equal(loaded["word"].batch, batch["word"].batch)
+    assert "</html>" in gf.page([loaded])
+    if method == "anchored-kec":
+        assert explanation.unfaithfulness.relative < 0.3
+        assert explanation.what_if([explanation.top_edges(1)[0][:3]], check=True).actual is not None
+
+
+def test_a_graph_by_itself_needs_no_batch(graphs, of_graphs):
+    whole = gf.explain(of_graphs, graphs[1], graph=0, method="saliency", test_samples=20)
+    of_batch = gf.explain(of_graphs, Batch.from_data_list(graphs), graph=1, method="saliency", test_samples=20)
+    for kind in TYPES:
+        own = of_batch[kind].edge_mask[of_batch[kind].edge_mask != 0]
+        torch.testing.assert_close(whole[kind].edge_mask[whole[kind].edge_mask != 0], own, rtol=1e-4, atol=1e-6)
+    with pytest.raises(gf.GraphfaithError):
+        gf.explain(of_graphs, graphs[1], graph=1, method="saliency")

@@ -16,6 +16,7 @@ from torch_geometric.explain.config import ModelConfig
 from torch_geometric.nn import GCN
 
 import graphfaith as gf
+import typed_toys
 from browsing import Watched, serious, watched
 from graphfaith.explanation.faithfulness import record_unfaithfulness
 from graphfaith.explanation.trust import trust_of
@@ -959,3 +960,65 @@ class TestForEveryone:
         with watched(browser, java_script_enabled=False) as one:
             one.page.goto((tmp_path / "x.html").as_uri())
             assert "not letting run" in one.page.inner_text("main")
+
+
+class TestTypes:
+    """A graph of several types of nodes: each has a shape and a colour of its own, which the legend names."""
+
+    @pytest.fixture
+    def typed(self, quiet: Watched, tmp_path: Path) -> Page:
+        data = typed_toys.as_data(*typed_toys.graph())
+        explanation = gf.explain(typed_toys.make("sage"), data, 5, samples=60, test_samples=20)
+        gf.page(explanation, tmp_path / "typed.html")
+        return quiet.open(tmp_path / "typed.html")
+
+    def test_the_legend_names_every_type_beside_its_shape(self, typed: Page) -> None:
+        keys = typed.locator("#type-note .type-key")
+        expect(keys).to_have_text(["paper", "word", "author"])
+        expect(keys.first).to_be_visible()
+        shapes = [keys.nth(i).locator(".type") for i in range(3)]
+        assert [one.evaluate("one => one.tagName") for one in shapes] == ["circle", "path", "path"]
+        assert [corners(one) for one in shapes[1:]] == [4, 3]
+        assert len({style(one, "stroke") for one in shapes}) == 3
+
+    def test_every_node_has_the_shape_of_its_type(self, typed: Page) -> None:
+        kinds = {"paper": (0, "circle", 0), "word": (1, "path", 4), "author": (2, "path", 3)}
+        seen = set()
+        for i in range(nodes(typed, 0).count()):
+            node = nodes(typed, 0).nth(i)
+            kind = node.locator("title").text_content().split()[0]
+            place, tag, count = kinds[kind]
+            shape = node.locator(".type")
+            expect(shape).to_have_count(1)
+            assert f"type-{place}" in shape.get_attribute("class")
+            assert shape.evaluate("one => one.tagName") == tag
+            assert corners(shape) == count
+            # The disc with the score lies within the shape.
+            assert shape.bounding_box()["width"] > node.locator(".disc").bounding_box()["width"]
+            seen.add(kind)
+        assert seen == set(kinds)
+
+    def test_names_cover_no_shape_of_another_node(self, typed: Page) -> None:
+        boxes = [nodes(typed, 0).nth(i).locator(".type").bounding_box() for i in range(nodes(typed, 0).count())]
+        named = 0
+        for name in typed.locator(".panel").first.locator("text.name:not([hidden])").all():
+            box, owner = name.bounding_box(), name.text_content()
+            for i, other in enumerate(boxes):
+                if nodes(typed, 0).nth(i).locator("title").text_content() != owner:
+                    across = min(box["x"] + box["width"], other["x"] + other["width"]) - max(box["x"], other["x"])
+                    up = min(box["y"] + box["height"], other["y"] + other["height"]) - max(box["y"], other["y"])
+                    assert min(across, up) < 1.5, (owner, i)
+            named += 1
+        assert named > 3
+
+    def test_a_page_of_one_type_has_no_shapes(self, two: Page) -> None:
+        expect(two.locator(".type")).to_have_count(0)
+        expect(two.locator("#type-note")).to_be_empty()
+
+    def test_it_has_no_serious_faults_of_accessibility(self, typed: Page) -> None:
+        assert serious(typed) == []
+
+
+def corners(shape: Locator) -> int:
+    """How many corners a shape has; 0 of a circle."""
+    return (shape.get_attribute("d") or "").replace("M", "L").count("L")

@@ -18,14 +18,17 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from torch_geometric.explain import Explanation, HeteroExplanation
 
-import graphfaith.view.figure  # noqa: F401  (the module; the package's name `figure` is the function)
+import graphfaith as gf
+import graphfaith.view.figure
+import typed_toys
 from graphfaith import Unfaithfulness
 from graphfaith._base.errors import InputError, OutputError
 from graphfaith.explanation.faithfulness import record_unfaithfulness
 from graphfaith.explanation.scores import read_scores
 from graphfaith.view import figure, show
-from graphfaith.view.drawing import EXPLAINED, NEGATIVE, POSITIVE
-from graphfaith.view.labels import shorten
+from graphfaith.view.drawing import EXPLAINED, LABEL_SIZE, NEGATIVE, POSITIVE, fit
+from graphfaith.view.frame import format_caption, make_frame
+from graphfaith.view.labels import measure_text, shorten
 from graphfaith.view.layout import lay_out
 from graphfaith.view.positions import place
 
@@ -582,3 +585,20 @@ def test_scores_that_were_not_measured_are_marked():
     record_unfaithfulness(one, Unfaithfulness(1e-3, 1e-4, 0.5, 0.01, 0.002, 500, "U(X,0.2r)", 1))
     caption = "scale ±2 edges (7.6 % ± 0.9 % unexplained in U(A,0.5)) · ±0.8 nodes"
     assert caption in texts(figure(one))
+
+
+def test_labels_keep_off_the_frames_of_types_and_a_long_scale_is_not_cut():
+    explanation = gf.explain(typed_toys.make("sage"), typed_toys.as_data(*typed_toys.graph()), 5, samples=60)
+    layout = lay_out(explanation)
+    geometry = fit(layout, (230.0, 230.0))
+    side = 1.25 * geometry.radius + 2.0
+    beside = [label for label in geometry.labels if not label.inside and label.node < len(layout.nodes)]
+    assert len(beside) > 3
+    for label in beside:
+        half = np.array(measure_text(label.text, LABEL_SIZE, bold=label.bold)) / 2
+        apart = np.abs(geometry.points - (label.x, label.y)) - half - side[:, None]
+        is_explained = label.node in layout.panels[0].explained
+        assert is_explained or (apart.max(1) > 0).all(), label
+    frame = make_frame(layout, None, None)
+    assert len(format_caption(layout.panels[0])) > 90
+    assert " ".join(frame.captions[0]) == format_caption(layout.panels[0])

@@ -11,7 +11,7 @@ from .._base.errors import ModelError
 from ..model.call import Edges
 from ..model.target import Target
 from ..surrogate.difference import SubgraphModel
-from .subgraph import MaskLearner, Silent, leave_untouched, use_own_precision
+from .subgraph import MaskLearner, Silent, WithEmpty, leave_untouched, use_own_precision
 
 
 class GNNExplainer(MaskLearner):
@@ -70,6 +70,10 @@ class GNNExplainer(MaskLearner):
         algorithm.connect(self.explainer_config, self.model_config)
         use_own_precision(algorithm)
         with leave_untouched(target.model, self.seed):
+            model = args[0]
+            if isinstance(model, WithEmpty):
+                named = {name: value for name, value in kwargs.items() if name not in ("target", "index")}
+                args = model, *model.read(*args[1:], **named)
             masks = algorithm(*args, **kwargs)
         nodes, edges = self._masks_of(target, masks, places)
         learnt = torch.ones(len(places)) if edges is None else edges

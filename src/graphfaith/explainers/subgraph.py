@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits
+from torch_geometric.explain.algorithm.utils import clear_masks, set_hetero_masks
 from torch_geometric.explain.config import ModelReturnType
 from torch_geometric.nn import FastRGCNConv, HANConv, HGTConv, RGCNConv
 
@@ -151,7 +152,7 @@ class MaskLearner(SubgraphExplainer):
         if model.node_type is not None:
             places = split.nodes[model.kinds.node_types.index(model.node_type)]
             labels, rows = labels[fetch(places)], fetch(split.local)[rows]
-        inputs = _WithEmpty.of(model.model, of_x, of_edges)
+        inputs = WithEmpty.of(model.model, of_x, of_edges)
         return inputs, {"target": send(labels, x.device), "index": send(rows, x.device), **named}
 
     def _masks_of(self, target: Target, learnt: Any, places: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -167,7 +168,7 @@ class MaskLearner(SubgraphExplainer):
         return split.join_nodes(nodes) if nodes else None, split.join_edges(edges) if edges else None
 
 
-class _WithEmpty(torch.nn.Module):
+class WithEmpty(torch.nn.Module):
     """A heterogeneous model that is given the types which have nodes or edges here, and adds the others.
 
     PyG's explainers fail at the largest entry of a mask without entries.
@@ -182,6 +183,24 @@ class _WithEmpty(torch.nn.Module):
         """Return the model, and its features and edges of the types that have some."""
         there = {key: rows for key, rows in x.items() if rows.numel()}, {k: e for k, e in edges.items() if e.numel()}
         return cls(model, x, edges), *there
+
+    def read(self, x: dict[str, Tensor], edges: dict[Any, Tensor], **named: Any) -> tuple[Any, ...]:
+        """Return what is there of the types that the output depends on; all of it if it depends on no such type.
+
+        PyG's GNNExplainer fails at a mask without a derivative: the output of a model of one layer, for example, does
+        not depend on edges that lead to nodes of another type.
+        """
+        features = {key: rows.detach().requires_grad_() for key, rows in x.items()}
+        masks = {kind: torch.ones(ends.size(1), device=ends.device, requires_grad=True) for kind, ends in edges.items()}
+        set_hetero_masks(self.model, masks, edges, apply_sigmoid=False)
+        try:
+            out = self(features, edges, **named)
+            slopes = torch.autograd.grad(out.sum(), [*features.values(), *masks.values()], allow_unused=True)
+        finally:
+            clear_masks(self.model)
+        known = dict(zip((*features, *masks), slopes, strict=True))
+        kept = tuple({key: one for key, one in part.items() if known[key] is not None} for part in (x, edges))
+        return tuple(own or part for own, part in zip(kept, (x, edges), strict=True))
 
     def forward(self, x: dict[str, Tensor], edges: dict[Any, Tensor], **named: Any) -> Tensor:
         """Return the model's output; types are in the order in which they are numbered."""

@@ -69,8 +69,8 @@ class Split:
         return {name: numbers[places] for name, places in zip(self.kinds.edge_types, self.edges, strict=True)}
 
     def join_edges(self, numbers: Mapping[EdgeType, Tensor]) -> Tensor:
-        """Return numbers of the edges of each type as one tensor, [e]; 1 for a type that has none."""
-        found = torch.ones(sum(map(len, self.edges)), dtype=next(iter(numbers.values())).dtype)
+        """Return numbers of the edges of each type as one tensor, [e]; 0 for a type that has none."""
+        found = torch.zeros(sum(map(len, self.edges)), dtype=next(iter(numbers.values())).dtype)
         for name, places in zip(self.kinds.edge_types, self.edges, strict=True):
             if numbers.get(name) is not None:
                 found[places] = numbers[name]

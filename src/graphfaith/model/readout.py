@@ -1,7 +1,8 @@
 """The nodes that a model's output is read from, and the model's arguments on a part of the graph.
 
 At node level, row v of the output belongs to node v. At edge level, it belongs to a pair of nodes, which is column v of
-``edge_label_index``, or to edge v of the graph. At graph level, it belongs to all nodes of graph v of a ``batch``.
+``edge_label_index``, or to edge v of the graph. At graph level, it belongs to all nodes of graph v of a ``batch``; if
+there is none, all rows are of the whole graph.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ class Readout:
     ) -> None:
         self.graph, self.kwargs = graph, kwargs
         self.kind, self.pairs = self._kind(task.level, count)
-        if self.kind == "other" and index is not None:
+        if self.kind == "other" and index is not None and not self._is_of_the_whole(task.level, count):
             wanted = {
                 "node": f"each of the {graph.num_nodes} nodes",
                 "edge": f"each column of edge_label_index=, or each of the {graph.num_edges} edges",
-                "graph": "each graph of batch=, or one row without it",
+                "graph": "each graph of batch=, or rows that are not of edges without it",
             }
             raise UnsupportedError(
                 f"the model must return a row for {wanted[task.level]} (got {count} rows), or be explained as a whole, "
@@ -64,6 +65,13 @@ class Readout:
         if level == "graph" and count == self._num_graphs():
             return "graph", ""
         return "other", ""
+
+    def _is_of_the_whole(self, level: str, count: int) -> bool:
+        """Return whether each row of the output can be explained as a number of the whole graph.
+
+        At graph level without a batch it can, as in PyG, unless rows may be of edges, which vanish with the edges.
+        """
+        return level == "graph" and self.kwargs.get("batch") is None and count != self.graph.num_edges
 
     def _num_graphs(self) -> int:
         """Return how many graphs ``batch`` has; 1 if there is no batch."""

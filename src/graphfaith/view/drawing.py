@@ -36,6 +36,8 @@ RING_INK, FOLD_INK = "#ececec", "#8a8a8a"
 LABEL_SIZE = 6.5
 MARGIN = 21.0  # points around the layout in its box, as room for discs, self-loops and labels
 LOOP_FROM = 0.03  # weaker self-loops are not drawn, because they would be too small to read
+_FRAME_LINE = 1.4  # width of the line of the shape that shows a node's type
+_OVER = 4.0  # points by which the ring of a hop may leave its panel without being cut
 _OFF = 0.57  # the most of a panel that one side of what is explained gets; it stays within a tenth of the middle
 RING = 2.5  # points between the explained node and the ring that shows its own score
 HOLLOW = 0.72  # radius of the disc of a negative node, as a share of the dashed ring around it
@@ -90,7 +92,9 @@ def fit(layout: Layout, box: tuple[float, float]) -> Geometry:
     stalks = [(points[fold.parent], mark) for fold, mark in zip(layout.folds, marks, strict=True)]
     lines = np.concatenate([points[layout.edges], np.array(stalks).reshape(-1, 2, 2)])
     weights = np.append(strength, np.full(len(stalks), 0.3))
-    scene = Scene(everything, sizes, priority, lines, weights, loops[loops[:, 2] > 0], box)
+    reach = [layout.types[kind].reach for kind in layout.type_of] if layout.types else np.zeros(len(radius))
+    frames = np.append((_frame_sizes(radius) + _FRAME_LINE) * reach, np.zeros(len(marks)))
+    scene = Scene(everything, sizes, priority, lines, weights, loops[loops[:, 2] > 0], box, frames)
     texts = [*name_nodes(layout), *(_name_fold(fold) for fold in layout.folds)]
     labels = place_labels(texts, scene, explained, LABEL_SIZE, most=len(texts) if layout.folds else 30)
     widest, outline = float(np.clip(0.55 * base, 1.8, 4.5)), float(np.clip(0.14 * base, 0.45, 0.9))
@@ -159,7 +163,17 @@ def draw_panel(axes: Axes, layout: Layout, panel: Panel, geometry: Geometry, nam
 def _draw_rings(axes: Axes, geometry: Geometry, name: str) -> None:
     """Draw a faint circle for each hop from what is explained."""
     for i, radius in enumerate(geometry.rings):
-        ring = Circle(tuple(geometry.middle), radius, fill=False, edgecolor=RING_INK, linewidth=0.6, zorder=0)
+        # One that leaves the panel by a little would look broken; one that leaves it by more would cross texts.
+        over = radius - float(np.minimum(geometry.middle, np.array(geometry.box) - geometry.middle).min())
+        ring = Circle(
+            tuple(geometry.middle),
+            radius,
+            fill=False,
+            edgecolor=RING_INK,
+            linewidth=0.6,
+            zorder=0,
+            clip_on=over > _OVER,
+        )
         ring.set_gid(f"{name}-hop{i + 1}")
         axes.add_patch(ring)
 
@@ -369,21 +383,34 @@ def _draw_nodes(axes: Axes, panel: Panel, geometry: Geometry, name: str) -> None
     rings.set_gid(f"{name}-rings")
 
 
+def _frame_sizes(radius: Array) -> Array:
+    """Return half of a side of the shapes that show the types of nodes, around discs of this radius."""
+    return 1.25 * radius + 2.0
+
+
 def _draw_types(axes: Axes, layout: Layout, geometry: Geometry, name: str) -> None:
     """Draw the shape of each node's type around its disc, in the colour of the type, and a legend of them."""
     of_node = np.array(layout.type_of, dtype=np.int64)
     for place, kind in enumerate(layout.types):
         nodes = np.flatnonzero(of_node == place)
         x, y = geometry.points[nodes].T
-        size = (2 * (1.25 * geometry.radius[nodes] + 2.0)) ** 2
         drawn = axes.scatter(
-            x, y, s=size, marker=kind.marker, facecolors="white", edgecolors=kind.colour, linewidths=1.4, zorder=2.5
+            x,
+            y,
+            s=(2 * _frame_sizes(geometry.radius[nodes])) ** 2,
+            marker=kind.marker,
+            facecolors="white",
+            edgecolors=kind.colour,
+            linewidths=_FRAME_LINE,
+            zorder=2.5,
         )
         drawn.set_gid(f"{name}-type{place}")
     if layout.types:
         handles = [
-            axes.scatter([], [], s=36, marker=kind.marker, facecolors="white", edgecolors=kind.colour, linewidths=1.4)
-            for kind in layout.types
+            axes.scatter(
+                [], [], s=36, marker=one.marker, facecolors="white", edgecolors=one.colour, linewidths=_FRAME_LINE
+            )
+            for one in layout.types
         ]
         texts = [shorten(kind.name, 24) for kind in layout.types]
         legend = axes.legend(handles, texts, loc="lower left", fontsize=LABEL_SIZE, frameon=False, borderpad=0)

@@ -22,6 +22,7 @@ _SIDE, _GAP = 10.0, 14.0
 _TITLE, _CAPTION, _FEATURE_ROW = 15.0, 17.0, 9.5
 _ANSWER, _ANSWER_SIZE, _LINE, _TEXT_SIZE = 14.0, 10.0, 9.5, 7.6  # the answer above all panels, and lines of text
 _TRUST_LINE = 8.6
+_CAPTION_LINE, _CAPTION_SIZE, _LONGEST_CAPTION = 7.5, 6.2, 90  # a longer one is wrapped
 _SCALE = (-1.0, -0.5, 0.0, 0.5, 1.0)
 _SCALE_TEXT = ("−1", "−½", "0", "½", "1")
 # Sizes of the legend in points: the width of a step of the scale, of the words beside it and of the explained node, the
@@ -45,6 +46,7 @@ class Frame:
     answer: tuple[str, ...]  # lines above all panels
     reasons: tuple[tuple[str, ...], ...]  # of each panel, lines above its picture
     trust: tuple[tuple[str, ...], ...]  # of each panel, lines under the bar below its picture
+    captions: tuple[tuple[str, ...], ...]  # of each panel, lines with its scale, below those
     explained_means: str = "explained node"
     signs: tuple[str, str] = ("speaks against", "speaks for it")
 
@@ -85,7 +87,8 @@ class Frame:
     @property
     def below(self) -> float:
         """The height of what is below a panel's picture: the bar of trust, its numbers, and the scale."""
-        return BAR + 5.0 + _TRUST_LINE * max(len(lines) for lines in self.trust) + _CAPTION
+        further = max(len(lines) for lines in self.captions) - 1
+        return BAR + 5.0 + _TRUST_LINE * max(len(lines) for lines in self.trust) + _CAPTION + _CAPTION_LINE * further
 
     def add_panel(self, figure: Figure, position: int) -> Axes:
         """Add the axes of a panel's picture."""
@@ -155,6 +158,7 @@ def make_frame(
         answer=tuple(wrap(_name_explained(layout) + answer, whole, _ANSWER_SIZE * 1.12, most=2)) if answer else (),
         reasons=tuple(tuple(wrap(text, width, _TEXT_SIZE)) for text in reasons),
         trust=tuple(tuple(describe_trust(panel.trust, width)) for panel in panels),
+        captions=tuple(tuple(_wrap_caption(format_caption(panel), width)) for panel in panels),
         explained_means=named or "explained node",
         signs=_name_signs(panels),
     )
@@ -233,17 +237,22 @@ def draw_titles(axes: Axes, panel: Panel, frame: Frame, position: int) -> None:
     for line in frame.trust[position]:
         write_trust_line(axes, line, at, panel.trust)
         at -= _TRUST_LINE
+    below = [one for one in (panel.subtitle, *frame.captions[position]) if one]
     for text, y, size, weight, ink in (
         (panel.title, height + lower + 3, 10.0, "bold", INK),
-        (panel.subtitle, at - 8.0, 6.2, "normal", FAINT_INK),
-        (format_caption(panel), at - 8.0 - 7.5 * bool(panel.subtitle), 6.2, "normal", FAINT_INK),
+        *((one, at - 8.0 - _CAPTION_LINE * i, _CAPTION_SIZE, "normal", FAINT_INK) for i, one in enumerate(below)),
     ):
-        line = shorten(text, 90)
+        line = shorten(text, _LONGEST_CAPTION)
         size = min(size, size * (width + _GAP / 2) / max(measure_text(line, size, bold=weight == "bold")[0], 1.0))
         axes.text(
             width / 2, y, line, fontsize=size, fontweight=weight, color=ink, ha="center", va="bottom",
             parse_math=False, clip_on=False,
         )  # fmt: skip
+
+
+def _wrap_caption(text: str, width: float) -> list[str]:
+    """Return a caption as lines; one that is a little too wide stays one line, which is written smaller."""
+    return [text] if len(text) <= _LONGEST_CAPTION else wrap(text, width, _CAPTION_SIZE, most=3)
 
 
 def draw_answer(figure: Figure, frame: Frame) -> None:

@@ -14,6 +14,9 @@ from .positions import Array
 _LONGEST = 18
 # The directions from a node to its label in order of preference: right, left, above, below, then the diagonals.
 _DIRECTIONS = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8)])
+# The corners of a frame are where these would put a label, so that there it is beside the frame, higher or lower.
+_BESIDE = np.where(np.abs(_DIRECTIONS) == 0.8, np.sign(_DIRECTIONS) * (1.0, 0.7), _DIRECTIONS)
+_FRAMED = 2.5  # what it costs to cover the frame of another node's type, which only an explained node's label may
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,12 @@ class Scene:
     strength: Array  # [m] in [0, 1], of the edges
     loops: Array  # [k, 3] centre and radius of self-loops
     box: tuple[float, float]  # width and height of the panel
+    frames: Array  # [n] half of a side of the frame that shows a node's type; 0 if there is none
+
+    @property
+    def reach(self) -> Array:
+        """How far a node reaches to each side: its disc, or the frame around it, [n]."""
+        return np.maximum(self.radius, self.frames)
 
 
 def place_labels(
@@ -100,7 +109,8 @@ def _find_spot_beside(node: int, half: Array, scene: Scene, taken: Array, limit:
     """Return the place around the node with the lowest cost, or None if that cost is not below the limit."""
     must = limit == np.inf
     space = 4.0 if must else 1.5  # An explained node has a ring, which needs more space.
-    spots: Array = scene.points[node] + _DIRECTIONS * (half + scene.radius[node] + space)
+    directions = _BESIDE if scene.frames[node] else _DIRECTIONS
+    spots: Array = scene.points[node] + directions * (half + scene.reach[node] + space)
     if must:
         spots = np.clip(spots, half, np.maximum(np.array(scene.box) - half, half))
     cost = [_compute_cost(spot, half, node, scene, taken) for spot in spots]
@@ -111,19 +121,22 @@ def _find_spot_beside(node: int, half: Array, scene: Scene, taken: Array, limit:
 def _compute_cost(spot: Array, half: Array, node: int, scene: Scene, taken: Array) -> float:
     """Return how bad it is to put the label here: 1 or more if it covers something important, little for a weak edge.
 
-    The cost is 10 outside the panel, 3 for each label that is covered, 0.4 + priority for each disc, 0.6 for each
-    self-loop, twice the strength of the strongest edge, 0.01 for each edge, and up to 0.5 if another disc is near.
+    The cost is 10 outside the panel, 3 for each label that is covered, 2.5 for each frame of a type, 0.4 + priority for
+    each disc, 0.6 for each self-loop, twice the strength of the strongest edge, 0.01 for each edge, and up to 0.5 if
+    another disc is near.
     """
     outside = float((spot - half < 0).any() or (spot + half > np.array(scene.box)).any())
     discs = _find_touching(spot, half, scene.points, scene.radius)
     loops = _find_touching(spot, half, scene.loops[:, :2], scene.loops[:, 2])
     discs[node] = False
+    framed = (np.abs(scene.points - spot) < half + scene.frames[:, None]).all(1) & (scene.frames > 0)
+    framed[node] = False
     clashes = (np.abs(taken[:, :2] - spot) < taken[:, 2:] + half).all(1)
     crossed = scene.strength[_find_crossing(spot, half, scene.lines)]
     cost = float((0.4 + scene.priority[discs]).sum()) + 2.0 * float(crossed.max(initial=0.0)) + 0.01 * len(crossed)
-    cost += 0.6 * float(loops.sum())
+    cost += 0.6 * float(loops.sum()) + _FRAMED * float(framed.sum())
     # If another disc is about as near as the node's disc, a reader could take the label for the name of that node.
-    border = np.linalg.norm(scene.points - spot, axis=1) - scene.radius
+    border = np.linalg.norm(scene.points - spot, axis=1) - scene.reach
     nearest = float(np.delete(border, node).min(initial=np.inf))
     cost += 0.5 * float(np.clip((border[node] + 4.0 - nearest) / 4.0, 0.0, 1.0))
     return 10 * outside + 3 * float(clashes.sum()) + cost

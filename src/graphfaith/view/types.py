@@ -22,6 +22,11 @@ class NodeType(NamedTuple):
         """The shape as matplotlib calls it."""
         return _MARKERS[self.shape]
 
+    @property
+    def reach(self) -> float:
+        """How far matplotlib's shape reaches above and beside its middle, where a square reaches 1."""
+        return 2**0.5 if self.shape == "diamond" else 1.0
+
 
 def styles_of(names: tuple[str, ...]) -> tuple[NodeType, ...]:
     """Return how nodes of each type are drawn; of more than six types, shapes and colours come again in other pairs.

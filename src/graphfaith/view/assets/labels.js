@@ -129,6 +129,14 @@ function labelAgain() {
   placeAgain();
 }
 
+function reachOf(i) {
+  // Return how far a node reaches: its disc, or the shape of its type around it.
+  const type = data.types[data.type_of[i]];
+  if (!type) return radius[i];
+  const side = type.shape === "circle" ? 1.1 : type.shape === "square" ? 1 : 1 / Math.cos(Math.PI / CORNERS[type.shape][0]);
+  return side * frameOf(radius[i]);
+}
+
 function marksInOrder() {
   // Return the marks that are shown in the order in which they get names: what is explained, then where the weight is.
   labelSizes ??= measure(labels);
@@ -136,10 +144,10 @@ function marksInOrder() {
   const isLeft = ([x]) => data.rings.length > 0 && x < VIEW / 2 - 1;
   const shown = data.label_order.filter(isShown);
   const nodes = shown.map((i) => ({
-    i, text: labels[i], size: labelSizes[i], point: points[i], isLeft: isLeft(points[i]), radius: radius[i],
+    i, text: labels[i], size: labelSizes[i], point: points[i], isLeft: isLeft(points[i]), radius: reachOf(i),
     always: data.explained.includes(i),
     // What is explained has a ring around it.
-    away: radius[i] + (data.explained.includes(i) ? 7 : 1), solid: shown.length <= FEW || strong(i),
+    away: Math.max(reachOf(i) + 1, radius[i] + (data.explained.includes(i) ? 7 : 1)), solid: shown.length <= FEW || strong(i),
   }));
   const weight = (k) => Math.max(...data.panels.map((panel, j) => Math.abs(shareOf(data.folds[k], panel, j))));
   const heaviest = Math.max(...foldPoints.map((_, k) => weight(k)));

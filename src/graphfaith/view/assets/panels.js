@@ -135,7 +135,7 @@ function drawNode(data, panel, i, point, radius) {
     class: `rim ${sign(score)}`, r: fixed(explained ? radius + 5 : radius), "stroke-width": explained ? 4 : 2,
   });
   if (score < 0) rim.setAttribute("stroke-dasharray", "7 5");
-  if (data.types.length) group.append(drawType(data.types[data.type_of[i]], 1.25 * radius + 3));
+  if (data.types.length) group.append(drawType(data.types[data.type_of[i]], frameOf(radius)));
   group.append(
     draw("circle", { class: "disc", r: fixed(radius) }),
     draw("circle", {
@@ -151,6 +151,11 @@ function drawNode(data, panel, i, point, radius) {
 }
 
 const CORNERS = { square: [4, 0.25], triangle: [3, 0.5], diamond: [4, 0.5], pentagon: [5, 0.5], hexagon: [6, 0.5] };
+
+function frameOf(radius) {
+  // Return half of a side of the shape around a disc.
+  return 1.25 * radius + 3;
+}
 
 function drawType(type, radius) {
   // Each type of nodes has a shape around its discs, and a colour; see the legend.
