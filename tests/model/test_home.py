@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import torch
+from torch_geometric.nn import GCN
 
 import forgotten_transfers as forgotten
+from graphfaith.model.arguments import precision_of
 from graphfaith.model.home import check_home, fetch, home_of
 
 TESTS = Path(__file__).parent.parent
@@ -52,3 +55,27 @@ def test_a_model_without_parameters_is_at_home_everywhere():
     check_home(model, {"x": torch.zeros(2), "flag": True})
     x = torch.zeros(2)
     assert fetch(x) is x
+
+
+def test_a_models_precision_is_read_while_another_thread_puts_masks_on_its_layers():
+    model, ends = GCN(3, 4, 2, 2), threading.Event()
+    masks = [torch.nn.Parameter(torch.ones(1)) for _ in range(40)]
+
+    def explain():
+        while not ends.is_set():
+            for layer in model.convs:
+                for i, mask in enumerate(masks):
+                    layer.register_parameter(f"mask_{i}", mask)
+                for i in range(len(masks)):
+                    delattr(layer, f"mask_{i}")
+
+    thread, before = threading.Thread(target=explain, daemon=True), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        thread.start()
+        for _ in range(3000):
+            assert precision_of(model) == torch.float32
+    finally:
+        ends.set()
+        sys.setswitchinterval(before)
+        thread.join()

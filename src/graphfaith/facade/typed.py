@@ -23,7 +23,7 @@ from ..graph.form import is_categorical
 from ..graph.joint import join_edges, kinds_of
 from ..metric.unfaithfulness import general_unfaithfulness
 from ..model.adapter import edges_of, reason_to_adapt
-from ..model.home import check_typed_home
+from ..model.home import check_typed_home, parameters_of
 from ..model.inference import run_typed, task_of
 from ..model.joint import LINKS, Joint, OfType, arguments_of, join
 from ..model.layers import unwrap
@@ -194,7 +194,7 @@ def _with_edges(data: HeteroData) -> HeteroData:
 
 def _in_precision(model: torch.nn.Module, x: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the features in the precision of the model's parameters, if these share one."""
-    dtypes = {one.dtype for one in model.parameters() if one.is_floating_point()}
+    dtypes = {one.dtype for one in parameters_of(model) if one.is_floating_point()}
     if len(dtypes) != 1:
         return dict(x)
     dtype = dtypes.pop()

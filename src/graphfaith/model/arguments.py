@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 
 from .._base.errors import ModelError, UnsupportedError
 from .adapter import Adapter
+from .home import parameters_of
 from .layers import takes_edge_weight, unwrap
 
 # These names are arguments of PyG's Explainer or of Target, so they are not passed on to the model.
@@ -23,7 +24,7 @@ def precision_of(model: torch.nn.Module) -> torch.dtype | None:
     >>> precision_of(torch.nn.Linear(2, 3)), precision_of(torch.nn.ReLU())
     (torch.float32, None)
     """
-    dtypes = {parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()}
+    dtypes = {parameter.dtype for parameter in parameters_of(model) if parameter.is_floating_point()}
     return dtypes.pop() if len(dtypes) == 1 else None
 
 

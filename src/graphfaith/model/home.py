@@ -35,6 +35,18 @@ def home_of(model: torch.nn.Module) -> torch.device:
     return PROCESSOR
 
 
+def parameters_of(model: torch.nn.Module) -> list[Tensor]:
+    """Return a model's parameters, also while another thread explains it.
+
+    A mask is a parameter of its layer as long as it is there, and ``model.parameters()`` fails if one comes or goes
+    while they are gone through.
+
+    >>> [tuple(one.shape) for one in parameters_of(torch.nn.Linear(2, 3))]
+    [(3, 2), (3,)]
+    """
+    return [one for module in model.modules() for one in list(module._parameters.values()) if one is not None]
+
+
 def check_device(device: torch.device | str) -> torch.device:
     """Return a device that torch can use on this machine; raise an :class:`InputError` for any other one.
 
@@ -93,7 +105,7 @@ def check_home(model: torch.nn.Module, given: Mapping[str, Any]) -> None:
     tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
     if home == PROCESSOR and all(tensor.device == PROCESSOR for tensor in tensors.values()):
         return
-    own = [tensor.device for many in (model.parameters(), model.buffers()) for tensor in many]
+    own = [tensor.device for many in (parameters_of(model), model.buffers()) for tensor in many]
     if len(set(own)) > 1:
         named = " and ".join(sorted(set(map(str, own))))
         raise InputError(f"the model is on {named}: move all of it to one device, by model.to({str(home)!r})")
