@@ -283,12 +283,15 @@ def test_features_without_scores_are_not_judged_as_zeros(explainer):
     model, data, *_ = setting("gcn")
     entrant = Own("one", explainer) if isinstance(explainer, gf.Shapley) else Own(explainer)
     judged = {"one": explainer} if isinstance(explainer, gf.Shapley) else [explainer]
-    measures = ["fidelity+", "sparsity", "rank-agreement"]
+    measures = ["fidelity+", "necessity", "sparsity", "rank-agreement"]
     truth, parts = metric.Truth(nodes=data.x[:, 0].double()), ["edges", "features"]
     found = gf.judge(model, data, judged, [1], measures, truth=truth, parts=parts, **QUICK)
+    of_features = [(measure, near) for measure, near in found.columns if "X" in near or "features" in near]
+    assert [measure for measure, _ in of_features] == measures[:3]
+    assert len(found.columns) == 7, "edges and features have columns of their own"
     for measure, near in found.columns:
         nodes = [found.row(name, measure, near).nodes for name in (entrant.name, "random")]
-        assert nodes == [[] if "X" in near else [1], [1]]
+        assert nodes == [[] if (measure, near) in of_features else [1], [1]]
     scores = entrant.explain(Scene(Subject(model, data), (1,), gf.UniformEdges(0.5)), 1, 0)
     assert scores.features is None
     assert bool(scores.node_scores.any())
