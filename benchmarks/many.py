@@ -247,6 +247,12 @@ def figures(found):
     return "\n".join(lines) + "\n"
 
 
+def message(found):
+    """Return in a sentence how much more two workers do than one process."""
+    said = [f"{one['speedup']:.2f} times ({name})" for name, one in found["engines"].items()]
+    return f"Two workers do the work of one process {' and '.join(said)}; {BARS['two workers']} was asked for.\n"
+
+
 def costs(found):
     """Return the table of what it takes to start."""
     lines = ["| engine | started after | every worker has done a block after | memory, started | memory, working |"]
@@ -304,6 +310,7 @@ def plan(found):
 
 
 SECTIONS = {
+    "message": message,
     "machine": machine,
     "figures": figures,
     "costs": costs,

@@ -21,6 +21,7 @@ from graphfaith.data.models import load_trained
 from graphfaith.explainers.methods import method_names
 from graphfaith.facade import Subject
 from graphfaith.facade.subject import EDGE_NEIGHBORHOODS, FEATURE_NEIGHBORHOODS
+from graphfaith.judging import MEASURES
 from graphfaith.testing import CHECKS
 from graphfaith_studies.arena.page import page_text
 from graphfaith_studies.paper.results import rows_in
@@ -82,6 +83,36 @@ def test_the_page_of_the_arena_is_what_its_command_writes():
     folder = ROOT / "docs" / "results"
     kept = rows_in(folder, "kept")
     assert page.read_text() == page_text(Path("docs/results"), Path("docs/arena.md"), rows_in(folder, "arena"), kept)
+
+
+def test_every_measure_has_a_line():
+    lines = (ROOT / "docs" / "measures.md").read_text().splitlines()
+    named = {
+        name for line in lines if line.startswith("| `") for name in re.findall(r"`([\w+-]+)`", line.split("|")[1])
+    }
+    assert named == set(MEASURES)
+
+
+def test_what_scale_says_of_words_is_what_the_run_printed():
+    """The words that the text names, and how much more often each occurs in its class, are those of the table."""
+    printed = json.loads((ROOT / "docs" / "runs" / "words.json").read_text())["printed"]
+    strongest = [re.findall(r"(\d+) \([\d.]+ ± [\d.]+, lift ([\d.]+)\)", line) for line in printed[2:9]]
+    (one, of_one), (two, of_two), (three, of_three) = strongest[1][0], strongest[2][0], strongest[5][1]
+    least, of_least = strongest[5][0]
+    text = " ".join((ROOT / "docs" / "scale.md").read_text().split())
+    assert f"strongest words of classes 1 and 2, {one} and {two}, occur in hardly any" in text
+    assert f"(lift {of_one} and {of_two}), and so does the second of class 5, {three} (lift {of_three})" in text
+    assert f"The strongest of class 5, word {least}, does not: at a lift of {of_least}, about a third" in text
+    papers = [int(re.search(r"\((\d+)\)", line)[1]) for line in printed[2:9]]
+
+    def elsewhere(lift, place):
+        """The share of a word's occurrences that are in other classes, without the halves that lifts are made with."""
+        others = sum(papers) - papers[place]
+        return others / (others + lift * papers[place])
+
+    assert elsewhere(float(of_least), 5) == pytest.approx(1 / 3, abs=0.04)
+    for lift, place in ((of_one, 1), (of_two, 2), (of_three, 5)):
+        assert elsewhere(float(lift), place) < 0.07
 
 
 def test_what_readme_says_of_the_arena_is_what_its_page_says():

@@ -161,16 +161,32 @@ def test_what_the_tables_of_measures_take_from_the_arena_is_there():
         assert row in arena, row
 
 
-def test_the_tables_of_packed_graphs_are_made_of_what_is_kept(tmp_path):
-    """The command shows a run that is kept; a small one is made up here, of which the table is known."""
-    one = {"open_seconds": 0.002, "first_seconds": 0.5, "alone_ms": 4.0, "ms_a_node": 1.0, "private_bytes": 4e8}
-    one |= {"entries_a_node": 100.0, "read_kb_a_node": 0.0, "first_kb_read": 0.0}
-    found = {"pack 1000": {"seconds": 1.0, "private_bytes": 3e8, "own_bytes": 1e6}}
-    found |= {"kec 1000 warm": one, "kec 50000 warm": {**one, "alone_ms": 5.0}}
-    path = tmp_path / "packed.json"
-    path.write_text(json.dumps({"found": found}))
-    command = [sys.executable, ROOT / "benchmarks" / "packed.py", "--from", path]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert lines[0] == "| kec | 1,000 nodes, warm | 50,000 nodes, warm | ratio |"
-    assert "| a node by itself | 4.0 ms | 5.0 ms | 1.25 |" in lines
-    assert "| 1,000 nodes | 1.0 s | 300 MB | 1 MB |" in lines
+@pytest.mark.parametrize("degree", [5, 10])
+def test_the_command_on_packed_graphs_shows_and_fills_what_is_kept(degree, tmp_path):
+    """What the page says to call: it prints the tables of a run, and puts them into the page that has them already."""
+    page = tmp_path / "scale.md"
+    kept = (DOCS / "scale.md").read_text()
+    page.write_text(kept)
+    source = RUNS / f"packed-{degree}.json"
+    command = [sys.executable, ROOT / "benchmarks" / "packed.py", "--from", source, "--page", page]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert page.read_text() == kept
+    rows = [line for line in printed.splitlines() if line.startswith(("| kec: ", "| anchored-kec: "))]
+    assert len(rows) >= 10
+    assert set(rows) <= set(kept.splitlines())
+
+
+def test_figures_of_packed_graphs_that_miss_their_aims_are_named(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import packed
+
+    small = {"open_seconds": 0.1, "first_seconds": 0.5, "alone_ms": 4.0, "random_ms_a_node": 1.0, "near_ms_a_node": 1.0}
+    small["private_bytes"] = 4e8
+    cold = {**small, "first_seconds": 1.2, "alone_ms": 6.0, "private_bytes": 5e8}
+    found = {"kec 1000 warm": small, "kec 50000 warm": {**small, "alone_ms": 5.0}, "kec 50000 cold": cold}
+    said = packed.misses_of({"found": found, "methods": ["kec"], "nodes": [1000, 50000]}).splitlines()
+    assert said == [
+        "- Warm, a node takes 1.00 to 1.25 times as long as in the small graph, which is warm. Missed: nothing.",
+        "- Cold, a node takes 1.00 to 1.50 times as long as in the small graph, which is warm. Missed: kec's memory "
+        "(1.25 times), kec's first node (1.3 s), kec's time of a node by itself (1.50 times).",
+    ]

@@ -277,6 +277,26 @@ def test_features_can_be_removed_too():
     assert found.row("saliency", "fidelity+", near).table[0, 0] == pytest.approx(lost, abs=1e-6)
 
 
+@pytest.mark.parametrize("explainer", ["shapley", gf.Shapley(num_samples=40)], ids=["by name", "as an object"])
+def test_features_without_scores_are_not_judged_as_zeros(explainer):
+    """Shapley values of edges leave features out: none is judged, and a node has the sum of its edges."""
+    model, data, *_ = setting("gcn")
+    entrant = Own("one", explainer) if isinstance(explainer, gf.Shapley) else Own(explainer)
+    judged = {"one": explainer} if isinstance(explainer, gf.Shapley) else [explainer]
+    measures = ["fidelity+", "necessity", "sparsity", "rank-agreement"]
+    truth, parts = metric.Truth(nodes=data.x[:, 0].double()), ["edges", "features"]
+    found = gf.judge(model, data, judged, [1], measures, truth=truth, parts=parts, **QUICK)
+    of_features = [(measure, near) for measure, near in found.columns if "X" in near or "features" in near]
+    assert [measure for measure, _ in of_features] == measures[:3]
+    assert len(found.columns) == 7, "edges and features have columns of their own"
+    for measure, near in found.columns:
+        nodes = [found.row(name, measure, near).nodes for name in (entrant.name, "random")]
+        assert nodes == [[] if (measure, near) in of_features else [1], [1]]
+    scores = entrant.explain(Scene(Subject(model, data), (1,), gf.UniformEdges(0.5)), 1, 0)
+    assert scores.features is None
+    assert bool(scores.node_scores.any())
+
+
 def test_mistakes_are_found_before_any_work():
     model, data, *_ = setting("gcn")
 

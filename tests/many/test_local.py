@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
@@ -260,6 +263,34 @@ def test_without_a_terminal_there_is_a_line_a_minute(monkeypatch, capsys):
     with bar.show_rows(100, 0, 0, False) as tell:
         tell(50, 0)
     assert capsys.readouterr().err == ""
+
+
+def test_on_a_terminal_there_is_a_bar(monkeypatch, tmp_path):
+    """A run writes to a terminal how many rows are done, how many failed, and the time gone; then the bar goes."""
+    leader, follower = pty.openpty()
+    said = bytearray()
+
+    def listen():
+        with contextlib.suppress(OSError):  # Nobody writes any more.
+            while piece := os.read(leader, 1 << 16):
+                said.extend(piece)
+
+    # A terminal that nobody reads is full after a few lines, and whoever writes to it waits.
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    for name, value in {"COLUMNS": "120", "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
+    with open(follower, "w", buffering=1) as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        explain_many(ToyJob(12, fails=(3,)), "all", tmp_path / "run", block=BLOCK, workers=1)
+        monkeypatch.undo()
+    listener.join(timeout=10)
+    os.close(leader)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said.decode())
+    assert "explaining" in text
+    assert "12/12 rows, 1 failed," in text
+    assert "gone" in text
+    assert said.decode().rstrip("\r\n").endswith("\x1b[2K"), "the last line is taken away"
 
 
 def test_a_worker_without_memory_is_replaced(tmp_path):

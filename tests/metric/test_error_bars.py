@@ -1,4 +1,4 @@
-"""Error bars cover: of a hundred repetitions, the true value is within two errors in 90 to 99 %, or nearly so."""
+"""Error bars cover: in 90 to 99 % of a hundred repetitions, or of two hundred, the true value is within two errors."""
 
 from __future__ import annotations
 

@@ -106,6 +106,11 @@ class FaithfulExplainer(ExplainerAlgorithm):  # type: ignore[misc]  # PyG is not
         """Whether p was fitted to samples in which features move."""
         return False
 
+    def scores_features(self, explained: Explained) -> bool:
+        """Return whether the scores of features say anything; else the node mask that PyG asks for is none."""
+        # Categories have no derivative: only samples show what another one would do.
+        return explained.baseline is None or self.moves_features
+
     @property
     def _may_prove_later(self) -> bool:
         """Whether the part may be proven by the first evaluation of F, because that is soon."""

@@ -209,6 +209,10 @@ class Shapley(FaithfulExplainer):
         """Whether features are the players, which are taken away."""
         return self.of != "edges"
 
+    def scores_features(self, explained: Explained) -> bool:
+        """Return whether features have scores; where edges are the players, the zeros of features are none."""
+        return self.of != "edges" and super().scores_features(explained)
+
     def explanation(
         self, explained: Explained, p: DifferenceModel, scores: tuple[Tensor | None, Tensor] | None = None
     ) -> Explanation:

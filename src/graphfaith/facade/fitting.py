@@ -26,8 +26,8 @@ NEIGHBORHOOD = "U(A,0.5)"
 class Fit:
     """A method's p at a node, and the seconds from the graph to its scores, the ``shared`` ones included.
 
-    ``shared`` is a node's part of the work that was done once for all nodes. ``scores`` are those of features and of
-    entries of A, in the order of the computation graph.
+    ``shared`` is a node's part of the work that was done once for all nodes. ``scores`` are those of features, None if
+    the method scores edges alone, and of entries of A, in the order of the computation graph.
     """
 
     p: DifferenceModel
@@ -71,8 +71,10 @@ class Fitting(ABC):
 
     def _fit_by(self, explainer: Explainer, index: int, shared: float = 0.0) -> Fit:
         started, algorithm = time.perf_counter(), explainer.algorithm
-        p: DifferenceModel = algorithm.fit(self._target_of(algorithm, index))
-        scores = algorithm.scores(p)
+        target = self._target_of(algorithm, index)
+        p: DifferenceModel = algorithm.fit(target)
+        features, edges = algorithm.scores(p)
+        scores = features if algorithm.scores_features(target) else None, edges
         return Fit(p, shared + time.perf_counter() - started, shared, scores)
 
     def fits(

@@ -74,8 +74,9 @@ class Own:
         try:
             data = scene.subject.data
             call = scene.subject.model, data.x, data.edge_index, index, scene.subject.labels, scene.arguments()
-            _, p = algorithm.fit_row(*call)
+            target, p = algorithm.fit_row(*call)
             features, edges = algorithm.scores(p)
+            features = features if algorithm.scores_features(target) else None
         finally:
             if given:
                 algorithm.seed = had

@@ -31,7 +31,14 @@ _HOPELESS = 10  # nodes that failed or killed their process, before any node was
 
 @dataclass
 class Summary:
-    """What a run has done: numbers of rows and blocks, of this call and of earlier ones."""
+    """What a run has done: numbers of rows and blocks, of this call and of earlier ones.
+
+    :func:`explain_many` returns it, and it prints as one line.
+
+    >>> from pathlib import Path
+    >>> print(Summary(Path("run"), rows=30, done_before=20, done_now=10, failed=1, seconds=1.5))
+    30 rows in run: 10 now in 1.5 s, 20 before; 1 failed
+    """
 
     folder: Path
     rows: int
@@ -42,7 +49,6 @@ class Summary:
     deaths: int = 0  # workers that died during this call
     aside: list[Path] = field(default_factory=list)  # files that are no part of the run, and were in its way
     seconds: float = 0.0
-    processor_seconds: float = 0.0  # of the workers
 
     def __str__(self) -> str:
         """Return the numbers in a few words."""
@@ -158,7 +164,6 @@ def _do_blocks(engine: Engine, job: Job, folder: RunFolder, left: deque[int], su
             warned.update(result.warned)
             hope = hope or result.rows > result.failed
             failures, why = failures + result.failed, result.error
-            summary.processor_seconds += result.processor
             found = (
                 Found(result.rows, result.failed, (result.rows,))
                 if result.table is None

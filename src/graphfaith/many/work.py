@@ -37,7 +37,6 @@ class Outcome:
     failed: int = 0
     error: str | None = None  # of the first row that failed
     table: Any = None  # of a piece; a block is written by the worker itself
-    seconds: float = 0.0
     processor: float = 0.0  # seconds of processor time
     writing: float = 0.0  # seconds of them for the file
     warned: tuple[Warned, ...] = ()
@@ -71,7 +70,7 @@ def do(job: Job, digests: Mapping[str, str], task: Task) -> Outcome:
 
     ``digests`` are those of the plan. A job knows its own without computing them again.
     """
-    began, used = time.monotonic(), time.process_time()
+    used = time.process_time()
     check_same(job, digests)
     with hearing() as heard:
         table = job.table(task.ids)
@@ -79,12 +78,11 @@ def do(job: Job, digests: Mapping[str, str], task: Task) -> Outcome:
     failed, error = count_failed(table), _first_error(table)
     if not task.is_whole:
         spent = time.process_time() - used
-        return Outcome(table.num_rows, failed, error, table, time.monotonic() - began, spent, warned=warned)
+        return Outcome(table.num_rows, failed, error, table, spent, warned=warned)
     explained = time.process_time()
     found = task.part.write(table)
     ended = time.process_time()
-    seconds = time.monotonic() - began
-    return Outcome(found.rows, failed, error, None, seconds, ended - used, ended - explained, warned)
+    return Outcome(found.rows, failed, error, None, ended - used, ended - explained, warned)
 
 
 def _first_error(table: Any) -> str | None:

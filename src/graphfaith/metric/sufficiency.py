@@ -71,7 +71,9 @@ class SufficiencyQuestion(Selected):
     def read(self, attribution: Attribution, answers: Responses) -> list[Measured]:  # noqa: ARG002
         """Return exp(-E d) of the outside and 1 - exp(-E d) of the inside."""
         far, count = answers.distances(), self.num_samples
-        moved = self.law(self.drop_rate, "outside"), f"{self.budget:g} of all removed {self.law(1, 'inside')[7:]}"
+        # Its law has no letter of A or X: without the part, numbers of features would take the place of those of edges.
+        fixed = f"{self.budget:g} of all {self.part} removed {self.law(1, 'inside')[7:]}"
+        moved = self.law(self.drop_rate, "outside"), fixed
         suf = summarise("sufficiency", far[:count], "higher", moved[0], drawn=True, seed=self.seed)
         nec = summarise("necessity", far[count:], "higher", moved[1], drawn=True, seed=self.seed)
         kept, gone = math.exp(-suf.value), math.exp(-nec.value)

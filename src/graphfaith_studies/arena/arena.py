@@ -16,7 +16,8 @@ from graphfaith.metric.truth import signed_agreement
 
 from ..paper.experiment import Experiment, Row, Size, Unit
 from .contests import CONTESTS, Contest, Ground, baseline_of, contest_named, ground_of, refusal_of
-from .text import ANCHORED, KEC, RANDOM, format_rows
+from .reading import ANCHORED, KEC, RANDOM
+from .text import format_rows
 
 METHODS = (
     *(
