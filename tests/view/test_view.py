@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
@@ -25,6 +26,7 @@ from graphfaith.explanation.faithfulness import record_unfaithfulness
 from graphfaith.explanation.scores import read_scores
 from graphfaith.view import figure, show
 from graphfaith.view.drawing import EXPLAINED, NEGATIVE, POSITIVE
+from graphfaith.view.frame import _collect_notes
 from graphfaith.view.labels import shorten
 from graphfaith.view.layout import lay_out
 from graphfaith.view.positions import place
@@ -570,6 +572,32 @@ def test_stars():
     assert 3 in lay_out(star(), stars=[3]).nodes  # A node with a star is shown even without a score.
     with pytest.raises(InputError, match="no node 9 to put a star on"):
         figure(star(), stars=[9])
+
+
+def test_no_name_is_under_a_star():
+    """The star is up to the left of its disc, where the neighbour on the left has its name if nothing is in the way."""
+    names = ["LIT401", "P402", "FIT401", "UV401"]
+    line = star(node_names=names, node_mask=torch.tensor([[0.5], [0.5], [1.0], [0.5]]), index=torch.tensor(2))
+    places = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]])
+
+    def covered(drawn: Figure) -> list[str]:
+        drawn.draw_without_rendering()
+        box = artist(drawn, "panel0-stars").get_window_extent()
+        labels = (text for axes in drawn.axes for text in axes.texts if text.get_text() in names)
+        return [text.get_text() for text in labels if text.get_window_extent().overlaps(box)]
+
+    assert covered(figure(line, positions=places, stars=[2], panel_width=2.0)) == []
+
+
+def test_a_share_that_is_all_but_rounding_is_not_told():
+    """Nothing is left out, and "at least 100 %" says less than nothing."""
+    first, second = star(), star(edge_mask=torch.tensor([0.1, 0.2, 0.3, 0.1, 0.2, 0.3]))
+    layout = lay_out([first, second])
+    panels = [replace(panel, carried=share) for panel, share in zip(layout.panels, (1.0, 1 - 1e-12), strict=True)]
+    assert not [note for note in _collect_notes(replace(layout, panels=tuple(panels)), "") if "carry" in note]
+    panels[1] = replace(panels[1], carried=0.9)
+    notes = _collect_notes(replace(layout, panels=tuple(panels)), "")
+    assert "the links drawn carry at least 90 % of the scores' weight" in notes
 
 
 def test_scores_that_were_not_measured_are_marked():

@@ -90,7 +90,9 @@ def fit(layout: Layout, box: tuple[float, float]) -> Geometry:
     stalks = [(points[fold.parent], mark) for fold, mark in zip(layout.folds, marks, strict=True)]
     lines = np.concatenate([points[layout.edges], np.array(stalks).reshape(-1, 2, 2)])
     weights = np.append(strength, np.full(len(stalks), 0.3))
-    scene = Scene(everything, sizes, priority, lines, weights, loops[loops[:, 2] > 0], box)
+    scene = Scene(
+        everything, sizes, priority, lines, weights, loops[loops[:, 2] > 0], _place_stars(layout, points, radius), box
+    )
     texts = [*name_nodes(layout), *(_name_fold(fold) for fold in layout.folds)]
     labels = place_labels(texts, scene, explained, LABEL_SIZE, most=len(texts) if layout.folds else 30)
     widest, outline = float(np.clip(0.55 * base, 1.8, 4.5)), float(np.clip(0.14 * base, 0.45, 0.9))
@@ -389,13 +391,21 @@ def _draw_types(axes: Axes, layout: Layout, geometry: Geometry, name: str) -> No
             text.set_parse_math(False)
 
 
-def _draw_stars(axes: Axes, layout: Layout, geometry: Geometry, name: str) -> None:
-    """Draw the stars at the upper left of the discs, where they do not cover the colour of the node."""
+def _place_stars(layout: Layout, points: Array, radius: Array) -> Array:
+    """Return the centre and the radius [k, 3] of the stars, which are at the upper left of the discs.
+
+    There they do not cover the colour of the node.
+    """
     nodes = list(layout.stars)
-    offset = (geometry.radius[nodes, None] + RING + 2.0) * np.array([-0.8, 0.8])
-    x, y = (geometry.points[nodes] + offset).T
-    size = (2.4 * np.maximum(geometry.radius[nodes], 5.0)) ** 2
-    stars = axes.scatter(x, y, s=size, c=STAR, marker="*", edgecolors=INK, linewidths=0.5, zorder=7, clip_on=False)
+    centres = points[nodes] + (radius[nodes, None] + RING + 2.0) * np.array([-0.8, 0.8])
+    return np.column_stack([centres, 1.2 * np.maximum(radius[nodes], 5.0)])
+
+
+def _draw_stars(axes: Axes, layout: Layout, geometry: Geometry, name: str) -> None:
+    x, y, half = _place_stars(layout, geometry.points, geometry.radius).T
+    stars = axes.scatter(
+        x, y, s=(2 * half) ** 2, c=STAR, marker="*", edgecolors=INK, linewidths=0.5, zorder=7, clip_on=False
+    )
     stars.set_gid(f"{name}-stars")
 
 

@@ -85,7 +85,7 @@ def test_a_run_can_have_workers(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("graphfaith_studies.batadal.run.run_studies", note)
     run(tmp_path, DATA, quick=True)
     case, options = sent
-    (competition, _), (attacks, (_, rows)) = options.more(case, {}, [])
+    (competition, _), (attacks, (_, rows)) = options.more(case, {"seeds": []}, [])
     assert (competition, attacks) == ("The competition's score", "The attacks, and what the readings show")
     assert [row[0] for row in rows] == [str(number) for number in range(1, 15)]
 
