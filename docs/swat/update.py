@@ -29,7 +29,6 @@ def update(folder: Path) -> None:
         row.pop("attacks", None)
         for scores in row["detectors"].values():
             scores.pop("pa_k", None)
-    results |= json.loads((folder / "time.json").read_text())
     (HERE / "results.json").write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
     for picture in folder.glob("attack-*.png"):
         shutil.copyfile(picture, HERE / picture.name)

@@ -30,9 +30,33 @@ def list_further_tables(_: Case, results: dict[str, Any], __: Sequence[dict[str,
 
 
 def list_own_tables(results: dict[str, Any]) -> list[tuple[str, Table]]:
-    """Return the tables of the story, and of what was asked if the plant was simulated: that is about its attacks."""
-    asked = [(TITLE, verdict_table(results))] if results["source"] == SWAT.title else []
-    return [*list_story_tables(results), *asked]
+    """Return the tables of the story, and if the plant was simulated, of the factors and of what was asked.
+
+    Files of a user have no further days on which a factor could be found, and what was asked is about the simulation.
+    """
+    if results["source"] != SWAT.title:
+        return list_story_tables(results)
+    return [
+        ("Factors for one alarm a day, and what is found with them", factors_table(results)),
+        *list_story_tables(results),
+        (TITLE, verdict_table(results)),
+    ]
+
+
+def factors_table(results: dict[str, Any]) -> Table:
+    """Return the factors of the thresholds, seed by seed, each with the attacks that are found."""
+    shown = ("monitor", *(name for name in _TRIVIAL if name != "range"))
+    rows = [
+        [
+            str(row["seed"]),
+            *(
+                f"{row['detectors'][name]['factor']:.2f}: {row['detectors'][name]['events_detected']} found"
+                for name in shown
+            ),
+        ]
+        for row in results["seeds"]
+    ]
+    return ["seed", *(DETECTORS[name] for name in shown)], rows
 
 
 def verdict_table(results: dict[str, Any]) -> Table:
