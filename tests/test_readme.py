@@ -103,6 +103,7 @@ def test_the_numbers_of_the_case_study_are_those_of_its_run():
     score = ("The competition's score", competition_table(results["seeds"]))
     assert format_tables([score]) in text
     assert results["processor_seconds"] < 2 * 600  # ten minutes on two cores
+    assert f"{results['processor_seconds'] / 60:.0f} minutes of processor time" in text
 
 
 @pytest.mark.parametrize("plant", ["swat", "batadal"])

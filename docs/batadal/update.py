@@ -6,6 +6,7 @@ The run is the one that the page names. What is between the two marks of the pag
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -23,7 +24,8 @@ BEGIN, END = "<!-- tables -->\n", "<!-- end of tables -->\n"
 def photograph(page: Path) -> None:
     """Take the picture of one alarm of the operator's page."""
     with sync_playwright() as play:
-        browser = play.chromium.launch()
+        # The Chromium of the machine, if there is one, else that of `playwright install`.
+        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         window = browser.new_page(viewport={"width": WIDTH, "height": 900})
         window.goto(page.resolve().as_uri())
         window.locator(f"#alarm-{ALARM}").screenshot(path=HERE / "page.png")
