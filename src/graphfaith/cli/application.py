@@ -118,13 +118,13 @@ def _load_before_work(command: Any) -> None:
     for one in getattr(command, "commands", {}).values():
         _load_before_work(one)
     if command.callback is not None and not hasattr(command, "commands"):
-        command.callback = _after_loading(command.callback, command.name, needs_library(command.callback))
+        command.callback = _after_loading(command.callback, command.name)
 
 
-def _after_loading(work: Callable[..., Any], name: str, whole: bool) -> Callable[..., Any]:
+def _after_loading(work: Callable[..., Any], name: str) -> Callable[..., Any]:
     @functools.wraps(work)
     def loaded(*args: Any, **options: Any) -> Any:
-        if whole:
+        if needs_library(work):
             _load_library()
         allow_interrupts()  # from here on there is somebody to catch them
         try:
