@@ -248,7 +248,8 @@ def _list_hits(results: dict[str, Any], truth: str) -> list[tuple[str, Table]]:
         counted = rows["rankings"][METHODS[0]][f"{truth}_reciprocal"]["count"]
         words[group] = count_alarms(rows)
         if truth == "causal":
-            words[group] += f"; no tag clears {rows['alarms'] - counted}, which are left out"
+            missing = rows["alarms"] - counted
+            words[group] += f"; no tag clears {missing}, which are left out" if missing else "; some tag clears each"
             if group == "all" and not counted:
                 return []
     title = _FIND[truth]
