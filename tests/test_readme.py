@@ -16,6 +16,8 @@ from torch_geometric.nn import GAT
 import graphfaith as gf
 from conftest import needs_data
 from graphfaith.testing import CHECKS
+from graphfaith_studies.batadal.run import competition_table
+from graphfaith_studies.plant.kept import pool_kept
 from graphfaith_studies.plant.tables import format_tables, list_tables, markdown
 from graphfaith_studies.swat.verdicts import list_own_tables
 
@@ -96,7 +98,20 @@ def test_the_numbers_of_the_case_study_are_those_of_its_run():
     tables = list_tables(results) + list_own_tables(results)
     assert format_tables(tables) in (ROOT / "docs" / "swat.md").read_text()
     results = json.loads((ROOT / "docs" / "batadal" / "results.json").read_text())
-    assert markdown(results) in (ROOT / "docs" / "batadal.md").read_text()
+    text = (ROOT / "docs" / "batadal.md").read_text()
+    assert markdown(results) in text
+    score = ("The competition's score", competition_table(results["seeds"]))
+    assert format_tables([score]) in text
+    assert results["processor_seconds"] < 2 * 600  # ten minutes on two cores
+    assert f"{results['processor_seconds'] / 60:.0f} minutes of processor time" in text
+
+
+@pytest.mark.parametrize("plant", ["swat", "batadal"])
+def test_the_tables_about_causes_can_be_computed_from_the_alarms_that_are_kept(plant):
+    results = json.loads((ROOT / "docs" / plant / "results.json").read_text())
+    alarms = ROOT / "docs" / plant / "alarms.json"
+    assert alarms.stat().st_size < 2_000_000
+    assert json.loads(json.dumps(pool_kept(alarms))) == results["causes"]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from graphfaith_studies.plant.kept import write_alarms
 from graphfaith_studies.plant.tables import format_tables, list_tables
 from graphfaith_studies.swat.verdicts import list_own_tables
 
@@ -19,8 +20,11 @@ BEGIN, END = "<!-- tables -->\n", "<!-- end of tables -->\n"
 
 
 def update(folder: Path) -> None:
-    """Copy results.json and the pictures, and write the tables into the page."""
+    """Copy results.json and the pictures, keep the alarms, and write the tables into the page."""
     results = json.loads((folder / "results.json").read_text())
+    seeds = [row["seed"] for row in results["seeds"]]
+    studies = [json.loads((folder / f"seed-{seed}" / "result.json").read_text()) for seed in seeds]
+    write_alarms(HERE / "alarms.json", studies)
     for row in results["seeds"]:
         row.pop("attacks", None)
         for scores in row["detectors"].values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
@@ -26,10 +27,10 @@ from graphfaith._base.errors import InputError, OutputError
 from graphfaith.explanation.faithfulness import record_unfaithfulness
 from graphfaith.explanation.scores import read_scores
 from graphfaith.view import figure, show
-from graphfaith.view.drawing import EXPLAINED, LABEL_SIZE, NEGATIVE, POSITIVE, fit
-from graphfaith.view.frame import format_caption, make_frame
+from graphfaith.view.drawing import EXPLAINED, LABEL_SIZE, NEGATIVE, POSITIVE, _place_stars, fit
+from graphfaith.view.frame import _collect_notes, format_caption, make_frame
 from graphfaith.view.labels import measure_text, shorten
-from graphfaith.view.layout import lay_out
+from graphfaith.view.layout import Layout, lay_out
 from graphfaith.view.positions import place
 
 MODULE = sys.modules["graphfaith.view.figure"]
@@ -573,6 +574,39 @@ def test_stars():
     assert 3 in lay_out(star(), stars=[3]).nodes  # A node with a star is shown even without a score.
     with pytest.raises(InputError, match="no node 9 to put a star on"):
         figure(star(), stars=[9])
+
+
+def test_no_name_is_under_a_star():
+    """The star is up to the left of its disc, where a neighbour has its name if nothing is in the way."""
+    names = ["LIT401", "P402", "FIT401", "UV401"]
+    line = star(node_names=names, node_mask=torch.tensor([[0.5], [0.5], [1.0], [0.5]]), index=torch.tensor(2))
+    places = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]])
+    with_star, without = (lay_out(line, positions=places, stars=stars) for stars in ([2], []))
+
+    def covered(layout: Layout) -> list[str]:
+        geometry = fit(layout, (130.0, 80.0))
+        ((x, y, radius),) = _place_stars(with_star, geometry.points, geometry.radius)
+        sizes = {label.text: measure_text(label.text, LABEL_SIZE, bold=label.bold) for label in geometry.labels}
+        return [
+            label.text
+            for label in geometry.labels
+            if abs(label.x - x) < sizes[label.text][0] / 2 + 0.8 * radius
+            and abs(label.y - y) < sizes[label.text][1] / 2 + 0.8 * radius
+        ]
+
+    assert "P402" in covered(without)
+    assert covered(with_star) == []
+
+
+def test_a_share_that_is_all_but_rounding_is_not_told():
+    """Nothing is left out, and "at least 100 %" says less than nothing."""
+    first, second = star(), star(edge_mask=torch.tensor([0.1, 0.2, 0.3, 0.1, 0.2, 0.3]))
+    layout = lay_out([first, second])
+    panels = [replace(panel, carried=share) for panel, share in zip(layout.panels, (1.0, 1 - 1e-12), strict=True)]
+    assert not [note for note in _collect_notes(replace(layout, panels=tuple(panels)), "") if "carry" in note]
+    panels[1] = replace(panels[1], carried=0.9)
+    notes = _collect_notes(replace(layout, panels=tuple(panels)), "")
+    assert "the links drawn carry at least 90 % of the scores' weight" in notes
 
 
 def test_scores_that_were_not_measured_are_marked():

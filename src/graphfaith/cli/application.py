@@ -21,6 +21,7 @@ from .explain import explain
 from .explain_many import explain_many
 from .graph import graph
 from .judge import judge
+from .loading import needs_library
 from .notes import say
 from .score import score
 from .view import view
@@ -113,7 +114,7 @@ def main() -> None:
 
 
 def _load_before_work(command: Any) -> None:
-    """Make every command load the library when it is called, and not when it is only asked for its help."""
+    """Make every command load what it needs when it is called, and not when it is only asked for its help."""
     for one in getattr(command, "commands", {}).values():
         _load_before_work(one)
     if command.callback is not None and not hasattr(command, "commands"):
@@ -123,16 +124,9 @@ def _load_before_work(command: Any) -> None:
 def _after_loading(work: Callable[..., Any], name: str) -> Callable[..., Any]:
     @functools.wraps(work)
     def loaded(*args: Any, **options: Any) -> Any:
-        from .. import public  # noqa: F401
-        from .._base.compilation import announce_compilation
-        from .._base.threads import use_one_thread
-
+        if needs_library(work):
+            _load_library()
         allow_interrupts()  # from here on there is somebody to catch them
-        announce_compilation(say)
-        if "OMP_NUM_THREADS" not in os.environ:
-            # Computation graphs are small: a second thread gains little, and on a busy machine waiting for it costs
-            # dear.
-            use_one_thread()
         try:
             return work(*args, **options)
         except ModuleNotFoundError as error:
@@ -143,6 +137,17 @@ def _after_loading(work: Callable[..., Any], name: str) -> Callable[..., Any]:
             raise InputError(f"'graphfaith {name}' needs {package}: pip install '{extra}'") from error
 
     return loaded
+
+
+def _load_library() -> None:
+    from .. import public  # noqa: F401
+    from .._base.compilation import announce_compilation
+    from .._base.threads import use_one_thread
+
+    announce_compilation(say)
+    if "OMP_NUM_THREADS" not in os.environ:
+        # Computation graphs are small: a second thread gains little, and on a busy machine waiting for it costs dear.
+        use_one_thread()
 
 
 def _prepare_streams() -> None:

@@ -94,7 +94,8 @@ def fit(layout: Layout, box: tuple[float, float]) -> Geometry:
     weights = np.append(strength, np.full(len(stalks), 0.3))
     reach = [layout.types[kind].reach for kind in layout.type_of] if layout.types else np.zeros(len(radius))
     frames = np.append((_frame_sizes(radius) + _FRAME_LINE) * reach, np.zeros(len(marks)))
-    scene = Scene(everything, sizes, priority, lines, weights, loops[loops[:, 2] > 0], box, frames)
+    stars = _place_stars(layout, points, radius)
+    scene = Scene(everything, sizes, priority, lines, weights, loops[loops[:, 2] > 0], stars, box, frames)
     texts = [*name_nodes(layout), *(_name_fold(fold) for fold in layout.folds)]
     labels = place_labels(texts, scene, explained, LABEL_SIZE, most=len(texts) if layout.folds else 30)
     widest, outline = float(np.clip(0.55 * base, 1.8, 4.5)), float(np.clip(0.14 * base, 0.45, 0.9))
@@ -418,13 +419,21 @@ def _draw_types(axes: Axes, layout: Layout, geometry: Geometry, name: str) -> No
             text.set_parse_math(False)
 
 
-def _draw_stars(axes: Axes, layout: Layout, geometry: Geometry, name: str) -> None:
-    """Draw the stars at the upper left of the discs, where they do not cover the colour of the node."""
+def _place_stars(layout: Layout, points: Array, radius: Array) -> Array:
+    """Return the centre and the radius [k, 3] of the stars, which are at the upper left of the discs.
+
+    There they do not cover the colour of the node.
+    """
     nodes = list(layout.stars)
-    offset = (geometry.radius[nodes, None] + RING + 2.0) * np.array([-0.8, 0.8])
-    x, y = (geometry.points[nodes] + offset).T
-    size = (2.4 * np.maximum(geometry.radius[nodes], 5.0)) ** 2
-    stars = axes.scatter(x, y, s=size, c=STAR, marker="*", edgecolors=INK, linewidths=0.5, zorder=7, clip_on=False)
+    centres = points[nodes] + (radius[nodes, None] + RING + 2.0) * np.array([-0.8, 0.8])
+    return np.column_stack([centres, 1.2 * np.maximum(radius[nodes], 5.0)])
+
+
+def _draw_stars(axes: Axes, layout: Layout, geometry: Geometry, name: str) -> None:
+    x, y, half = _place_stars(layout, geometry.points, geometry.radius).T
+    stars = axes.scatter(
+        x, y, s=(2 * half) ** 2, c=STAR, marker="*", edgecolors=INK, linewidths=0.5, zorder=7, clip_on=False
+    )
     stars.set_gid(f"{name}-stars")
 
 

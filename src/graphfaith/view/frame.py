@@ -196,7 +196,7 @@ def _collect_notes(layout: Layout, star_means: str) -> list[str]:
         shown = len(layout.nodes) + sum(fold.count for fold in layout.folds)
         notes.append(f"{len(layout.nodes)} of {shown} nodes drawn, dotted circles stand for the others")
     carried = [panel.carried for panel in layout.panels if panel.carried is not None]
-    if carried and min(carried) < 1:
+    if carried and say_percent(min(carried)) != "100":
         least = "at least " if max(carried) > min(carried) else ""
         notes.append(f"the links drawn carry {least}{say_percent(min(carried))} % of the scores' weight")
     if layout.rings:

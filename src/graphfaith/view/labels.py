@@ -65,6 +65,7 @@ class Scene:
     lines: Array  # [m, 2, 2] the ends of the edges
     strength: Array  # [m] in [0, 1], of the edges
     loops: Array  # [k, 3] centre and radius of self-loops
+    stars: Array  # [k, 3] centre and radius of stars
     box: tuple[float, float]  # width and height of the panel
     frames: Array  # [n] half of a side of the frame that shows a node's type; 0 if there is none
 
@@ -80,7 +81,8 @@ def place_labels(
     """Return labels for all explained nodes, and for those of the `most` strongest other nodes that have free space."""
     first = set(explained)
     order = sorted(range(len(names)), key=lambda i: (i not in first, -scene.priority[i], i))
-    taken = np.zeros((0, 4))  # centre and half size of the labels beside discs
+    # Centre and half size of the labels beside discs, and of the stars, which labels cover as little as each other.
+    taken = scene.stars[:, [0, 1, 2, 2]]
     labels = []
     for rank, node in enumerate(order[: most + len(first)]):
         must = node in first
@@ -121,9 +123,9 @@ def _find_spot_beside(node: int, half: Array, scene: Scene, taken: Array, limit:
 def _compute_cost(spot: Array, half: Array, node: int, scene: Scene, taken: Array) -> float:
     """Return how bad it is to put the label here: 1 or more if it covers something important, little for a weak edge.
 
-    The cost is 10 outside the panel, 3 for each label that is covered, 2.5 for each frame of a type, 0.4 + priority for
-    each disc, 0.6 for each self-loop, twice the strength of the strongest edge, 0.01 for each edge, and up to 0.5 if
-    another disc is near.
+    The cost is 10 outside the panel, 3 for each label or star that is covered, 2.5 for each frame of a type, 0.4 +
+    priority for each disc, 0.6 for each self-loop, twice the strength of the strongest edge, 0.01 for each edge, and up
+    to 0.5 if another disc is near.
     """
     outside = float((spot - half < 0).any() or (spot + half > np.array(scene.box)).any())
     discs = _find_touching(spot, half, scene.points, scene.radius)

@@ -230,15 +230,12 @@ def examine_alarm(
         "alarm": {**asdict(alarm), "accused": plant.names[alarm.accused]},
         "at": at,
         "what": question.what,
-        "gap": question.gap * span,
         "span": span,
         "fewest": None if fewest is None else fewest.as_json(plant),
         "causes": [cause.as_json() for cause in causes],
         "paths": {cause.method: _find_paths(cause, sorted(listed)) for cause in causes},
-        "effects": {plant.names[tag]: float(effects[tag] * span) for tag in range(len(plant))},
         "verdicts": {
-            plant.names[tag]: _judge_tag(tag, question, restored, in_model, truth, watched, monitor, at)
-            for tag in sorted(listed)
+            plant.names[tag]: _judge_tag(tag, question, in_model, truth, watched, monitor, at) for tag in sorted(listed)
         },
         "event": None
         if events is None
@@ -256,7 +253,6 @@ def examine_alarm(
 def _judge_tag(
     tag: int,
     question: Question,
-    restored: Restored,
     in_model: Flags,
     truth: Truth | None,
     watched: Watched,
@@ -272,7 +268,6 @@ def _judge_tag(
         "reading": float(watched.series.values[at, tag]),
         "expected": expected,
         "usual": scale.usual[:, tag].tolist(),
-        "gap_with": float(restored.gaps[tag] * scale.span[question.accused]),
     }
 
 

@@ -10,6 +10,7 @@ import typer
 
 from graphfaith._base.checks import check_count, check_seed
 from graphfaith._base.errors import InputError
+from graphfaith.cli.loading import needs_no_library
 from graphfaith.cli.notes import say
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def plant(context: typer.Context) -> None:
 
 
 @app.command()
+@needs_no_library
 def check(
     files: Annotated[list[Path], typer.Argument(help="Recordings, as .csv or .xlsx.")],
     plant: Plant = "swat",

@@ -1,5 +1,8 @@
 """Whether a ranking of tags finds the cause of an alarm, for explanations and for rankings that need no explanation.
 
+What the cause is has two readings (`TRUTHS`). The *causal* one asks the plant: the causes are the tags that clear the
+alarm if they are as without the attack, and a plant that cannot run again has none. The other is the *attacked* tags.
+
 A ranking is a score for each tag, the largest first. Where scores are equal the order is random, and what follows are
 expected values: a score of zero beyond a model's reach, and all tags at the same number of hops, are such ties.
 """
@@ -21,6 +24,7 @@ from .plant import Plant
 
 Flags = NDArray[np.bool_]
 KS: Final = (1, 3, 5)
+TRUTHS: Final = ("causal", "attacked")
 BASELINES: Final = {
     "model": "the model asked tag by tag",
     "deviation": "deviation rank",
@@ -95,19 +99,29 @@ def score_ranking(
     """Return the scores of a ranking for one alarm as plain values for JSON.
 
     ``in_model`` and ``in_plant`` [n] say whether the alarm clears if a tag is as expected, or as without the attack;
-    ``in_plant`` is None where no plant can be asked. ``other_`` leaves out the accused tag, which mostly clears its own
-    alarm, and so tells nothing: some rankings spend their first place on it by construction. Hits are None if the
-    attacked tags are not known, and those among other tags if no other tag was attacked.
+    ``in_plant`` is None where no plant can be asked. Hits and ranks are of the tags that clear the alarm in the plant
+    (``causal_``) and of the attacked ones (``attacked_``); they are None if there is no such tag, or if nobody knows.
+    ``other_`` leaves out the accused tag, which mostly clears its own alarm, and so tells nothing: some rankings spend
+    their first place on it by construction. Hits among other tags are None if no other tag is a cause.
     """
-    row: dict[str, Any] = {f"hit{k}": expect_hit(scores, attacked, k) if attacked else None for k in KS}
-    others = scores.astype(np.float64)
-    others[accused] = -np.inf
-    elsewhere = [tag for tag in attacked if tag != accused]
-    row |= {f"other_hit{k}": expect_hit(others, elsewhere, k) if elsewhere else None for k in KS}
-    row["reciprocal"] = expect_reciprocal(scores, attacked) if attacked else None
+    clearing = [] if in_plant is None else np.flatnonzero(in_plant).tolist()
+    row: dict[str, Any] = {}
+    for truth, causes in zip(TRUTHS, (clearing, attacked), strict=True):
+        row |= {f"{truth}_{name}": value for name, value in _score_hits(scores, accused, causes).items()}
     for name, clears in (("model", in_model), ("plant", in_plant)):
         row[f"clears_{name}"] = None if clears is None else expect_first(scores, clears)
         row[f"other_{name}"] = None if clears is None else expect_first(scores, clears, accused)
+    return row
+
+
+def _score_hits(scores: Array, accused: int, causes: Sequence[int]) -> dict[str, float | None]:
+    """Return the hits and the reciprocal rank of the causes, and the hits with the accused tag left out."""
+    row = {f"hit{k}": expect_hit(scores, causes, k) if causes else None for k in KS}
+    others = scores.astype(np.float64)
+    others[accused] = -np.inf
+    elsewhere = [tag for tag in causes if tag != accused]
+    row |= {f"other_hit{k}": expect_hit(others, elsewhere, k) if elsewhere else None for k in KS}
+    row["reciprocal"] = expect_reciprocal(scores, causes) if causes else None
     return row
 
 
@@ -149,33 +163,33 @@ def _spearman(first: Any, second: Any) -> float | None:
 
 Cluster = tuple[int, int]  # the seed and the attack of an alarm
 NUMBERS: Final = (
-    *(f"hit{k}" for k in KS),
-    *(f"other_hit{k}" for k in KS),
-    "reciprocal",
+    *(f"{truth}_{name}" for truth in TRUTHS for name in (*(f"hit{k}" for k in KS), "reciprocal")),
+    *(f"{truth}_other_hit{k}" for truth in TRUTHS for k in KS),
     *(f"{which}_{where}" for where in ("model", "plant") for which in ("clears", "other")),
 )
+COMPARED: Final = tuple(f"{truth}_{name}" for truth in TRUTHS for name in ("hit3", "other_hit3"))
 CLEARING: Final = ("clears_model", "clears_plant", "other_model", "other_plant")
 
 
 def pool_rankings(rows: Sequence[dict[str, dict[str, Any]]], clusters: Sequence[Cluster]) -> dict[str, Any]:
     """Return the mean scores of every ranking over alarms, and some of them compared alarm by alarm.
 
-    Each row has the result of `score_ranking` for each of `RANKINGS`. ``versus`` has, for each ranking, the differences
-    of its hits at 3 to those of hops and of the deviation rank, and ``versus_others`` those among the other tags.
-    ``clearing`` has, for each other ranking, by how much more often the first cause of the first of `METHODS` clears
-    the alarm.
+    Each row has the result of `score_ranking` for each of `RANKINGS`. ``attacks`` counts an attack once, also if
+    several trainings have alarms of it, and ``seed_attacks`` once for each of them. ``versus`` has, for each of
+    `COMPARED` and each ranking, the differences to the hits of hops and of the deviation rank. ``clearing`` has, for
+    each other ranking, by how much more often the first cause of the first of `METHODS` clears the alarm.
     """
     means = {
         ranking: {name: mean_of([row[ranking][name] for row in rows], clusters) for name in NUMBERS}
         for ranking in RANKINGS
     }
-    versus, among_others = (
-        {
+    versus = {
+        name: {
             method: {other: _compare(rows, clusters, name, method, other) for other in ("hops", "deviation")}
             for method in RANKINGS
         }
-        for name in ("hit3", "other_hit3")
-    )
+        for name in COMPARED
+    }
     clearing = {
         other: {name: _compare(rows, clusters, name, METHODS[0], other) for name in CLEARING}
         for other in RANKINGS
@@ -183,10 +197,10 @@ def pool_rankings(rows: Sequence[dict[str, dict[str, Any]]], clusters: Sequence[
     }
     return {
         "alarms": len(rows),
-        "attacks": len(set(clusters)),
+        "attacks": len({attack for _, attack in clusters}),
+        "seed_attacks": len(set(clusters)),
         "rankings": means,
         "versus": versus,
-        "versus_others": among_others,
         "clearing": clearing,
     }
 
@@ -211,15 +225,9 @@ def pool_faithfulness(rows: Sequence[dict[str, Any]], clusters: Sequence[Cluster
     return {
         "alarms": len(rows),
         "relative": {name: average(lambda row, name=name: row["relative"].get(name)) for name in NEIGHBORHOODS},  # type: ignore[misc]
-        "median": {name: _median([row["relative"].get(name) for row in rows]) for name in NEIGHBORHOODS},
         "negative_tags": average(lambda row: row["negative"]["tags"]),
         "negative_edges": average(lambda row: row["negative"]["edges"]),
     }
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.median(known)) if known else None
 
 
 def mean_of(values: Sequence[float | None], clusters: Sequence[Cluster] | None = None) -> dict[str, float | None]:

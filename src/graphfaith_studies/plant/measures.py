@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 Stretch = tuple[int, int]  # the first step, and the step after the last
 
 THETA_P, THETA_R = 0.5, 0.1  # eTaPR's shares: of an alarm inside of attacks, of an attack inside of alarms
-KS: Final = tuple(range(0, 101, 10))
+KS: Final = tuple(range(10, 101, 10))
 THRESHOLDS: Final = 250  # for VUS-PR, as in its definition
 
 
@@ -133,7 +133,8 @@ def score_etapr(
 def curve_pa_k(events: Sequence[Stretch], labels: Flags, raised: Flags, ks: Sequence[int] = KS) -> dict[str, Any]:
     """Return F1 of points for each K (Kim and others 2022), and the mean over K.
 
-    An event counts as found as a whole if more than K % of its steps are; K = 100 adjusts nothing, K = 0 everything.
+    An event counts as found as a whole if more than K % of its steps are. K = 100 adjusts nothing; K = 0 is plain point
+    adjustment, and `KS` leaves it out.
 
     >>> curve_pa_k([(0, 4)], np.ones(4, bool), np.array([True, True, False, False]), ks=(0, 60, 100))["f1"]
     [1.0, 0.6666666666666666, 0.6666666666666666]

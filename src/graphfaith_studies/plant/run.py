@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +38,7 @@ except ImportError:  # Windows has no fcntl.
 Source = Case | Callable[[int, Any], Case]  # a case for all seeds, or a function that makes that of a seed and a size
 
 TABLES: Final = "results.md"
+TIME: Final = "time.json"  # It has a file of its own, because all others are the same bytes in every run.
 _DPI: Final = 110
 
 
@@ -77,7 +78,7 @@ def run(
     check_count(workers, "workers", most=POSSIBLE_WORKERS)
     for seed in chosen:
         make_folder(folder / f"seed-{seed}")
-    for name in ("results.json", TABLES, PAGE, ANSWERS, *(f"seed-{seed}/result.json" for seed in chosen)):
+    for name in ("results.json", TABLES, TIME, PAGE, ANSWERS, *(f"seed-{seed}/result.json" for seed in chosen)):
         check_writable(folder / name)
     with _lock_folder(folder):
         return _finish(folder, chosen, source, options, workers, title, say)
@@ -129,7 +130,11 @@ def _finish(
     title: str,
     say: Callable[[str], None],
 ) -> tuple[dict[str, Any], list[Path]]:
+    before = sum(os.times()[:4])
+    made = all((folder / f"seed-{seed}" / "result.json").exists() for seed in chosen)
     studies = _run_studies(folder, chosen, source, options, workers, say)
+    if not made:
+        _note_time(folder / TIME, sum(os.times()[:4]) - before)
     results = summarise(studies) | ({} if options.summary is None else options.summary(studies))
     results |= {"source": title, "what": options.what, "truth": bool(studies[0]["marks"]["truth"])}
     first = _case_of(source, chosen[0], options.size)
@@ -146,6 +151,16 @@ def _finish(
         pages.append(write_answers(folder, f"Alarms of {title}", found, studies[0], tables, remarks))
         pages += _draw_attacks(folder, first.plant, found, options.shown)
     return results, [folder / "results.json", *pages, folder / TABLES]
+
+
+def _note_time(path: Path, seconds: float) -> None:
+    """Write the processor time of the studies, of this process and of its workers, and add that of stopped runs.
+
+    A run that was killed has written none: its time is not counted.
+    """
+    with suppress(OSError, ValueError, KeyError, TypeError):  # A first run has no such file yet.
+        seconds += float(json.loads(path.read_text())["processor_seconds"])
+    write_file(path, (json.dumps({"processor_seconds": round(seconds, 1)}) + "\n").encode())
 
 
 def _remark(case: Case, options: Options, trainings: int) -> list[str]:

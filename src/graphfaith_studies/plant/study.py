@@ -36,7 +36,7 @@ from .series import Scale, Series, series_of
 from .training import Plan, error_of, train
 from .truth import KnownAttack, add_truth
 
-_FORMAT: Final = 6
+_FORMAT: Final = 7
 _RATE: Final = 1.0  # alarms a day of normal operation that thresholds are made for
 
 
@@ -306,8 +306,8 @@ def _score_scaled(case: Case, excesses: Sequence[Array]) -> dict[str, Any]:
 def _judge_trivial_detectors(case: Case, scale: Scale) -> dict[str, Any]:
     """Score detectors that know no model: always, the range in training, the change of a reading, and both.
 
-    The thresholds of all of them are made for one alarm a day as those of the monitor are, but for "always", and for
-    the range in training, which would not be the range in training then.
+    The thresholds of all of them are made for one alarm a day as those of the monitor are. Two are left as they are:
+    "always" has no threshold, and the range in training with another threshold would be another range.
     """
     both = case.attacked, case.quiet
     every = both if case.further is None else (*both, case.further)

@@ -13,7 +13,7 @@ from .localisation import Cluster, mean_of, pool_faithfulness, pool_rankings
 DETECTORS: Final = {
     "monitor": "the monitor: nowcaster and wide range",
     "nowcaster": "nowcaster alone",
-    "forecaster": "forecaster, one step",
+    "forecaster": "forecaster of one step, a threshold for each tag",
     "tuned network": "graph deviation network, tuned",
     "published network": "graph deviation network, as published",
     "difference": "difference to the last reading",
@@ -57,10 +57,7 @@ def summarise(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
     results: dict[str, Any] = {"detectors": detectors, "alarms": _count_alarms(alarms, labelled)}
     results["labelled"], results["causes"] = labelled, None
     if labelled:
-        results["causes"] = {
-            "all": _pool(alarms, drawn, lambda _: True),
-            "another": _pool(alarms, drawn, lambda alarm: alarm["alarm"]["accused"] not in alarm["event"]["attacked"]),
-        }
+        results["causes"] = pool_causes(alarms, drawn)
     clusters = [_cluster_of(seed, alarm, drawn[seed]) for seed, alarm in alarms]
     results["faithfulness"] = {
         method: pool_faithfulness([alarm["faithfulness"][method] for _, alarm in alarms], clusters)
@@ -72,6 +69,17 @@ def summarise(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for study in studies
     ]
     return results
+
+
+def pool_causes(alarms: Sequence[tuple[int, dict[str, Any]]], drawn: dict[int, int | None]) -> dict[str, Any]:
+    """Return the scores of rankings over all alarms that come from attacks, and where another tag is accused.
+
+    Each alarm comes with its seed; ``drawn`` has the number of each seed above which attacks were drawn for it.
+    """
+    return {
+        "all": _pool(alarms, drawn, lambda _: True),
+        "another": _pool(alarms, drawn, lambda alarm: alarm["alarm"]["accused"] not in alarm["event"]["attacked"]),
+    }
 
 
 def _share_of_scores(alarm: dict[str, Any], method: str) -> float | None:
@@ -134,6 +142,8 @@ def _summarise_detector(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "spread": {name: _spread(numbers) for name, numbers in values.items()},
         "pa_k_curve": None if mean is None else {"k": curves[0]["k"], "f1": mean.tolist()},
         "missed": [row["missed"] for row in rows] if curves else None,
+        # How many seeds find none there, because at any factor their false alarms are more than that.
+        "none_at_one": sum(row["events_at_one"] == 0 for row in rows) if curves else None,
     }
 
 

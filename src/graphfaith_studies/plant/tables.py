@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from .causes import METHODS, NAMES, NEIGHBORHOODS
-from .localisation import CLEARING, RANKINGS
+from .localisation import CLEARING, RANKINGS, TRUTHS
 from .summary import DETECTORS
 
 Table = tuple[list[str], list[list[str]]]
@@ -49,9 +49,9 @@ def _format_remaining(gain: float | None, spread: float | None = None) -> str:
 
 _COLUMNS: Final = {
     "events_detected": ("attacks found", number_format(1)),
-    "false_alarms_per_day": ("false alarms a quiet day", number_format(1)),
+    "false_alarms_per_day": ("false alarms a quiet day", number_format(2)),
     "quiet_in_alarm": ("quiet time in alarm", format_percent),
-    "elsewhere_per_day": ("alarms far from attacks, a day", number_format(1)),
+    "elsewhere_per_day": ("alarms far from attacks, a day", number_format(2)),
     "events_at_one": ("attacks found at one false alarm a day", number_format(1)),
     "delay_seconds_median": ("delay, s", number_format(0)),
     "coverage": ("attack covered", format_percent),
@@ -101,23 +101,27 @@ def _detector_table(results: dict[str, Any], columns: dict[str, tuple[str, Calla
     heads = ["detector", *(words for words, _ in used.values())]
     heads = [f"{head}, of {events:.0f}" if head == "attacks found" else head for head in heads]
     rows = [
-        [DETECTORS[detector], *(form(scores[name], scores["spread"][name]) for name, (_, form) in used.items())]
+        [DETECTORS[detector], *(_format_number(scores, name, form) for name, (_, form) in used.items())]
         for detector, scores in detectors.items()
     ]
     return heads, rows
 
 
+def _format_number(scores: dict[str, Any], name: str, form: Callable[..., str]) -> str:
+    """Return a mean with its spread; where zeros stand for seeds in which no factor was enough, say how many."""
+    cell = form(scores[name], scores["spread"][name])
+    zeros = scores["none_at_one"]
+    return f"{cell} (zero in {zeros})" if name == "events_at_one" and zeros else cell
+
+
 def curve_table(results: dict[str, Any]) -> Table:
     """Return the PA%K curves, a row for each detector: F1 if an event counts as a whole when more than K % of it do."""
     detectors = results["detectors"]
-    ks = detectors["monitor"]["pa_k_curve"]["k"]
-    # At K = 0 this would be plain point adjustment, which rewards alarms at random.
-    shown = [index for index, k in enumerate(ks) if k]
     rows = [
-        [DETECTORS[name], *(f"{scores['pa_k_curve']['f1'][index]:.2f}" for index in shown)]
+        [DETECTORS[name], *(f"{value:.2f}" for value in scores["pa_k_curve"]["f1"])]
         for name, scores in detectors.items()
     ]
-    return ["K in %", *(str(ks[index]) for index in shown)], rows
+    return ["K in %", *map(str, detectors["monitor"]["pa_k_curve"]["k"])], rows
 
 
 def causes_table(results: dict[str, Any]) -> Table:
@@ -134,14 +138,16 @@ def causes_table(results: dict[str, Any]) -> Table:
     return heads, rows
 
 
-_NONE: Final[dict[str, Any]] = {"mean": None, "stderr": None}
-_FOUND: Final = {
+_HITS: Final = {
     "hit1": ("hit at 1", format_percent),
     "hit3": ("at 3", format_percent),
     "hit5": ("at 5", format_percent),
     "reciprocal": ("reciprocal rank", number_format(2)),
     "other_hit1": ("among other tags: hit at 1", format_percent),
     "other_hit3": ("others: at 3", format_percent),
+    "other_hit5": ("others: at 5", format_percent),
+}
+_CLEARS: Final = {
     "clears_model": ("first cause clears: model", format_percent),
     "clears_plant": ("plant", format_percent),
     "other_model": ("first other tag clears: model", format_percent),
@@ -149,17 +155,27 @@ _FOUND: Final = {
 }
 
 
-# Where hits are counted; results that are older than the second of them do not have it.
-_AMONG: Final = {"versus": "", "versus_others": "among other tags, "}
+def hits_table(results: dict[str, Any], group: str, truth: str) -> Table:
+    """Return the table of hits and ranks of a group of alarms, "all" or "another"; ± is clustered by seed and attack.
+
+    ``truth`` is one of `TRUTHS`: the tags that clear an alarm in the plant, or the attacked ones.
+    """
+    heads, rows = _rankings_table(results, group, {f"{truth}_{name}": column for name, column in _HITS.items()})
+    counted = results["causes"][group]["rankings"][METHODS[0]][f"{truth}_other_hit1"]["count"]
+    return [f"{head} ({counted} alarms)" if head.startswith("among") else head for head in heads], rows
 
 
-def found_table(results: dict[str, Any], group: str) -> Table:
-    """Return the table of rankings for a group of alarms, "all" or "another"; ± is clustered by seed and attack."""
+def clears_table(results: dict[str, Any], group: str) -> Table:
+    """Return the table of how often the first cause of a ranking clears an alarm; ± is clustered by seed and attack."""
+    return _rankings_table(results, group, _CLEARS)
+
+
+def _rankings_table(results: dict[str, Any], group: str, columns: dict[str, tuple[str, Callable[..., str]]]) -> Table:
     rankings = results["causes"][group]["rankings"]
     used = {
         name: column
-        for name, column in _FOUND.items()
-        if any(rankings[ranking].get(name, _NONE)["mean"] is not None for ranking in rankings)
+        for name, column in columns.items()
+        if any(rankings[ranking][name]["mean"] is not None for ranking in rankings)
     }
     rows = [
         [RANKINGS[ranking], *(format_cell(scores[name], form) for name, (_, form) in used.items())]
@@ -168,21 +184,23 @@ def found_table(results: dict[str, Any], group: str) -> Table:
     return ["ranking", *(words for words, _ in used.values())], rows
 
 
-def versus_table(results: dict[str, Any], group: str) -> Table:
+def versus_table(results: dict[str, Any], group: str, truth: str) -> Table:
     """Return the table of hits at 3 less those of hops and of the deviation rank, alarm by alarm.
 
     Where the accused tag is not the cause, a ranking that begins with it has two places left, and another has three.
     So hits at 3 among the other tags are compared as well.
     """
-    causes = results["causes"][group]
-    versus = {name: causes[name] for name in _AMONG if name in causes}
-    pairs = [(name, other) for name in versus for other in ("hops", "deviation")]
+    versus = results["causes"][group]["versus"]
+    pairs = [(name, other) for name in ("hit3", "other_hit3") for other in ("hops", "deviation")]
     rows = [
-        [RANKINGS[method], *(format_cell(versus[name][method][other], format_percent) for name, other in pairs)]
+        [
+            RANKINGS[method],
+            *(format_cell(versus[f"{truth}_{name}"][method][other], format_percent) for name, other in pairs),
+        ]
         for method in (*METHODS, "model")
     ]
-    heads = [f"{_AMONG[name]}less {RANKINGS[other]}" for name, other in pairs]
-    return ["hits at 3", *heads], rows
+    among = {"hit3": "", "other_hit3": "among other tags, "}
+    return ["hits at 3", *(f"{among[name]}less {RANKINGS[other]}" for name, other in pairs)], rows
 
 
 def clearing_table(results: dict[str, Any], group: str) -> Table:
@@ -192,7 +210,7 @@ def clearing_table(results: dict[str, Any], group: str) -> Table:
     rows = [
         [RANKINGS[other], *(format_cell(row[name], format_percent) for name in used)] for other, row in clearing.items()
     ]
-    return [f"{NAMES[METHODS[0]]} less", *(_FOUND[name][0] for name in used)], rows
+    return [f"{NAMES[METHODS[0]]} less", *(_CLEARS[name][0] for name in used)], rows
 
 
 def list_tables(results: dict[str, Any]) -> list[tuple[str, Table]]:
@@ -208,19 +226,51 @@ def list_tables(results: dict[str, Any]) -> list[tuple[str, Table]]:
         believed,
     ]
     if results["truth"]:
-        counts = {group: results["causes"][group] for group in ("all", "another")}
-        words = {
-            group: f"{rows['alarms']} alarms that come from {rows['attacks']} attacks" for group, rows in counts.items()
-        }
-        parts.append((f"Whether they find the cause: {words['all']}", found_table(results, "all")))
-        parts.append((f"The same, where another tag is accused: {words['another']}", found_table(results, "another")))
-        parts.append(
-            ("Compared with hops and deviation, where another tag is accused", versus_table(results, "another"))
-        )
-        if "clearing" in results["causes"]["all"]:
-            parts.append(("Whose first cause clears more: all alarms", clearing_table(results, "all")))
-            parts.append(("Whose first cause clears more: another tag is accused", clearing_table(results, "another")))
+        for truth in TRUTHS:
+            parts += _list_hits(results, truth)
+        parts.append(("Whose first cause clears the alarm: all alarms", clears_table(results, "all")))
+        parts.append(("Whose first cause clears the alarm: another tag is accused", clears_table(results, "another")))
+        parts.append(("Whose first cause clears more: all alarms", clearing_table(results, "all")))
+        parts.append(("Whose first cause clears more: another tag is accused", clearing_table(results, "another")))
     return parts
+
+
+_FIND: Final = {
+    "causal": "Whether they find a tag that clears the alarm in the plant",
+    "attacked": "Whether they find an attacked tag",
+}
+
+
+def _list_hits(results: dict[str, Any], truth: str) -> list[tuple[str, Table]]:
+    """Return the three tables of hits, with their titles; none if no plant could be asked about causes."""
+    causes, words = results["causes"], {}
+    for group, rows in causes.items():
+        counted = rows["rankings"][METHODS[0]][f"{truth}_reciprocal"]["count"]
+        words[group] = count_alarms(rows)
+        if truth == "causal":
+            missing = rows["alarms"] - counted
+            words[group] += f"; no tag clears {missing}, which are left out" if missing else "; some tag clears each"
+            if group == "all" and not counted:
+                return []
+    title = _FIND[truth]
+    return [
+        (f"{title}: {words['all']}", hits_table(results, "all", truth)),
+        (f"{title}, where another tag is accused: {words['another']}", hits_table(results, "another", truth)),
+        (
+            f"{title}: compared with hops and deviation, where another tag is accused",
+            versus_table(results, "another", truth),
+        ),
+    ]
+
+
+def count_alarms(group: dict[str, Any]) -> str:
+    """Say how many alarms a group has, and of how many attacks, which several seeds may share.
+
+    >>> count_alarms({"alarms": 9, "attacks": 4, "seed_attacks": 8})
+    '9 alarms of 4 attacks (8, if each seed counts anew)'
+    """
+    alarms, attacks, each = group["alarms"], group["attacks"], group["seed_attacks"]
+    return f"{alarms} alarms of {attacks} attacks" + (f" ({each}, if each seed counts anew)" if each > attacks else "")
 
 
 def markdown(results: dict[str, Any]) -> str:

@@ -61,15 +61,13 @@ def _tell(number: int, judged: Judged, alarms: list[dict[str, Any]]) -> list[dic
                 "attack": number,
                 "accused": alarm["alarm"]["accused"],
                 "when": alarm["event"]["when"],
-                "seconds": (alarm["alarm"]["first"] - event.start + 1) * SWAT.step,
                 "causes": [tag for tag in ranked[:_CAUSES] if cause["tags"][tag] > 0.0],
                 "model": verdict["model"],
                 "plant": verdict["plant"],
-                "path": alarm["paths"][METHODS[0]].get(SWAT.names[event.attacked[0]]),
                 "P601_place": place,
             }
         )
-    missed: dict[str, Any] = {"when": None, "seconds": None, "causes": [], "model": None, "plant": None, "path": None}
+    missed: dict[str, Any] = {"when": None, "causes": [], "model": None, "plant": None}
     return rows or [{"attack": number, "accused": None, **missed, "P601_place": place}]
 
 

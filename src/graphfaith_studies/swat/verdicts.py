@@ -12,7 +12,7 @@ from ..plant.causes import METHODS, NAMES
 from ..plant.localisation import RANKINGS
 from ..plant.study import Case
 from ..plant.summary import DETECTORS
-from ..plant.tables import Table, format_percent, number_format
+from ..plant.tables import Table, count_alarms, format_percent, number_format
 from .story import BACKWASH, list_story_tables
 from .tags import SWAT
 
@@ -30,9 +30,33 @@ def list_further_tables(_: Case, results: dict[str, Any], __: Sequence[dict[str,
 
 
 def list_own_tables(results: dict[str, Any]) -> list[tuple[str, Table]]:
-    """Return the tables of the story, and of what was asked if the plant was simulated: that is about its attacks."""
-    asked = [(TITLE, verdict_table(results))] if results["source"] == SWAT.title else []
-    return [*list_story_tables(results), *asked]
+    """Return the tables of the story, and if the plant was simulated, of the factors and of what was asked.
+
+    Files of a user have no further days on which a factor could be found, and what was asked is about the simulation.
+    """
+    if results["source"] != SWAT.title:
+        return list_story_tables(results)
+    return [
+        ("Factors for one alarm a day, and what is found with them", factors_table(results)),
+        *list_story_tables(results),
+        (TITLE, verdict_table(results)),
+    ]
+
+
+def factors_table(results: dict[str, Any]) -> Table:
+    """Return the factors of the thresholds, seed by seed, each with the attacks that are found."""
+    shown = ("monitor", *(name for name in _TRIVIAL if name != "range"))
+    rows = [
+        [
+            str(row["seed"]),
+            *(
+                f"{row['detectors'][name]['factor']:.2f}: {row['detectors'][name]['events_detected']} found"
+                for name in shown
+            ),
+        ]
+        for row in results["seeds"]
+    ]
+    return ["seed", *(DETECTORS[name] for name in shown)], rows
 
 
 def verdict_table(results: dict[str, Any]) -> Table:
@@ -42,10 +66,13 @@ def verdict_table(results: dict[str, Any]) -> Table:
         ['F1 without the longest attack above "always" and the range in training', _judge_points(results)],
         [f"at least {_ENOUGH} alarms that accuse a tag that was not attacked", _judge_count(results)],
         [
-            "where another tag is accused, hits at 3 above hops and deviation rank by more than two standard errors",
-            _judge_hits(results, "versus"),
+            "where another tag is accused, hits at 3 of the tags that clear the alarm in the plant above hops and "
+            "deviation rank by more than two standard errors",
+            _judge_hits(results, "causal_hit3"),
         ],
-        ["the same, among the tags that are not accused", _judge_hits(results, "versus_others")],
+        ["the same, among the tags that are not accused", _judge_hits(results, "causal_other_hit3")],
+        ["the same, of attacked tags", _judge_hits(results, "attacked_hit3")],
+        ["the same, of attacked tags among those that are not accused", _judge_hits(results, "attacked_other_hit3")],
         [f"{NAMES[METHODS[0]]}'s first cause clears the alarm most often", _judge_clearing(results)],
         ["attack 8 and the two on FIT401 as the paper tells them", _judge_story(results)],
     ]
@@ -82,7 +109,9 @@ def _judge_events(results: dict[str, Any]) -> str:
     )
     stuck = sum(any(row["detectors"][name].get("factor") == _HIGHEST for name in _TRIVIAL) for row in results["seeds"])
     if stuck:
-        words += f"; in {stuck} seeds a trivial detector has all thresholds times a hundred, which was not enough"
+        words += (
+            f"; in {stuck} seeds a trivial detector has too many alarms even with all its thresholds times a hundred"
+        )
     return _say_of_seeds(beats(found, *names), words, results, lambda rows: beats(rows, *names))
 
 
@@ -101,11 +130,11 @@ def _judge_points(results: dict[str, Any]) -> str:
 
 def _judge_count(results: dict[str, Any]) -> str:
     another = results["causes"]["another"]
-    return _say(another["alarms"] >= _ENOUGH, f"{another['alarms']} that come from {another['attacks']} attacks")
+    return _say(another["alarms"] >= _ENOUGH, count_alarms(another))
 
 
 def _judge_hits(results: dict[str, Any], key: str) -> str:
-    versus = results["causes"]["another"][key]
+    versus = results["causes"]["another"]["versus"][key]
     sure, parts = [], []
     for method in METHODS:
         rows = [versus[method][other] for other in ("hops", "deviation")]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -113,7 +115,7 @@ class TestWithoutLabels:
         words = "The recording has no column 'label'"
         assert words in tables
         assert words in " ".join(finished["bare"].stdout.split())
-        for word in ("attack", "F1", "eTaP", "PA%K", "VUS", "find the cause", "delay"):
+        for word in ("attack", "F1", "eTaP", "PA%K", "VUS", "Whether they find", "delay"):
             assert word not in tables.replace("whether there were attacks", "")
         assert "| always | 1.0 |" in tables  # the trivial baseline, one alarm that never ends
         results = json.loads((out / "results.json").read_text())
@@ -181,6 +183,23 @@ def test_check_says_what_it_mended(folder: Path) -> None:
     assert done.exit_code == 0, done.exception
     assert "400 rows from 2024-04-01 00:00:00 to 2024-04-01 06:39:00, 30 of them under attack" in done.stdout
     assert "1 readings of L1 are not numbers (the first is 'Bad Input' in row 42)" in done.stdout
+
+
+def test_check_loads_neither_torch_nor_the_library(folder: Path) -> None:
+    """They take seconds, and half of the memory in which a long file has to find room."""
+    script = """
+import sys
+from graphfaith.cli.application import main
+try:
+    main()
+except SystemExit as done:
+    heavy = {"torch", "torch_geometric", "numba", "scipy", "matplotlib", "graphfaith.public"} & set(sys.modules)
+    print("code", done.code, "loaded", sorted(heavy))
+"""
+    options = ["plant", "check", "--plant", str(folder / "my.toml"), str(folder / "data" / "attack.csv")]
+    done = subprocess.run([sys.executable, "-c", script, *options], capture_output=True, text=True, check=True)
+    assert "400 rows from" in done.stdout
+    assert done.stdout.splitlines()[-1] == "code 0 loaded []"
 
 
 def test_mistakes_are_one_line(folder: Path, tmp_path: Path) -> None:

@@ -53,7 +53,6 @@ def make_row(first: int = 100, cause: str = "DPIT301", clears: bool = True, **sc
             "reading": 45.0,
             "expected": 19.4,
             "usual": [12.0, 30.0],
-            "gap_with": 0.1,
         }
         for name in (cause, "MV301", "FIT601")
     }
@@ -63,13 +62,11 @@ def make_row(first: int = 100, cause: str = "DPIT301", clears: bool = True, **sc
         "reading": 2.0,
         "expected": 1.0,
         "usual": [1.0, 2.0],
-        "gap_with": 0,
     }
     return {
         "alarm": {"first": first, "last": first + 24, "accused": "P602", "deviation": 3.0, "reason": "forecast"},
         "at": first + 3,
         "what": "deviation",
-        "gap": 1.0,
         "span": 2.0,
         "fewest": {"readings": [["DPIT301", 0], ["MV301", 3]], "tried": 80, "smallest": True},
         "causes": [

@@ -289,25 +289,41 @@ class TestRankings:
         scores, clears = np.array([5.0, 3.0, 1.0]), np.array([True, False, True])
         row = score_ranking(scores, 0, [2], clears, None)
         assert (row["clears_model"], row["other_model"], row["clears_plant"]) == (1.0, 0.0, None)
-        assert (row["hit1"], row["hit3"], row["reciprocal"]) == (0.0, 1.0, pytest.approx(1 / 3))
-        assert (row["other_hit1"], row["other_hit3"]) == (0.0, 1.0)
-        assert score_ranking(scores, 0, [0, 1], clears, None)["other_hit1"] == 1.0
-        assert score_ranking(scores, 0, [0], clears, None)["other_hit1"] is None
-        assert score_ranking(scores, 0, [], clears, clears)["hit1"] is None
+        names = ("attacked_hit1", "attacked_hit3", "attacked_reciprocal")
+        assert [row[name] for name in names] == [0.0, 1.0, pytest.approx(1 / 3)]
+        assert (row["attacked_other_hit1"], row["attacked_other_hit3"]) == (0.0, 1.0)
+        assert row["causal_hit1"] is row["causal_reciprocal"] is None  # No plant was asked.
+        assert score_ranking(scores, 0, [0, 1], clears, None)["attacked_other_hit1"] == 1.0
+        assert score_ranking(scores, 0, [0], clears, None)["attacked_other_hit1"] is None
+        assert score_ranking(scores, 0, [], clears, clears)["attacked_hit1"] is None
+
+    def test_the_cause_is_what_clears_the_alarm_in_the_plant(self) -> None:
+        """Also where another tag was attacked; an alarm that no tag clears has no cause to find."""
+        scores, model = np.array([5.0, 3.0, 1.0]), np.ones(3, dtype=bool)
+        row = score_ranking(scores, 0, [2], model, np.array([False, True, False]))
+        assert [row[f"causal_{name}"] for name in ("hit1", "hit3", "reciprocal", "other_hit1")] == [0.0, 1.0, 0.5, 1.0]
+        assert [row[f"attacked_{name}"] for name in ("reciprocal", "other_hit1")] == [pytest.approx(1 / 3), 0.0]
+        itself = score_ranking(scores, 0, [2], model, np.array([True, False, False]))
+        assert (itself["causal_hit1"], itself["causal_other_hit1"]) == (1.0, None)
+        nothing = score_ranking(scores, 0, [2], model, np.zeros(3, dtype=bool))
+        assert (nothing["causal_hit1"], nothing["causal_reciprocal"], nothing["clears_plant"]) == (None, None, 0.0)
 
     def test_rankings_are_compared_alarm_by_alarm(self) -> None:
         cleared = np.ones(3, dtype=bool)
         better = score_ranking(np.array([3.0, 2.0, 1.0]), 1, [0], cleared, cleared)
-        worse = {**better, "hit3": 0.25, "other_hit3": 0.5, "clears_plant": 0.0}
+        worse = {**better, "attacked_hit3": 0.25, "causal_hit3": 0.75, "causal_other_hit3": 0.5, "clears_plant": 0.0}
         row = dict.fromkeys(RANKINGS, worse) | {"anchored-kec": better}
         pooled = pool_rankings([row] * 4, [(0, 1), (0, 2), (1, 1), (1, 3)])
-        assert pooled["versus"]["anchored-kec"]["hops"]["mean"] == 0.75
-        assert pooled["versus"]["kec"]["deviation"]["mean"] == 0.0
-        assert pooled["versus_others"]["anchored-kec"]["hops"]["mean"] == 0.5
+        versus = pooled["versus"]
+        assert versus["attacked_hit3"]["anchored-kec"]["hops"]["mean"] == 0.75
+        assert versus["attacked_hit3"]["kec"]["deviation"]["mean"] == 0.0
+        assert versus["causal_hit3"]["anchored-kec"]["hops"]["mean"] == 0.25
+        assert versus["causal_other_hit3"]["anchored-kec"]["hops"]["mean"] == 0.5
         assert pooled["clearing"]["kec"]["clears_plant"]["mean"] == 1.0
         assert pooled["clearing"]["kec"]["clears_model"]["mean"] == 0.0
         assert "anchored-kec" not in pooled["clearing"]
-        assert (pooled["alarms"], pooled["attacks"]) == (4, 4)
+        # Attack 1 is the same one in both trainings.
+        assert (pooled["alarms"], pooled["attacks"], pooled["seed_attacks"]) == (4, 3, 4)
 
     def test_differences_of_clearing_shares_are_paired(self) -> None:
         """Where two rankings clear the same alarms but for one, the error of the difference is that of this one."""
@@ -460,8 +476,9 @@ class TestAlarms:
         assert row["verdicts"]["DPIT301"]["plant"] is True
         assert row["verdicts"]["DPIT301"]["model"] is False
         assert row["verdicts"]["AIT401"]["model"] is True
-        assert row["found"]["accused"]["hit1"] == 0.0
-        assert sum(row["effects"].values()) == pytest.approx(row["gap"])
+        assert row["found"]["accused"]["attacked_hit1"] == 0.0
+        assert row["found"]["accused"]["causal_hit1"] == 0.0
+        assert row["found"]["hops"]["causal_other_hit1"] is not None
 
 
 class TestWords:

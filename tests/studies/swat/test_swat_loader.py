@@ -442,6 +442,37 @@ def test_a_long_file_does_not_take_more_memory_than_it_has_bytes(file, monkeypat
     assert 0.5 * (sizes[1] - sizes[0]) < peaks[1] - peaks[0] < sizes[1] - sizes[0]
 
 
+def shorten(file):
+    """Write the rows with at most two digits a reading, so that many of them are in a file of the same size."""
+    lines = lines_of(file)
+    cells = [line.split(",") for line in lines[2:]]
+    rows = [",".join([*row[:1], *(f"{float(value):.2g}" for value in row[1:-1]), row[-1]]) for row in cells]
+    return rewrite(file, lines[:2] + rows)
+
+
+CHECK = """
+import resource, sys
+from graphfaith.cli.application import main
+try:
+    main()
+except SystemExit:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 // 10**6)
+"""
+
+
+@pytest.mark.nightly
+def test_500_megabytes_of_short_rows_are_checked_in_a_gigabyte(file):
+    """The shorter the rows, the more of them, and memory goes with their number."""
+    big, count = lengthen(shorten(file), 500e6)
+    assert 500e6 / count < 235  # bytes a row
+    command = [sys.executable, "-c", CHECK, "plant", "check", "--plant", "swat", str(big)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    big.unlink()
+    told, *_, megabytes = done.stdout.splitlines()
+    assert f"{count - 1} rows from" in told
+    assert int(megabytes) < 1000
+
+
 @pytest.mark.nightly
 def test_a_file_of_500_megabytes_is_in_memory_once(file):
     big, count = lengthen(file, 500e6)

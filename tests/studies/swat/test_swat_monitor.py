@@ -28,6 +28,7 @@ from graphfaith_studies.plant.detectors import (
 )
 from graphfaith_studies.plant.deviation_network import DeviationNetwork
 from graphfaith_studies.plant.forecaster import Forecaster, Nowcaster, TagLinear
+from graphfaith_studies.plant.measures import curve_pa_k
 from graphfaith_studies.plant.monitor import Monitor
 from graphfaith_studies.plant.scoring import (
     Event,
@@ -468,9 +469,11 @@ class TestScore:
         for event in events_of(given):
             single[event.start, 0] = 2.0
         row = score_detector(single, single[:0], given, given[:1], events_of(given), None)
-        assert row["pa_k"]["f1"][0] == 1.0
+        stretches = [(event.start, event.stop) for event in events_of(given)]
+        assert curve_pa_k(stretches, given.labels, single[:, 0] > 1, (0,))["f1"] == [1.0]
         assert row["f1"] < 0.2
-        assert row["pa_k"]["mean"] < 0.4
+        assert row["pa_k"]["k"][0] == 10  # The mean over K has no plain point adjustment in it.
+        assert row["pa_k"]["mean"] < 0.25
 
 
 def test_a_monitor_judges_only_where_a_window_ends() -> None:

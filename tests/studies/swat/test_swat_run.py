@@ -24,10 +24,11 @@ from graphfaith.explainers.anchored_kec import _FEWEST
 from graphfaith_studies.batadal.run import QUICK as QUICK_BATADAL
 from graphfaith_studies.plant import Recording, load, summary, tables
 from graphfaith_studies.plant.alarms import examine_alarm
-from graphfaith_studies.plant.causes import METHODS
+from graphfaith_studies.plant.causes import METHODS, NAMES
 from graphfaith_studies.plant.detectors import Thresholds, differences_of
+from graphfaith_studies.plant.kept import pool_kept, write_alarms
 from graphfaith_studies.plant.localisation import RANKINGS
-from graphfaith_studies.plant.run import _lock_folder, find_files, find_truth
+from graphfaith_studies.plant.run import TIME, _lock_folder, _note_time, find_files, find_truth
 from graphfaith_studies.plant.series import Scale
 from graphfaith_studies.plant.study import QUICK as QUICK_FILES
 from graphfaith_studies.plant.study import Case, case_of, run_study
@@ -74,8 +75,9 @@ application.main()
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
-    """Return the content of all files in a folder by their names."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("**/*") if path.is_file()}
+    """Return the content of all files in a folder by their names, but for the time that the run took."""
+    files = (path for path in folder.glob("**/*") if path.is_file() and path.name != TIME)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def run_command(path: Path, epochs: int) -> Path:
@@ -144,7 +146,14 @@ def check_alarms(folder: Path, results: dict) -> None:
         assert [cause["method"] for cause in alarm["causes"]] == list(METHODS)
         assert set(alarm["found"]) == set(RANKINGS)
     found = results["causes"]["all"]["rankings"]
-    assert found["anchored-kec"]["hit5"]["mean"] >= found["random"]["hit5"]["mean"]
+    assert found["anchored-kec"]["attacked_hit5"]["mean"] >= found["random"]["attacked_hit5"]["mean"]
+    assert found["anchored-kec"]["causal_hit5"]["mean"] >= found["random"]["causal_hit5"]["mean"]
+    cleared = sum(
+        any(verdict["plant"] for verdict in alarm["verdicts"].values())
+        for alarm in study["alarms"]
+        if alarm["event"]["caused"]
+    )
+    assert {row["causal_hit1"]["count"] for row in found.values()} == {cleared}
     assert found["accused"]["clears_model"]["mean"] == 1.0  # A tag that behaves as expected raises no alarm.
 
 
@@ -188,8 +197,9 @@ class TestNumbers:
         rows = dict(verdict_table(results)[1])
         asked = "at least 100 alarms that accuse a tag that was not attacked"
         assert rows[asked].startswith("does not hold: ")
-        results["causes"]["another"]["alarms"] = 100
-        assert dict(verdict_table(results)[1])[asked].startswith("holds: 100 that come from")
+        results["causes"]["another"] |= {"alarms": 100, "attacks": 7, "seed_attacks": 20}
+        words = "holds: 100 alarms of 7 attacks (20, if each seed counts anew)"
+        assert dict(verdict_table(results)[1])[asked] == words
         asked = "more attacks found than by every trivial detector, at no more false alarms"
         for name, scores in results["detectors"].items():
             scores |= {"events_detected": 3.0 if name == "monitor" else 2.0, "false_alarms_per_day": 1.0}
@@ -200,17 +210,39 @@ class TestNumbers:
         assert dict(verdict_table(results)[1])[asked].startswith("holds: on average the monitor finds 3.0 of 4 at 1.0")
         results["detectors"]["difference"]["false_alarms_per_day"] = 0.9
         assert dict(verdict_table(results)[1])[asked].startswith("does not hold")
-        asked = "where another tag is accused, hits at 3 above hops and deviation rank by more than two standard errors"
-        for method, row in results["causes"]["another"]["versus"].items():
-            for other in row:
-                row[other] = {"mean": 0.21 if method == "kec" else 0.19, "stderr": 0.1, "count": 9}
-        assert dict(verdict_table(results)[1])[asked].startswith("holds: for KEC; more than hops")
+        versus = results["causes"]["another"]["versus"]
+        for key, asked in (
+            ("causal_hit3", "where another tag is accused, hits at 3 of the tags that clear the alarm in the plant"),
+            ("causal_other_hit3", "the same, among the tags that are not accused"),
+            ("attacked_hit3", "the same, of attacked tags"),
+            ("attacked_other_hit3", "the same, of attacked tags among those that are not accused"),
+        ):
+            (name,) = (row for row in rows if row == asked or row.startswith(f"{asked} above"))
+            for best in METHODS:
+                for method, row in versus[key].items():
+                    for other in row:
+                        row[other] = {"mean": 0.21 if method == best else 0.19, "stderr": 0.1, "count": 9}
+                assert dict(verdict_table(results)[1])[name].startswith(f"holds: for {NAMES[best]}; more than hops")
 
     def test_the_tables_are_written(self, folder: Path, results: dict) -> None:
         text = (folder / "results.md").read_text()
         for title, (heads, rows) in list_tables(results) + list_own_tables(results):
             assert title in text
             assert all(len(row) == len(heads) for row in rows)
+
+    def test_tables_about_causes_come_from_the_alarms_that_are_kept(self, folder: Path, tmp_path, results) -> None:
+        study = json.loads((folder / "seed-0" / "result.json").read_text())
+        write_alarms(tmp_path / "alarms.json", [study])
+        assert json.loads(json.dumps(pool_kept(tmp_path / "alarms.json"))) == results["causes"]
+        (row, *_) = json.loads((tmp_path / "alarms.json").read_text())["alarms"]
+        assert row["clears"]["plant"] == [
+            name for name, verdict in study["alarms"][0]["verdicts"].items() if verdict["plant"]
+        ]
+
+    def test_the_time_is_that_of_all_runs_in_the_folder(self, tmp_path: Path) -> None:
+        for seconds, total in ((2.04, 2.0), (3.0, 5.0)):
+            _note_time(tmp_path / TIME, seconds)
+            assert json.loads((tmp_path / TIME).read_text()) == {"processor_seconds": total}
 
 
 class TestResuming:
@@ -339,7 +371,7 @@ class TestOwnFiles:
         assert monitor["f1_without_long"] is None
         assert "tuned network" not in results["detectors"]
         assert not results["truth"]
-        assert "Whether they find the cause" not in (tmp_path / "results.md").read_text()
+        assert "Whether they find" not in (tmp_path / "results.md").read_text()
 
     def test_without_labels_there_is_no_story(self, recordings, tmp_path: Path) -> None:
         normal, attack = (copy.deepcopy(recording) for recording in recordings)
