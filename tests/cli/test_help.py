@@ -26,7 +26,7 @@ from graphfaith.model.task import LEVELS, RETURN_TYPES, Task
 from graphfaith.sampling import parse_neighborhood
 from graphfaith_studies.bench import command as bench
 from graphfaith_studies.paper import command as paper
-from graphfaith_studies.paper.request import ARENA, EXPERIMENTS
+from graphfaith_studies.paper.request import ARENA, EXPERIMENTS, KEPT
 
 HEAVY = ("torch", "torch_geometric", "numba", "scipy", "matplotlib")
 
@@ -60,7 +60,7 @@ def test_names_in_help_are_those_of_what_there_is():
     assert names.LEVELS == LEVELS
     assert get_args(Edges) == names.EDGES
     assert names.ENGINES == ENGINES
-    assert (*EXPERIMENTS, ARENA.name) == paper.NAMES
+    assert (*EXPERIMENTS, ARENA.name, KEPT.name) == paper.NAMES
     assert ARENA.name == paper.ARENA
     assert bench.TABLES[0] in DATASETS
 
