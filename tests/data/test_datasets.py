@@ -28,7 +28,16 @@ from graphfaith._base.selection import parse_nodes
 from graphfaith.cli import application, source
 from graphfaith.cli.arguments import neighborhoods_of
 from graphfaith.cli.score import PAPER_NODES
-from graphfaith.data import DATASETS, MOTIF_DATASETS, ba_shapes, load_dataset, planetoid, tree_cycles, tree_grid
+from graphfaith.data import (
+    DATASETS,
+    HETEROGENEOUS_DATASETS,
+    MOTIF_DATASETS,
+    ba_shapes,
+    load_dataset,
+    planetoid,
+    tree_cycles,
+    tree_grid,
+)
 from graphfaith.data.models import BAShapesGCN, Trained
 from graphfaith.data.planetoid import FOLDERS, SHA256, SOURCE
 from graphfaith.facade.subject import EDGE_NEIGHBORHOODS
@@ -276,7 +285,7 @@ class TestCommand:
         assert neighborhoods_of(["U(X,0.2r)"], "cora") == ["U(X,0.2r)"]
 
     def test_every_one_has_nodes_to_score(self):
-        assert set(PAPER_NODES) == set(DATASETS)
+        assert set(PAPER_NODES) == {*DATASETS, *HETEROGENEOUS_DATASETS}
 
     @pytest.mark.parametrize("name", MOTIF_DATASETS)
     def test_scores_60_nodes_of_motifs_and_trains_pgexplainer_jointly(self, name, monkeypatch):
