@@ -298,11 +298,17 @@ def test_targets_as_they_come():
         Target(two, x, edges, 3, torch.ones(2 * NODES), **settings)
 
 
-@pytest.mark.parametrize(("level", "wanted"), [("graph", "batch="), ("edge", "edge_label_index=")])
-def test_a_level_that_does_not_fit_the_output(level, wanted):
+def test_a_level_that_does_not_fit_the_output():
     (x, edges), model = ring(), seeded(lambda: TwoLayerGCN(FEATURES))
-    with pytest.raises(gf.UnsupportedError, match=f"{wanted}.*got {NODES} rows"):
-        Target(model, x, edges, 1, level=level)
+    with pytest.raises(gf.UnsupportedError, match=f"edge_label_index=.*got {NODES} rows"):
+        Target(model, x, edges, 1, level="edge")
+
+
+def test_without_a_batch_a_row_at_graph_level_is_of_the_whole_graph():
+    (x, edges), model = ring(), seeded(lambda: TwoLayerGCN(FEATURES))
+    target = Target(model, x, edges, 1, 0, level="graph")
+    assert target.computation_graph.num_nodes == NODES
+    assert target.value == pytest.approx(float(model(x, edges)[1, 0].detach()), rel=1e-5)
 
 
 def test_a_wide_model_without_biases_is_refused():

@@ -250,7 +250,7 @@ def _columns_won(found: Sequence[Row]) -> str:
     return text + (
         f"**the bar is missed**. Of the {len(lost)} others, features move in {moving}. Tried for these: hinges "
         "([what they gain, and in how much time](anchored.md#hinges)), and a term that runs F along the gradients "
-        "([why it is left out](anchored.md#what-was-tried-and-left-out)); a second anchor was not tried."
+        "([why it is left out](anchored-details.md#what-was-tried-and-left-out)); a second anchor was not tried."
     )
 
 
